@@ -139,7 +139,7 @@ def admitting(
             records,
             approvals=on.lasting.approvals,
             tracer=on.traces,
-            aside=on.aside,
+            offload=on.offload,
             now=on.latest,
             compute=on.lasting.compute,
         ),

@@ -124,7 +124,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         ready.append(prepared.bind(factory))
         if not len(ready) % STEP:
             yield
-    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.aside, on.seconds)
+    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.offload, on.seconds)
     yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     yield
@@ -161,6 +161,6 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
             table.methods_at,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.aside),
+        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.offload),
         summary=summary,
     )

@@ -334,9 +334,12 @@ def _documents(config: Config, problems: list[Problem]) -> Sequence[ReadableDocu
     if folder is None:
         return ()
     if not folder.is_dir():
-        problems.append(
-            Problem(message=f"[query] documents is no directory: {folder}", file=str(config.file), hint="create it")
+        message, hint = (
+            f"[query] documents is no directory: {folder}",
+            "name a directory" if folder.exists() else "make it",
         )
+        line = line_of(config.file, ("query", "documents"))
+        problems.append(Problem(message=message, file=str(config.file), line=line, hint=hint))
         return ()
     return read_documents(folder, problems)
 

@@ -1,8 +1,8 @@
 """
-Long arrays of a document that keep their texts, so that the whole is written and signed without looking at each item.
+Cached encodings of long arrays, so that a document is written and signed without encoding each item.
 
-A canonical form has those of its parts in it (RFC 8785), and so has a JSON text. Of a document with many thousand
-items of which few change, only what changed is written anew.
+The canonical form of an array contains those of its items (RFC 8785), and so does its JSON. Of a document with many
+thousand items, only those that changed are encoded again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STEP = 50
 
 class Kept(list[Any]):
     """
-    An array, not to be changed, with its texts.
+    An array with its encodings; it must not be changed.
 
     :param items: its values.
     :param canonical_form: of the array: UTF-8.
@@ -50,7 +50,7 @@ Item = tuple[Any, bytes, bytes]
 
 def item(value: Any) -> Item:
     """
-    :raises ValueError: where the value has no JSON, or no canonical form.
+    Return a value with its encodings.
     """
     written = _Written(jsontext.encode(value), value)
     return value, _form(written), written.text
@@ -58,7 +58,7 @@ def item(value: Any) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A value, which its text tells from others."""
+    """A value that is compared by its text."""
 
     text: bytes
     value: Any = field(compare=False)
@@ -66,12 +66,12 @@ class _Written:
 
 @lru_cache(maxsize=16_384)
 def _form(written: _Written) -> bytes:
-    """The canonical form: a host that reads its files anew writes most of its items as before."""
+    """Return the canonical form; cached, because a host that reads its files again encodes most items as before."""
     return canonical(written.value)
 
 
 def kept(items: Iterable[Item]) -> Kept:
-    """The array of so many items."""
+    """Join encoded items to an encoded array."""
     found = list(items)
     return Kept(
         (value for value, _, _ in found),
@@ -82,9 +82,8 @@ def kept(items: Iterable[Item]) -> Kept:
 
 class Keeper(Generic[Source]):
     """
-    Items that are made of something, made anew only where that is another object.
-
-    What nothing is asked of any more is forgotten: there are never more than in the latest array.
+    Encoded items by their source; an item is made again only if its source is another object. The cache has the items
+    of the latest array only.
 
     :param name: what tells the sources apart.
     :param make: an item's value.
@@ -118,7 +117,8 @@ class Keeper(Generic[Source]):
 
 def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.identity.canonical.canonical` of an object whose members may be :class:`Kept`.
+    Yield the pieces of the canonical form of an object whose members may be :class:`Kept`
+    (:func:`agtphost.identity.canonical.canonical`).
 
     :param document: with names in ASCII.
     :raises agtphost.identity.canonical.CanonicalError: where a member has no canonical form.
@@ -134,7 +134,7 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
 
 def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.vocabulary.jsontext.encode` of an object.
+    Yield the pieces of the JSON of an object, as :func:`agtphost.vocabulary.jsontext.encode` writes it.
 
     Its members may be :class:`Kept` or :class:`Plain`.
 
