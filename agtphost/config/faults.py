@@ -87,7 +87,7 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
             if not all(location for location, _ in found):
                 raise  # a fault that no key of the file explains is one of this package
             faults.extend(
-                _fault(model, location, details)
+                _fault(model, location, details, tree)
                 for location, details in found
                 # One that was taken out in an earlier pass is told already.
                 if details["type"] != "missing" or (*location, details["loc"][-1]) not in removed
@@ -129,10 +129,10 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     return location
 
 
-def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any]) -> Fault:
+def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]) -> Fault:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown(model, location, details.get("input"))
+        return _unknown(model, location, details.get("input"), tree)
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
@@ -226,7 +226,7 @@ def _missing_hint(model: type[BaseModel], location: Location) -> str:
     return f'write {key} = ["..."]' if is_list else f'write {key} = "..."'
 
 
-def _unknown(model: type[BaseModel], location: Location, given: Any) -> Fault:
+def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> Fault:
     name = str(location[-1])
     if name in LATER:
         return Fault(
@@ -236,7 +236,7 @@ def _unknown(model: type[BaseModel], location: Location, given: Any) -> Fault:
         )
     meant = _meant(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
-    elsewhere = "" if near else _elsewhere(model, location, given)
+    elsewhere = "" if near else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
     return Fault(location=location, message="is unknown", hint=elsewhere or hint)
@@ -246,7 +246,7 @@ _MISSPELLED = 0.8
 """How much an unknown key resembles the one that is meant, where nothing else is: one wrong letter of five."""
 
 
-def _elsewhere(model: type[BaseModel], location: Location, given: Any) -> str:
+def _elsewhere(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> str:
     """Return what to write where a key or a table stands at the wrong place; empty where it fits none, or many."""
     name, sections = str(location[-1]), dict(_sections(model))
     if isinstance(given, dict) or (isinstance(given, list) and any(isinstance(each, dict) for each in given)):
@@ -255,7 +255,13 @@ def _elsewhere(model: type[BaseModel], location: Location, given: Any) -> str:
     header = [header for path, header in sections.items() if name in _keys_at(model, tuple(path.split(".")))]
     if len(location) == 1 and "[host]" in header:
         header = ["[host]"]
-    return f"write {header[0]} above it, where it belongs, or leave it out" if len(header) == 1 else ""
+    if len(header) != 1:
+        return ""
+    here: Any = tree
+    for step in header[0].strip("[]").split("."):
+        here = here.get(step) if isinstance(here, Mapping) else None
+    place = f"write {header[0]} above it, where it belongs" if here is None else f"move it below {header[0]}"
+    return f"{place}, or leave it out"
 
 
 def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, str]]:
