@@ -340,7 +340,7 @@ class Invocation:
         if self._usual is None:
             self._usual = Headers(self._fields(None, None))
             self._lasting = tuple(each for each in self._usual.fields if each[0].lower() not in PER_CALL)
-        headers = Headers.indexed(self._usual.fields, self._usual.by_name)
+        headers = Headers.from_index(self._usual.fields, self._usual.by_name)
         head = _Head(method, self._addressed(path), headers)
         if self._inside is not None:
             head = self._inside.like(head, self._lasting)

@@ -137,7 +137,7 @@ class NegotiationLocks:
             named = headers.get(FORMERLY)
             if named is None:
                 return None
-        if headers.repeated & {PRESENT, FORMERLY}:
+        if headers.repeated_names & {PRESENT, FORMERLY}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
         if exchange.caller is not None:
             # Before it is looked up: who only names an agent is not told which contracts the agent has.

@@ -372,7 +372,7 @@ class ServerConnection:
         gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
         self.deadline = self._seconds() + gap
         if rate:
-            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered / rate)
+            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered_octets / rate)
 
     def _give_up(self) -> None:
         """The deadline is over."""
@@ -430,11 +430,11 @@ class ServerConnection:
                 self._output += octets
             else:
                 self._transport.write(octets)
-                if not (self._choked or self._held or self._wire.buffered):
+                if not (self._choked or self._held or self._wire.buffered_octets):
                     return  # All is written, and reading is not paused.
         if not self._pumping:
             self._flush()
-            if self._wire.buffered:
+            if self._wire.buffered_octets:
                 self._pump()
             else:
                 self._regulate()
@@ -487,7 +487,9 @@ class ServerConnection:
         """Stop reading from the socket, or read on."""
         if self._wait is Wait.GONE:
             return
-        hold = self._wait is not Wait.CLOSE and (self._choked or (not self._reads and self._wire.buffered > READ_AHEAD))
+        hold = self._wait is not Wait.CLOSE and (
+            self._choked or (not self._reads and self._wire.buffered_octets > READ_AHEAD)
+        )
         if hold is not self._held:
             self._held = hold
             if hold:

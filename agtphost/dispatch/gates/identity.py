@@ -121,8 +121,8 @@ class FramingGate:
 
     def check(self, exchange: Exchange) -> None:
         headers = exchange.request.headers
-        if headers.repeated:
-            self._refuse_repeated(headers.repeated & SINGLE)
+        if headers.repeated_names:
+            self._refuse_repeated(headers.repeated_names & SINGLE)
         fields = headers.by_name
         if "agent-id" in fields:
             agent_id = self._opaque(fields["agent-id"], "Agent-ID")
