@@ -137,7 +137,7 @@ class Quotas:
     def _use(self, owner: bytes) -> KeyedRow:
         use = self._uses.get(owner)
         if use is None:
-            use = self._uses[owner] = self._store.keyed((owner,)).get(owner) or KeyedRow(owner, 0, 0, self._now)
+            use = self._uses[owner] = self._store.read_usage((owner,)).get(owner) or KeyedRow(owner, 0, 0, self._now)
         return use
 
     def _put(self, use: KeyedRow) -> None:

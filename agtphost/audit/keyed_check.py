@@ -108,7 +108,7 @@ class KeyedCheck:
         keys, octets, oldest, sealed = 0, 0, None, False
         counted = _owners(self._rows.keyed_sums(self._live_after))
         sums = next(counted, None)
-        for row in self._rows.keyed():
+        for row in self._rows.keyed_rows():
             if flaw := find_flaw("keyed", row):
                 yield Finding("keyed", row_name("keyed", row), flaw)
             if type(row[0]) is not bytes:

@@ -87,13 +87,13 @@ class Space:
                 ballast.hold()
             with suppress(OSError):
                 if ballast.missing:
-                    ballast.hold(ballast.left + max(self._free() - 2 * PIECE, 0))
+                    ballast.hold(ballast.remaining + max(self._free() - 2 * PIECE, 0))
         if ballast is None or not ballast.whole:
             return self.enough()
         if ballast.missing:
             self._report(
                 "of the space that is kept for a full disk there is too little: {why}",
-                f"{ballast.left} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
+                f"{ballast.remaining} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
                 "not be revoked where it is full; the host takes the rest when there is room",
             )
         return self.enough()

@@ -72,7 +72,7 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
     with suppress(DamagedRow):
         for row in rows.records(max(0, last - NEWEST), min(last, size)):
             told += _row_findings(row, examiner, chains)
-    every = next((row for row in rows.keyed() if row[0] == b""), None)
+    every = next((row for row in rows.keyed_rows() if row[0] == b""), None)
     if every is None or type(every[1]) is not int or every[1] <= COUNTED_AT_START:
         told += named(KeyedCheck(rows, expected.keys, live_after(rows, expected)).uses())
     return StartReport(list(dict.fromkeys(fatal)), [each for each in dict.fromkeys(told) if each not in fatal])

@@ -361,7 +361,7 @@ class Group:
         tally = self.tally
         assert tally is not None
         self._store.clear_state_changes()
-        entries = tally.begin_anew(leaves_of(self._store.lifecycle_states(), self._store.held()))
+        entries = tally.begin_anew(leaves_of(self._store.lifecycle_states(), self._store.list_items()))
         self._say(event_type, fields, tally.sign(self._next, entries, baseline=True))
 
     def expire(self, rows: Sequence[ItemRow]) -> None:

@@ -126,7 +126,7 @@ class GroupWriter:
         self._latest = max((head.issued_at for head in self._heads.values()), default=0)
         if self._tree is not None:
             self._tree.load(self.begin)
-        states, held = self._store.lifecycle_states(), self._store.held()
+        states, held = self._store.lifecycle_states(), self._store.list_items()
         if self.states is not None:
             # Before any row is trusted: only this protects grants, pins and revocations. Their users ask the tables in
             # memory, which only this and the ledger's own commits fill.
@@ -137,7 +137,7 @@ class GroupWriter:
 
     def held(self) -> Sequence[ItemRow]:
         """Return every state item of the store."""
-        return self._store.held()
+        return self._store.list_items()
 
     def adopt(self, key: SigningKey) -> None:
         """Sign with another key from the next group on; called by any thread."""
