@@ -149,10 +149,10 @@ class FakeDirectory:
     def by_name(self, name: str) -> Agent | None:
         return self._names.get(name)
 
-    def hosted(self) -> Sequence[Agent]:
+    def list_hosted(self) -> Sequence[Agent]:
         return list(self._hosted)
 
-    def known(self) -> Sequence[Agent]:
+    def list_known(self) -> Sequence[Agent]:
         return list(self._agents)
 
 

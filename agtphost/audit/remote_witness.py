@@ -24,7 +24,7 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import proof_to_texts
 from agtphost.iagtp import IWitness
-from agtphost.identity.key_ring import followed
+from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.reasons import Reason
@@ -262,7 +262,7 @@ class RemoteWitness:
     async def _witness_keys(self, document: Mapping[str, Any]) -> Iterable[VerifyingKey]:
         """Return the keys that the witness may sign with now: the known ones, or those that followed them."""
         try:
-            return followed(await self._transport.keys(), document.get("links", [])).in_use
+            return follow_statements(await self._transport.keys(), document.get("links", [])).in_use
         except KeyFormatError as error:
             raise CheckpointError(f"the witness's keys do not follow each other: {error}") from None
 

@@ -181,7 +181,7 @@ class Verifier:
     """
 
     def __init__(self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True) -> None:
-        self.keys = KeyRing.of(keys)
+        self.keys = KeyRing.copy_of(keys)
         """Grows with each record that links a known key to its successor."""
 
         self._allow_unsigned = allow_unsigned
@@ -248,7 +248,7 @@ class Verifier:
         elif linking:
             # The old key's last word: it ends the use that it is signed in.
             self._linked(record, signer, payload)
-        elif self.keys.ended(signer, payload.get("issued_at")):
+        elif self.keys.has_ended(signer, payload.get("issued_at")):
             self._fault(FaultKind.KEY, record, f"the use of {signer} ended at {self.keys.until[signer]}, before this")
         else:
             self._signers[record.chain] = signer
@@ -258,7 +258,7 @@ class Verifier:
             link = key_history.read_event(payload)
             if link.old.kid != signer:
                 raise KeyFormatError(f"it is signed by {signer}, and not by the key that it retires")
-            if self.keys.ended(signer, payload.get("issued_at")) and link.rotated_at != self.keys.until[signer]:
+            if self.keys.has_ended(signer, payload.get("issued_at")) and link.rotated_at != self.keys.until[signer]:
                 raise KeyFormatError(f"the use of {signer} had ended before")
             self.keys.follow(link)
         except KeyFormatError as error:

@@ -16,7 +16,7 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import INTERNAL, Following, Peer
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -183,7 +183,7 @@ class Invocation:
         relay: Interim | None = None,
         *,
         key: str = "",
-        follow: Following | None = None,
+        follow: FollowUp | None = None,
     ) -> Response:
         """
         Call another endpoint of this host, and return its answer, refusals included.

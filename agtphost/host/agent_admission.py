@@ -71,13 +71,15 @@ class AgentAdmission(Service):
         problems = list(self.in_the_way())
         if problems:
             raise ConfigurationError(problems)
-        known = self._directory.known()
+        known = self._directory.list_known()
         super().startService()  # type: ignore[no-untyped-call]
         self._begin(self._record_all(known))
 
     def in_the_way(self) -> Iterator[Problem]:
         """Labels that cannot be used again yet; see :class:`agtphost.host.rehearsal.IPrecondition`."""
-        return (problem for agent in self._directory.known() if (problem := self._label_problem(agent)) is not None)
+        return (
+            problem for agent in self._directory.list_known() if (problem := self._label_problem(agent)) is not None
+        )
 
     def stopService(self) -> Deferred[None] | None:
         """What was begun is finished."""
@@ -86,7 +88,7 @@ class AgentAdmission(Service):
 
     def newcomers(self, found: AgentDirectory) -> list[Agent]:
         """Those that are not known yet."""
-        return [agent for agent in found.known() if self._directory.by_id(agent.agent_id) is None]
+        return [agent for agent in found.list_known() if self._directory.by_id(agent.agent_id) is None]
 
     def objections(self, found: AgentDirectory) -> list[Problem]:
         """Why newcomers cannot be taken up."""

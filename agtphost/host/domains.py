@@ -90,7 +90,7 @@ class DomainWatch(Looking):
         domains, now = tuple(told(self._held.of(ORG_DOMAIN))), self._now()
         withdrawn = frozenset(
             agent.agent_id
-            for agent in (self._directory.known() if domains else ())
+            for agent in (self._directory.list_known() if domains else ())
             if barring(agent, domains, self._own_domain, now) is not None
         )
         if withdrawn != self._withdrawn:
@@ -101,7 +101,7 @@ class DomainWatch(Looking):
     async def _look(self) -> None:
         self._withdraw()
         domains = tuple(told(self._held.of(ORG_DOMAIN)))
-        found = list(due(self._directory.known(), domains, self._states, self._own_domain, self._now()))
+        found = list(due(self._directory.list_known(), domains, self._states, self._own_domain, self._now()))
         submitted = [(agent, event, self._ledger.submit(self._draft(agent, event))) for agent, event in found]
         for agent, event, sealing in submitted:
             try:

@@ -116,5 +116,5 @@ def _registrars(loaded: Loaded) -> tuple[str, ...]:
     A development host has no operators until somebody lists them: until then whoever has such a key looks at what
     operators see, and approves calls, as it reloads the host and grants what its agents may call.
     """
-    issuers = (agent.issuer_fingerprint for agent in loaded.directory.known())
+    issuers = (agent.issuer_fingerprint for agent in loaded.directory.list_known())
     return tuple(each for each in dict.fromkeys(issuers) if each)

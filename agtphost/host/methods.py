@@ -104,7 +104,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         endpoints=loaded.endpoints,
         built_ins=on.registry.built_ins,
         adapters=upstreams.adapters,
-        hosted=lambda: visibility.filter_offered(loaded.directory.hosted()),
+        hosted=lambda: visibility.filter_offered(loaded.directory.list_hosted()),
         key=loaded.key,
         history=on.lasting.history,
         clock=on.reactor,
@@ -389,13 +389,13 @@ def _inspection(
             "records": Records(evidence.records, on.authorization, directory).read,
             "feed": feed.read,
             "backup": Backups(on.authorization).read,
-            "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
+            "chains": Chains(evidence.records, directory.list_hosted, on.authorization).read,
             "sessions": Sessions(
                 *(floor.sessions, floor.suspensions, on.authorization, on.lasting.continuations), now=on.seconds
             ).read,
             "agents": KnownAgents(
                 *(
-                    directory.known,
+                    directory.list_known,
                     evidence.states.state_of,
                     floor.sessions,
                     on.authorization,
@@ -447,7 +447,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
 
     domains = Domains(
         held,
-        directory.known,
+        directory.list_known,
         config.host.server_id,
         on.authorization,
         open=config.lifecycle.auth == LifecycleAuth.OPEN.value,

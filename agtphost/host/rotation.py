@@ -24,7 +24,7 @@ from agtphost.errors import ConfigurationError
 from agtphost.host.looking import Looking
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
-from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
+from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.protocols.tls import Prepared, ServerTLS
 
 LOOK_EVERY = 2.0
@@ -163,7 +163,7 @@ def _over(link: Succession) -> bool:
 
 
 def _read(path: Path) -> SigningKey:
-    if exposed(path):
+    if is_exposed(path):
         raise KeyFormatError(f"{path}: others can read it; run chmod 600 {path}")
     return SigningKey.load(path)
 

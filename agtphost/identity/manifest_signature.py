@@ -11,7 +11,7 @@ from typing import Any
 
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import Plain, canonical_pieces
+from agtphost.identity.kept_forms import UnescapedText, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.vocabulary.steps import finished
 
@@ -35,11 +35,11 @@ def signing(manifest: Mapping[str, Any], signer: Signer | None) -> Generator[Non
         return {**body, SIGNATURE: None}
     payload = b"".join(canonical_pieces(body))
     yield
-    covered = jws.covered(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
+    covered = jws.build_signing_input(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
     yield
     signature = signer.sign(covered)
     yield
-    return {**body, SIGNATURE: Plain(jws.joined(covered, signature))}
+    return {**body, SIGNATURE: UnescapedText(jws.append_signature(covered, signature))}
 
 
 def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> None:

@@ -160,7 +160,7 @@ class Lifecycle:
             return
         if is_registrar(context.peer, agent):
             return
-        known = self._directory.known() if agent is None or not agent.issuer_fingerprint else ()
+        known = self._directory.list_known() if agent is None or not agent.issuer_fingerprint else ()
         issues = any(is_registrar(context.peer, each) for each in known)
         if agent is None and issues:
             return

@@ -33,7 +33,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
 from agtphost.identity.certificates import refused_critical_extensions
-from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
+from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 
 log = Logger()
 
@@ -61,7 +61,7 @@ class Prepared:
     """The content of the TLS files, ready to be adopted."""
 
     context: SSL.Context
-    revoked: Revoked
+    revoked: RevokedLinks
     mandates: Mandates
     fingerprint: str = ""
     """SHA-256, hex, of the host's own certificate."""
@@ -219,7 +219,7 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
         main.set_tlsext_servername_callback(_Names(others))
     return Prepared(
         context=main,
-        revoked=Revoked.of(revoked) if known else UNKNOWN,
+        revoked=RevokedLinks.from_lists(revoked) if known else UNKNOWN,
         mandates=by_authority,
         fingerprint=digest_of(chain[0]),
         until=min(leaf.not_valid_after_utc.timestamp() for leaf in (chain[0], *(own[0][0] for own in named.values()))),

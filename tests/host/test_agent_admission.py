@@ -123,7 +123,7 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
         assert host.entries(DESK) == host.entries(caller) == host.changes == 1
         assert host.directory.by_id(known.agent_id) is known and host.directory.by_id(caller.agent_id) is caller
         assert host.directory.by_name("desk") is DESK and host.directory.by_name("caller") is None
-        assert [who.name for who in host.directory.hosted()] == ["desk", "known"] and host.directory.only is None
+        assert [who.name for who in host.directory.list_hosted()] == ["desk", "known"] and host.directory.only is None
 
 
 @pytest.mark.parametrize(("days", "free"), [(1, False), (89, False), (91, True)])

@@ -77,7 +77,7 @@ class Crowded(TurnHost):
 def host() -> Iterator[Crowded]:
     front = {"listen": "tcp:8080:interface=127.0.0.1", "anonymous": "clerk"}
     made = Crowded(AGENTS, ENDPOINTS, mcp={"front": front})
-    assert len(made.core.on.loaded.directory.hosted()) == AGENTS + 1
+    assert len(made.core.on.loaded.directory.list_hosted()) == AGENTS + 1
     made.settle()
     yield made
     made.close()

@@ -136,7 +136,7 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
 def _too_late(keys: KeyRing, signer: str, payload: Mapping[str, Any]) -> bool:
     """Whether a key signed after the end of its use; but for the record that ends it."""
     linking = payload.get("event_type") == EVENT and payload.get("rotated_at") == keys.until.get(signer)
-    return not linking and keys.ended(signer, payload.get("issued_at"))
+    return not linking and keys.has_ended(signer, payload.get("issued_at"))
 
 
 def pages(

@@ -81,7 +81,7 @@ def prove_command(
         audit_id = audit_id_of(where, audit_id)
         target = resolve(where)
         with connected(target) as client:
-            keys = KeyRing.of(signing_keys(target, client))
+            keys = KeyRing.copy_of(signing_keys(target, client))
             bundle = _fetched(client, target, audit_id)
     proven = prove(bundle, keys)
     if output is not None:

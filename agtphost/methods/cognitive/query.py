@@ -88,7 +88,7 @@ class Corpus:
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
         # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
-        for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
+        for agent in filter(self._visibility.in_searches(context), self._directory.list_hosted()):
             yield _of_agent(agent)
 
     def endpoints(self, context: BuiltInContext) -> list[Binding]:

@@ -78,7 +78,7 @@ class Visibility:
 
     def filter_offered(self, agents: Iterable[Agent]) -> list[Agent]:
         """Return the agents that lists may show at all: they can be called, and are not for development alone."""
-        return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
+        return [agent for agent in agents if agent.is_listed and not self._states(agent).stopped]
 
     def state(self, agent: Agent) -> str:
         """The agent's lifecycle state, as lists name it."""

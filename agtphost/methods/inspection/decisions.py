@@ -101,7 +101,7 @@ class Decisions:
             agent_id is not None and self._authorization.manages(context, agent_id)
         ):
             return True
-        return any(is_registrar(context.peer, each) for each in self._directory.hosted())
+        return any(is_registrar(context.peer, each) for each in self._directory.list_hosted())
 
     @staticmethod
     def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:

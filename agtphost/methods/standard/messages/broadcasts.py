@@ -118,7 +118,9 @@ class Broadcasting:
         unknown: list[str] = []
         for each in named:
             if each.startswith(ZONE):
-                inboxes = [agent.agent_id for agent in self._parts.directory.known() if agent.governance_zone == each]
+                inboxes = [
+                    agent.agent_id for agent in self._parts.directory.list_known() if agent.governance_zone == each
+                ]
             else:
                 try:
                     inboxes = list(self._parts.notification.inboxes(each))
