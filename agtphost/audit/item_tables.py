@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.audit.items import StateItem
-from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.bounds import ANY, ItemQuota, fair_share
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 
 ALL = "all"
@@ -30,7 +30,7 @@ class StateFull(LedgerUnavailable):
     """
 
     def __init__(
-        self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
+        self, holding: ItemQuota, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
     ) -> None:
         whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
         when = " next to what the others have at present" if now else ""
@@ -56,7 +56,7 @@ _NONE = Load()
 class ItemTable:
     """The items of one kind, and what finds them."""
 
-    holding: Holding
+    holding: ItemQuota
     items: dict[str, StateItem] = field(default_factory=dict)
     owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
     found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)

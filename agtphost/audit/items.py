@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.bounds import ItemQuota
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
@@ -92,7 +92,7 @@ class PreparedItem(NamedTuple):
     batch: Batch
 
 
-def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str, Any] | None = None) -> StateItem:
+def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[str, Any] | None = None) -> StateItem:
     """
     An item as it is stored.
 

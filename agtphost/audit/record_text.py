@@ -18,9 +18,9 @@ from operator import itemgetter
 from typing import Any
 
 from agtphost.identity.canonical import canonical
-from agtphost.vocabulary.jsontext import prepared
+from agtphost.vocabulary.jsontext import prepare_encoder
 
-_encode = prepared(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
+_encode = prepare_encoder(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 _OTHERS = frozenset({"extra", "host_state", "invoked", "prior_actions", "status"})
 """Members that are not texts in the records that have them."""

@@ -10,7 +10,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.audit.takeover import Differing, Door, Takeover
 from agtphost.audit.writer import Entry, Submission
-from agtphost.vocabulary.steps import TURN, finished
+from agtphost.vocabulary.steps import TURN, run_to_end
 
 SHARE = TURN / 4
 """Seconds that it takes of a turn: what answers prompt has its own."""
@@ -68,12 +68,12 @@ class Settling:
     def finish(self) -> None:
         """Settle now what waits: nothing comes any more."""
         while self._groups and not self._going:
-            finished(self._groups.popleft())
+            run_to_end(self._groups.popleft())
         self.door.open()
 
     def _begin(self, steps: Steps) -> None:
         if self._going:  # Only without waiting callers: another record was sealed before this call returned.
-            finished(steps)
+            run_to_end(steps)
             return
         self._groups.append(steps)
         if not self._scheduled:

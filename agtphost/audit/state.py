@@ -28,7 +28,7 @@ from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding, stored_octets
+from agtphost.vocabulary.bounds import ItemQuota, stored_octets
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
@@ -78,7 +78,7 @@ class StateTable:
     :param kinds: what may be held.
     """
 
-    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, Holding] = ITEM_KINDS) -> None:
+    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, ItemQuota] = ITEM_KINDS) -> None:
         self._now = now
         self._kinds = kinds
         self._tables: dict[str, ItemTable] = {}
@@ -285,7 +285,7 @@ class StateTable:
         tables = self._tables.copy()
         return {kind: tables[kind].items.copy() if kind in tables else {} for kind in self._kinds}
 
-    def holding(self, kind: str) -> Holding:
+    def holding(self, kind: str) -> ItemQuota:
         """Return the quota of a kind."""
         return self._kinds[kind]
 

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.audit.writer import Entry, Submission
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 Watcher = Callable[[ObservedGroup], object]
 """Takes a group; one that does much for each record is a generator, and others have their turn where it yields."""
@@ -58,7 +58,7 @@ class Watchers:
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
         """A record was signed that is in no chain."""
         if self._watchers:
-            finished(self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None)))
+            run_to_end(self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None)))
 
     def _tell(self, group: ObservedGroup) -> Steps:
         for watcher in self._watchers:

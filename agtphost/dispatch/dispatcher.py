@@ -49,7 +49,7 @@ from agtphost.handlers.deadlines import Deadlines
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -85,7 +85,7 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        offload: Aside | None = None,
+        offload: Executor | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
     ) -> None:

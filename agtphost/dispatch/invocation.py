@@ -20,7 +20,7 @@ from agtphost.identity.peer import INTERNAL, FollowUp, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 from agtphost.wire.heads import PER_CALL
@@ -56,7 +56,7 @@ class Dispatches(Protocol):
     """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
     under_way: UnderWay
-    offload: Aside | None
+    offload: Executor | None
     charges: Charges | None
 
     async def dispatch(

@@ -24,7 +24,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.vocabulary.jsonslices import HEAVY, weight
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 log = Logger()
 
@@ -44,7 +44,7 @@ class Composition:
 
     kind = "composition"
 
-    def __init__(self, recipe: Recipe, clock: IReactorTime, offload: Aside | None = None) -> None:
+    def __init__(self, recipe: Recipe, clock: IReactorTime, offload: Executor | None = None) -> None:
         self.recipe = recipe
         self._clock = clock
         self._offload = offload
@@ -67,7 +67,7 @@ class Run:
     """
 
     def __init__(
-        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, offload: Aside | None = None
+        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, offload: Executor | None = None
     ) -> None:
         self._recipe = recipe
         self._context = context

@@ -17,7 +17,7 @@ from agtphost.contract.recipes.recipe import Step
 from agtphost.errors import Refusal
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 FIRST_PAUSE = 0.1
 """Seconds before the first further attempt; doubled each time, give or take half."""
@@ -89,7 +89,7 @@ class StepCall:
         self._waiting: Deferred[Any] | None = None
         self._cancelled = False
 
-    def run(self, scope: Mapping[str, Any], offload: Aside | None = None) -> Deferred[Any]:
+    def run(self, scope: Mapping[str, Any], offload: Executor | None = None) -> Deferred[Any]:
         """
         Make the call, again where that is allowed and may help.
 

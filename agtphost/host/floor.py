@@ -31,7 +31,7 @@ from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ def floor_methods(
     adapters: Sequence[IPayloadAdapter],
     endpoints: Iterable[Binding],
     library: Library,
-    offload: Aside,
+    offload: Executor,
     visibility: Visibility,
     authorization: Authorization,
     approvals: Approvals,

@@ -18,7 +18,7 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
 from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces
@@ -95,7 +95,7 @@ class Foundation:
         return self.evidence.clock.latest
 
     @property
-    def offload(self) -> Aside:
+    def offload(self) -> Executor:
         """Calls a function off the reactor."""
         return self.lasting.computing
 

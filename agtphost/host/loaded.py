@@ -176,7 +176,7 @@ def combine(
     endpoint_problems: list[Problem] = []
     rules = Rules(
         catalog=catalogs.primary,
-        custom=frozenset(custom) | catalogs.superseded,
+        custom=frozenset(custom) | catalogs.superseded_methods,
         removed=catalogs.removed,
         reserved=RESERVED,
         relaxed=_relaxed(config),
@@ -320,7 +320,7 @@ def _policy(
         catalogs.primary,
         config.policies.methods,
         custom=custom,
-        registered=catalogs.superseded.union(endpoint.method for endpoint in endpoints),
+        registered=catalogs.superseded_methods.union(endpoint.method for endpoint in endpoints),
         wildcards_accepted=config.policies.wildcards_accepted,
     )
     problems.extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)

@@ -13,7 +13,7 @@ from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
 from agtphost.identity.kept_forms import UnescapedText, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 SIGNATURE = "manifest_signature"
 """The member that holds it."""
@@ -25,7 +25,7 @@ def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[st
 
     :param signer: None leaves the member null.
     """
-    return finished(signing(manifest, signer))
+    return run_to_end(signing(manifest, signer))
 
 
 def signing(manifest: Mapping[str, Any], signer: Signer | None) -> Generator[None, None, dict[str, Any]]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from agtphost.protocols.limits import ConnectionLimits, Network
 from agtphost.vocabulary.addresses import is_loopback as is_loopback_address
-from agtphost.vocabulary.addresses import unmapped
+from agtphost.vocabulary.addresses import unmap
 
 
 def canonical_address(address: str) -> str:
@@ -21,7 +21,7 @@ def canonical_address(address: str) -> str:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(unmapped(parsed))
+    return str(unmap(parsed))
 
 
 def is_loopback(address: str) -> bool:

@@ -25,7 +25,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
 from tests.methods.test_candidates import endpoint
@@ -199,7 +199,7 @@ def taken_up(host: Crowded, *, at_once: bool) -> float:
     host.turns.taken.clear()
     if at_once:
         host.turns.counted(
-            lambda: made.append(finished(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
+            lambda: made.append(run_to_end(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
         )
     else:
         Deferred.fromCoroutine(reload())

@@ -18,7 +18,7 @@ from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -67,7 +67,7 @@ class Entry:
         :param names: labels of agents by Agent-ID.
         """
         payload = self.payload
-        what = spoken(payload)
+        what = display_name(payload)
         if what in (SUMMARY, READS, ADOPTED, REFUSED):
             what = str(payload.get("explanation"))
         reason = payload.get("reason")

@@ -25,7 +25,7 @@ from agtphost.search.words import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 LENGTHS: Mapping[str, tuple[float, int]] = {"brief": (0.1, 3), "standard": (0.3, 8), "detailed": (0.6, 24)}
 """For each length, the share of the sentences that is kept, and how many at most."""
@@ -65,7 +65,7 @@ class Summary:
 
     kind = "built_in"
 
-    def __init__(self, library: Library, offload: Aside, server_id: str = "") -> None:
+    def __init__(self, library: Library, offload: Executor, server_id: str = "") -> None:
         self._host = server_id.partition(":")[0].lower()
         self._library = library
         self._offload = offload

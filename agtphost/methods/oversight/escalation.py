@@ -38,7 +38,7 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
 PRIORITIES = ("urgent", "normal", "low")
@@ -77,7 +77,7 @@ class Escalation:
         held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
-        offload: Aside,
+        offload: Executor,
         states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,

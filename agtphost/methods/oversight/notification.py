@@ -36,7 +36,7 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 NOTIFICATION = "notification"
 """The kind of state item."""
@@ -128,7 +128,7 @@ def _reader(recipient: str) -> str:
     return "" if recipient == OPERATOR else recipient
 
 
-async def prepare_changes(offload: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(offload: Executor, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
@@ -167,7 +167,7 @@ class Notification:
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
-        offload: Aside,
+        offload: Executor,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),

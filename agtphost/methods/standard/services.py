@@ -29,7 +29,7 @@ from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.audit.ledger import Ledger
@@ -50,7 +50,7 @@ class MethodServices:
     now: Callable[[], float]
     """Seconds since the Unix epoch."""
 
-    offload: Aside
+    offload: Executor
     """Calls a function off the reactor."""
 
     # What there is

@@ -29,7 +29,7 @@ from agtphost.methods.standard.pure import criteria, languages, material, templa
 from agtphost.vocabulary import money
 from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 class ProviderRule:
@@ -252,7 +252,7 @@ class Provided:
     :param offload: calls a function off the reactor.
     """
 
-    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, offload: Aside) -> None:
+    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, offload: Executor) -> None:
         self.kind = inner.kind
         self._offload = offload
         self._rule = rule
@@ -284,7 +284,7 @@ class Provided:
         )
 
 
-def wrap_provider(binding: Binding, offload: Aside, now: Callable[[], float] = time.time) -> Binding:
+def wrap_provider(binding: Binding, offload: Executor, now: Callable[[], float] = time.time) -> Binding:
     """
     Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 
