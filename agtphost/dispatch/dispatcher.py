@@ -42,7 +42,7 @@ from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import as_deferred, bounded, in_time, resumed
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
@@ -293,7 +293,7 @@ class Dispatcher:
                     deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
                 answer = await in_time(deferred, seconds)
             if type(answer) is not dict and not built_in:
-                checked(answer)
+                require_plain_answer(answer)
         except EndpointError as error:
             answer = error
         except Refusal as refusal:

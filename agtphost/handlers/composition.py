@@ -121,13 +121,13 @@ class Run:
         if len(running) == 1:
             return running[0].addCallback(self._single, stage[0])
         gathered: Deferred[Any] = DeferredList(running, consumeErrors=True)
-        return gathered.addCallback(self._together, stage)
+        return gathered.addCallback(self._capture_stage, stage)
 
     def _single(self, value: Any, step: Step) -> None:
         self._keep(step, value)
         self._last = value
 
-    def _together(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
+    def _capture_stage(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
         """Capture the results of the steps that succeeded once all have ended, even if another step failed."""
         self._last = {}
         failure: Failure | None = None

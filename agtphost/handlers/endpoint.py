@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 
 from agtphost.contract.hints import Hints, NoHints
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
-from agtphost.handlers.typed import UntoldType, is_model, read, schema_of, written
+from agtphost.handlers.typed import UnsupportedType, is_model, read, schema_of, to_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ def endpoint(
 def _declare(
     function: Callable[..., Any], *, errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    taken = _Taken(function, errors, intent, for_tools)
+    taken = _Signature(function, errors, intent, for_tools)
 
     @functools.wraps(function)
     def called(*args: Any, **values: Any) -> Any:
@@ -89,7 +89,7 @@ def _declare(
     return called
 
 
-class _Taken:
+class _Signature:
     """The signature of a function, read on first use, because hints may name things that are defined further down."""
 
     def __init__(
@@ -109,9 +109,9 @@ class _Taken:
         found = inspect.signature(self.function).parameters
         for name, each in found.items():
             if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                raise UntoldType(f"the parameter {name} has no name that a caller could send")
+                raise UnsupportedType(f"the parameter {name} has no name that a caller could send")
             if name not in self._kinds:
-                raise UntoldType(f"the parameter {name} has no type hint")
+                raise UnsupportedType(f"the parameter {name} has no type hint")
         return dict(found)
 
     @functools.cached_property
@@ -129,7 +129,7 @@ class _Taken:
         if self._context:
             given[self._context] = context
         answer = self.function(**given)
-        return _awaited(answer) if inspect.isawaitable(answer) else _answer(answer)
+        return _await_answer(answer) if inspect.isawaitable(answer) else _answer(answer)
 
     def hints(self) -> Hints:
         """
@@ -165,7 +165,7 @@ class _Taken:
             return None
         schema = schema_of(kind)
         if schema.get("type") != "object":
-            raise UntoldType("it returns something else than a mapping, a TypedDict, a dataclass or a model")
+            raise UnsupportedType("it returns something else than a mapping, a TypedDict, a dataclass or a model")
         # A result may have more members than are promised, as everywhere.
         return {**schema, "additionalProperties": True} if "properties" in schema else schema
 
@@ -241,7 +241,7 @@ def result_of(kind: Any) -> Any:
     return kind
 
 
-async def _awaited(answer: Any) -> Any:
+async def _await_answer(answer: Any) -> Any:
     while inspect.isawaitable(answer):
         answer = await answer
     return _answer(answer)
@@ -252,7 +252,7 @@ def _answer(answer: Any) -> Any:
     if isinstance(answer, (EndpointResponse, EndpointError)):
         return answer
     if isinstance(answer, Mapping) or is_dataclass(answer) or is_model(type(answer)):
-        return written(answer)
+        return to_json(answer)
     return answer
 
 
@@ -270,7 +270,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
         taken = getattr(find(dotted), SIGNATURE, None)
     except UnresolvableFunction as error:
         raise NoHints(str(error), error.hint, error.place) from error
-    if not isinstance(taken, _Taken):
+    if not isinstance(taken, _Signature):
         return None
     try:
         return taken.hints()
@@ -279,7 +279,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
             f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}",
             "import the name at run time: what is imported below `if TYPE_CHECKING` is missing when hints are read",
         ) from error
-    except (UntoldType, TypeError) as error:
+    except (UnsupportedType, TypeError) as error:
         raise NoHints(
             f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}", "mend the hint"
         ) from error

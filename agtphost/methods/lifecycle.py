@@ -210,7 +210,7 @@ class Lifecycle:
     def _fields(context: BuiltInContext) -> dict[str, object]:
         given = context.input
         fields: dict[str, object] = {}
-        reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
+        reason = (parameters.require_text if context.method == "REVOKE" else parameters.text)(given, "reason")
         if reason is not None:
             fields["reason"] = reason
         actor = parameters.text(given, "actor")

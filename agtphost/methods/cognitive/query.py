@@ -222,7 +222,7 @@ def read_question(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     :return: its words, and what was sent.
     :raises Refusal: 422 where there is none, or no word in it.
     """
-    value = parameters.kept(given, name, INTENT)
+    value = parameters.read_json(given, name, INTENT)
     if value is None:
         raise parameters.invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
     if not isinstance(value, (str, dict)) or not (text := relevance.said_in(value).strip()):

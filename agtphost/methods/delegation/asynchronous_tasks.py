@@ -391,7 +391,7 @@ class TaskReading:
         return Answer(result={"delegations": shown, "count": len(listed)}, headers=part.headers)
 
     def _requested_tasks(self, context: BuiltInContext) -> Iterator[StateItem]:
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         wanted = None if context.input.get("agent_id") is None else parameters.agent_id(context.input)
         if wanted is None:
             yield from () if caller is None else self._held.of(TASK, caller.agent_id)
@@ -425,7 +425,7 @@ class TaskReading:
         return [] if item is None else [item]
 
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
             context, item.owner
         )

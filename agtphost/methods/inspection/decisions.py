@@ -53,7 +53,7 @@ class Decisions:
             raise parameters.invalid("input_shape", "input_shape is not an object.", "Send what a record has.")
         question = Question(
             agent_id=agent_id,
-            method=parameters.required(given, "method"),
+            method=parameters.require_text(given, "method"),
             path=parameters.text(given, "path") or "/",
             assurance=self._assurance(given, agent_id),
             scopes=parameters.text(given, "authority_scope"),

@@ -158,7 +158,7 @@ class Escalation:
             "task_id": parameters.identifier(given, "task_id"),
             "reason": parameters.choice(given, "reason", REASONS),
             "priority": parameters.choice(given, "priority", PRIORITIES, "normal"),
-            "context": parameters.kept(given, "context", CONTEXT),
+            "context": parameters.read_json(given, "context", CONTEXT),
             "deadline": given.get("deadline"),
         }
         parameters.moment(given, "deadline")
@@ -259,7 +259,7 @@ class Escalation:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
             some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
             return (item for item in some if self._visible(context, item))
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         seen = {
             owner
             for owner in self._held.owners(ESCALATION)
@@ -279,7 +279,7 @@ class Escalation:
         return first is not None and self._authorization.manages(context, escalated_by(first))
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
-        own = self._authorization.named(context) is not None and context.owner == item.owner
+        own = self._authorization.find_caller(context) is not None and context.owner == item.owner
         return own or may_decide(self._authorization, context, item)
 
     def _is_own(self, context: BuiltInContext, item: StateItem) -> bool:

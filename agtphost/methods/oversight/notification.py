@@ -277,7 +277,7 @@ class Notification:
             "sender": owner_of(context).agent_id,
             **({} if context.task_id is None else {"task_id": context.task_id}),
             "topic": topic,
-            "content": parameters.kept(given, "content", CONTENT),
+            "content": parameters.read_json(given, "content", CONTENT),
             "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
             "delivery_guarantee": guarantee,
             "expiry": given.get("expiry"),
@@ -296,7 +296,7 @@ class Notification:
         return value
 
     def _is_host(self, context: BuiltInContext, sender: str) -> bool:
-        return sender in self._hosts and self._authorization.named(context) is not None
+        return sender in self._hosts and self._authorization.find_caller(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
         """Return the inbox of a name: an Agent-ID, a person's key, or the operator's."""
@@ -365,7 +365,7 @@ class Notification:
 
     def _read(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
-        given, caller = context.input, self._authorization.named(context)
+        given, caller = context.input, self._authorization.find_caller(context)
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
         urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
         limit = parameters.count(given, "limit", 50, INBOX)

@@ -53,7 +53,7 @@ class Broadcasting:
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         channel = parameters.choice(given, "channel", CHANNELS, AGTP)
-        content = parameters.kept(given, "content", CONTENT)
+        content = parameters.read_json(given, "content", CONTENT)
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         until = parameters.moment(given, "expiry")

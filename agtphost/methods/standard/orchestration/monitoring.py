@@ -107,7 +107,7 @@ class Monitoring:
     @staticmethod
     def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
         """Check that ``callback`` names the caller's own inbox."""
-        callback = parameters.required(given, "callback")
+        callback = parameters.require_text(given, "callback")
         plain = callback.removeprefix("agtp://")
         own = {INBOX, notification.PATH}
         for name in (caller.agent_id, caller.name):

@@ -93,7 +93,7 @@ class Route:
         """
         owner_of(context)
         given = context.input
-        payload = parameters.kept(given, "payload", LONGEST_PAYLOAD)
+        payload = parameters.read_json(given, "payload", LONGEST_PAYLOAD)
         rules, criteria = self._criteria(given)
         candidates = [self._resolve_candidate(context, each) for each in _list_candidates(given, rules)]
         by_id = {each.id: each for each in candidates}

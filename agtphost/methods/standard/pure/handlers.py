@@ -282,7 +282,7 @@ class Validate:
                 "target is not a proposed call.",
                 'Send {"method": "BOOK", "path": "/room", "parameters": {...}}.',
             )
-        method = parameters.required(target, "method")
+        method = parameters.require_text(target, "method")
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):

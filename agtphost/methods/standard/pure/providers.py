@@ -22,7 +22,7 @@ from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, ask_handler
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.methods.standard.pure import criteria, languages, material, templates
@@ -261,7 +261,7 @@ class Provided:
 
     async def handle(self, context: BuiltInContext) -> Any:
         self._rule.check_call(context.input)
-        answer = await asked(self._inner, context)
+        answer = await ask_handler(self._inner, context)
         if isinstance(answer, EndpointError):
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
