@@ -98,7 +98,7 @@ class FakeLedger:
             body = draft.render(self._sealed(f"event {len(self.drafts)}"))
         submission = Submission(draft)
         submission.outcome = sealed = self._sealed(f"record {len(self.drafts)}", body)
-        run_to_end(self._watchers.committed([submission], self.now(), 0.0))
+        run_to_end(self._watchers.report_group([submission], self.now(), 0.0))
         return succeed(sealed)
 
     def submit_undurable(self, draft: Draft) -> Sealed:

@@ -117,7 +117,7 @@ def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[st
     )
 
 
-def made(row: ItemRow) -> StateItem | None:
+def build_item(row: ItemRow) -> StateItem | None:
     """
     Return the item of a row of the host's own, or None; called in the writer's thread, so that long ones do not block
     the reactor.

@@ -80,7 +80,7 @@ class Quotas:
         self._uses: dict[bytes, KeyedRow] = {}
         self._changed: dict[bytes, KeyedRow] = {}
 
-    def changed(self) -> list[KeyedRow]:
+    def changed_rows(self) -> list[KeyedRow]:
         """Return the rows that have to be written."""
         return [sealed_use(use) for use in self._changed.values()]
 

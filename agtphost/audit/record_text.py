@@ -80,7 +80,7 @@ def _plain(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53)
 
 
-def _filled(payload: Mapping[str, object]) -> bytes | None:
+def _fill_text(payload: Mapping[str, object]) -> bytes | None:
     """Return the text of a usual record; None for every other one."""
     kind = _kind(tuple(payload))
     if kind is None:
@@ -119,7 +119,7 @@ def encode_payload(payload: Mapping[str, object]) -> bytes:
     :raises ValueError: if it has none.
     :raises TypeError: if it holds what JSON does not have.
     """
-    return _filled(payload) or encode_any(payload)
+    return _fill_text(payload) or encode_any(payload)
 
 
 def encode_any(payload: Mapping[str, object]) -> bytes:

@@ -193,32 +193,32 @@ class RemoteWitness:
         running = Deferred.fromCoroutine(self._deliver(issued))
         if not running.called:
             self._running = running
-        running.addErrback(self._surprised)
-        running.addBoth(self._ended)
+        running.addErrback(self._note_unexpected)
+        running.addBoth(self._finish_submission)
 
-    def _surprised(self, failure: Any) -> None:
+    def _note_unexpected(self, failure: Any) -> None:
         """Note an unexpected error, which must not end the witnessing."""
         if not self._stopped:
-            self._failed("down", repr(failure.value))
+            self._note_failure("down", repr(failure.value))
 
-    def _ended(self, result: object) -> None:
+    def _finish_submission(self, result: object) -> None:
         self._running = None
         if self._pending is not None and self._timer is None and not self._stopped:
             self._later(max(0.0, self._next - self._reactor.seconds()))
 
     async def _deliver(self, issued: Checkpoint) -> None:
         try:
-            line = await self._submitted(issued)
+            line = await self._exchange(issued)
         except _Contradiction as error:
             log.critical(
                 "the witness {name} says that this host's log was rolled back or forked: {why}",
                 name=self.name,
                 why=str(error),
             )
-            self._failed("contradicted", "", most=True)
+            self._note_failure("contradicted", "", most=True)
             return
         except (WitnessUnreachable, CheckpointError) as error:
-            self._failed("down", str(error))
+            self._note_failure("down", str(error))
             return
         if self.state == "down":
             log.info("the witness {name} answers again", name=self.name)
@@ -230,7 +230,7 @@ class RemoteWitness:
             self._pending = None
         self._cosigned(issued.size, line)
 
-    async def _submitted(self, issued: Checkpoint) -> str:
+    async def _exchange(self, issued: Checkpoint) -> str:
         """Submit a checkpoint, and return the verified line of the witness."""
         links = [dict(statement) for statement in self._links(issued)]
         for _ in range(ATTEMPTS):
@@ -266,7 +266,7 @@ class RemoteWitness:
         except KeyFormatError as error:
             raise CheckpointError(f"the witness's keys do not follow each other: {error}") from None
 
-    def _failed(self, state: str, why: str, *, most: bool = False) -> None:
+    def _note_failure(self, state: str, why: str, *, most: bool = False) -> None:
         if self.state != state and why:
             log.warn("the witness {name} cosigns no checkpoint: {why}", name=self.name, why=why)
         self.state = state

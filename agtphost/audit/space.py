@@ -98,7 +98,7 @@ class Space:
             )
         return self.enough()
 
-    def ballasted(self) -> bool:
+    def hold_ballast(self) -> bool:
         """Reserve the missing part of the ballast if that leaves the floor free; return whether it is complete."""
         ballast = self._ballast
         if ballast is None:

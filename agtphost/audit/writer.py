@@ -135,7 +135,7 @@ class GroupWriter:
         self._unread = False
         return states, held
 
-    def held(self) -> Sequence[ItemRow]:
+    def list_items(self) -> Sequence[ItemRow]:
         """Return every state item of the store."""
         return self._store.list_items()
 
@@ -171,7 +171,7 @@ class GroupWriter:
             store.rollback()
             raise
         self._commit(group)
-        self._committed(group)
+        self._adopt_group(group)
 
     def _group(self) -> Group:
         """A new transaction: with the baseline first, where one is missing."""
@@ -205,7 +205,7 @@ class GroupWriter:
         if self.states is not None and self.states.pending is not None:
             self.write([])
 
-    def _committed(self, group: Group) -> None:
+    def _adopt_group(self, group: Group) -> None:
         """Adopt a committed group: memory then has the content of the store."""
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
@@ -295,7 +295,7 @@ class GroupWriter:
             self._store.rollback()
             raise
         self._commit(group)
-        self._committed(group)
+        self._adopt_group(group)
         return len(gone) == EXPIRED_AT_ONCE
 
     @property

@@ -142,9 +142,9 @@ class AgentAdmission(Service):
 
     def _label_problem(self, agent: Agent) -> Problem | None:
         """Of an agent that was never recorded: what has a history had its label before."""
-        if self._states.recorded(agent.agent_id) is not None or not agent.hosted:
+        if self._states.find_recorded(agent.agent_id) is not None or not agent.hosted:
             return None
-        items = self._held.by(retention.RETAINED, "label", agent.name)
+        items = self._held.items_by(retention.RETAINED, "label", agent.name)
         kept = retention.reserved_by(agent.name, agent.agent_id, items, self._now())
         if kept is None:
             return None
@@ -158,7 +158,7 @@ class AgentAdmission(Service):
         """Whether the agent's chain says that it was issued, or nothing needs to."""
         if agent.issue is None or agent.document_status != LifecycleStatus.ACTIVE.value:
             return True
-        if self._states.recorded(agent.agent_id) is not None:
+        if self._states.find_recorded(agent.agent_id) is not None:
             return True
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_entry(agent, agent.issue)))

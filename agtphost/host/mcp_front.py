@@ -119,7 +119,7 @@ def stopping(resource: FrontResource) -> Any:
     """Has whatever a stopped agent has open at the front end: a watcher of lifecycle states."""
 
     def changed(agent_id: str, state: LifecycleState) -> None:
-        if state.stopped:
+        if state.is_stopped:
             resource.stopped(agent_id)
 
     return changed

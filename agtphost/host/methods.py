@@ -431,7 +431,7 @@ def following(propagation: Propagation, now: Callable[[], float]) -> Following:
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
         return (
             *propagation.notices(agent.agent_id, status.value),
-            *retention.retained(agent, status, fields, now()),
+            *retention.retention_changes(agent, status, fields, now()),
         )
 
     return changes
@@ -442,7 +442,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
     held, states = evidence.held, evidence.states
 
     def reserved(agent: Agent) -> Mapping[str, Any] | None:
-        kept = held.by(retention.RETAINED, "label", agent.name)
+        kept = held.items_by(retention.RETAINED, "label", agent.name)
         return retention.reserved_by(agent.name, agent.agent_id, kept, on.seconds())
 
     domains = Domains(

@@ -21,8 +21,8 @@ from agtphost.audit.lifecycle import (
     LifecycleState,
     LifecycleStatus,
     Noop,
-    Refused,
     Transition,
+    TransitionRefused,
     decide,
 )
 from agtphost.dispatch.outcome import LifecycleOutcome
@@ -99,7 +99,7 @@ class Lifecycle:
         fields = self._fields(context)
         state = self._states(agent)
         decision = decide(state, context.method, genesis_loaded=agent.genesis is not None)
-        if isinstance(decision, Refused):
+        if isinstance(decision, TransitionRefused):
             raise Refusal(
                 decision.reason,
                 decision.explanation,

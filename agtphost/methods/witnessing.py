@@ -111,7 +111,7 @@ class Witnessing:
         return origin, log
 
     def _contradictions(self, origin: str) -> list[Any]:
-        return list(self._held.by(CONTRADICTION, "origin", origin))
+        return list(self._held.items_by(CONTRADICTION, "origin", origin))
 
     def _kept_links(self, origin: str) -> list[dict[str, str]]:
         item = self._held.get(KEYS, origin)

@@ -169,7 +169,7 @@ def test_what_an_ended_key_signs_later_is_refused(tmp_path: Path) -> None:
     late = moment(host.now + 60).replace("Z", ".000Z")
     hostile = appended(host.records(), KEYS[0], "c0" * 32, issued_at=late)
     report = verify_records(hostile, FIRST)
-    assert kinds(report) == {FaultKind.KEY} and len(report.unverified) == 1
+    assert kinds(report) == {FaultKind.KEY} and len(report.unverified_ids) == 1
     assert kinds(verify_export(host.export(hostile, proofs=False), FIRST)) == {FaultKind.KEY}
     with pytest.raises(AssertionError, match="ended at"):
         independent.verify(host.export(hostile, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})

@@ -65,7 +65,7 @@ class AdmittingHost:
 
     async def end(self, who: Agent) -> None:
         """As REVOKE does."""
-        changes = retention.retained(who, LifecycleStatus.RETIRED, {}, self.now)
+        changes = retention.retention_changes(who, LifecycleStatus.RETIRED, {}, self.now)
         await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
 
     async def admit(self, *agents: Agent) -> None:
@@ -103,7 +103,7 @@ async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path)
         host.admission.startService()
         await host.done()
         assert [host.entries(who) for who in (DESK, asleep, plain)] == [1, 0, 0]
-        state = host.states.recorded(DESK.agent_id)
+        state = host.states.find_recorded(DESK.agent_id)
         assert state is not None and state.status is LifecycleStatus.ACTIVE
         await host.admit(DESK)
         host.admission.startService()

@@ -51,7 +51,10 @@ def telling_seconds(count: Callable[[CallCounts], object]) -> float:
     return (
         min(
             timeit.repeat(
-                lambda: run_to_end(watchers.committed([one], 1.5, 0.001)), number=500, repeat=7, timer=time.thread_time
+                lambda: run_to_end(watchers.report_group([one], 1.5, 0.001)),
+                number=500,
+                repeat=7,
+                timer=time.thread_time,
             )
         )
         / 500

@@ -361,7 +361,7 @@ class Proven:
         except (CheckpointError, ProofError):
             return False, []
         keys = [key for _, key in self.witnesses]
-        return True, sorted(line.witness for line in cosignature.found(self.note, keys))
+        return True, sorted(line.witness for line in cosignature.find_cosignatures(self.note, keys))
 
 
 PROVE = """

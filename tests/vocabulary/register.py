@@ -221,9 +221,9 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "audit.host_clock:HostClock._leaps",
-            "audit.collecting:Collecting._large",
-            "audit.settling:Settling._groups",
-            "audit.takeover:Takeover._unsettled",
+            "audit.collecting:EntryCollector._large",
+            "audit.settling:CommitApplier._groups",
+            "audit.takeover:CatchUp._unsettled",
             "methods.standard.timer_queue:TimerQueue._now",
             "methods.standard.timer_queue:TimerQueue._queue",
             "methods.standard.timer_queue:TimerQueue._times",

@@ -246,7 +246,7 @@ def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
         host.put(kind, str(number), ALICE, **{holding.state: "open"})
     with pytest.raises(StateFull):
         host.put(kind, "more", ALICE)
-    assert [item.key for item in host.table.of(kind, ALICE)] == ["0", "1", "2", "3"]
+    assert [item.key for item in host.table.items_of(kind, ALICE)] == ["0", "1", "2", "3"]
 
 
 @each_row("kind", sorted(ITEM_KINDS))

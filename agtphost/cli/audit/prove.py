@@ -231,7 +231,7 @@ def _cosigned(
     newest = _verified(note, keys)
     shown: list[dict[str, object]] = []
     for key in witnesses:
-        found = cosignature.found(note, [key])
+        found = cosignature.find_cosignatures(note, [key])
         if not found:
             raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
         time_of = times.stamp(found[0].seconds)

@@ -120,7 +120,7 @@ def _digest(file: Path) -> str:
 
 def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Row]:
     """The records of an export in the order of the file; what is no record is among the faults, and not here."""
-    unverified = set(report.unverified)
+    unverified = set(report.unverified_ids)
     with export.open("rb") as lines:
         for line in lines:
             try:

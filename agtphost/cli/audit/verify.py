@@ -311,7 +311,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         "records": report.records,
         "unsigned": report.unsigned,
         "whole": report.whole,
-        "signature_unverified": report.unverified,
+        "signature_unverified": report.unverified_ids,
         **({"proven": report.proven, "log": report.log} if report.log else {}),
         "keys": [{"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys],
         "heads": [

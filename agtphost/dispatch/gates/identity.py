@@ -97,7 +97,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
                 **({"cause": Reason.ORG_DOMAIN_EXPIRED.value} if expired else {}),
             },
         )
-    if state.lapsed:
+    if state.is_lapsed:
         raise StoppedAgent(
             Reason.ORG_DOMAIN_EXPIRED,
             f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",

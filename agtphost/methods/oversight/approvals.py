@@ -105,7 +105,7 @@ class ApprovalDecisions:
             items = () if named is None else (named,)
         else:
             owners = self._held.owners(APPROVAL) if decides else [owner] if owner else []
-            items = chain(*[self._held.of(APPROVAL, each) for each in owners])
+            items = chain(*[self._held.items_of(APPROVAL, each) for each in owners])
         return (
             item
             for item in items

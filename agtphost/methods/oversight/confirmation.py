@@ -184,7 +184,7 @@ class Confirmation:
         if item is None:
             waiting = [
                 each
-                for each in self._held.by(ESCALATION, "task_id", target_id)
+                for each in self._held.items_by(ESCALATION, "task_id", target_id)
                 if each.brief["status"] == "pending" and may_decide(self._authorization, context, each)
             ]
             if len(waiting) > 1:

@@ -121,7 +121,7 @@ def is_full(held: StateTable, recipient: str, sender: str) -> bool:
 
 
 def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
-    return held.of(NOTIFICATION, _reader(recipient))
+    return held.items_of(NOTIFICATION, _reader(recipient))
 
 
 def _reader(recipient: str) -> str:
@@ -371,7 +371,7 @@ class Notification:
         limit = parameters.count(given, "limit", 50, INBOX)
         items: Iterable[StateItem] = ()
         if caller is not None and box == "sent":
-            items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
+            items = self._held.items_by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
             items = self._unread(context, caller)
 

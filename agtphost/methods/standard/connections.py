@@ -65,7 +65,7 @@ class Connecting:
         settings = parameters.read_json(given, "config", SETTINGS) or {}
         until = _read_expiry(given, pair, now)
         name = f"{pair.source}\n{pair.destination}"
-        for item in self._parts.held.by(CONNECTION, "pair", name):
+        for item in self._parts.held.items_by(CONNECTION, "pair", name):
             if item.owner == context.owner and item.brief["state"] == "open":
                 raise Refusal(Reason.CONNECTED_ALREADY, details={"connection_id": item.key})
         self._claims.take((context.owner, name))

@@ -181,7 +181,7 @@ class Replying:
         notices = (
             item
             for owner in ("", *authorization.inboxes(context))
-            for item in held.of(NOTIFICATION, owner)
+            for item in held.items_of(NOTIFICATION, owner)
             if item.brief.get("task_id") == asked and is_readable(authorization, context, item)
         )
         return [_of_notice(item) for item in sorted(notices, key=lambda item: str(item.brief["sent_at"]), reverse=True)]
@@ -189,7 +189,7 @@ class Replying:
     def _escalated_under(self, context: BuiltInContext, asked: str) -> list[Thread]:
         """Return escalations whose message had that Task-ID, or that stopped the task of that name."""
         held = self._parts.held
-        named = chain(*[held.by(ESCALATION, name, asked) for name in TASKS])
+        named = chain(*[held.items_by(ESCALATION, name, asked) for name in TASKS])
         items = {item.key: item for item in islice(named, MOST_UNDER_TASK + 1)}
         found = [thread for item in items.values() if (thread := self._of_escalation(context, item)) is not None]
         if found and len(items) > MOST_UNDER_TASK:

@@ -50,7 +50,7 @@ class Listing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         owner_of(context)
-        own = [subscription_to_json(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        own = [subscription_to_json(item.value) for item in self._monitors.held.items_of(MONITOR, context.owner)]
         return Answer(result={"monitors": own, "count": len(own)})
 
 

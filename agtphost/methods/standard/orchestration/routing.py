@@ -136,7 +136,7 @@ class Route:
             return named
         told = {"agent_id": agent.agent_id, "name": agent.name, "uri": f"agtp://{agent.agent_id}"}
         text = f"{agent.name} {' '.join(sorted(agent.scopes))} {jsontext.encode(dict(named.says)).decode()}"
-        serves = not self._states(agent).stopped and named.says.get("available", True) is not False
+        serves = not self._states(agent).is_stopped and named.says.get("available", True) is not False
         return RouteCandidate(id=named.id, says=named.says, handler=told if serves else None, text=text)
 
     async def _search_candidates(self, candidates: Sequence[RouteCandidate], text: str) -> Any:
