@@ -353,8 +353,8 @@ class IAgentDirectory(Interface):
     def by_name(name: str) -> Agent | None:
         """The hosted agent of that label."""
 
-    def hosted() -> Sequence[Agent]:
+    def list_hosted() -> Sequence[Agent]:
         """Return the hosted agents in label order."""
 
-    def known() -> Sequence[Agent]:
+    def list_known() -> Sequence[Agent]:
         """Return all agents: those that are hosted, and those that only call."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.bounds import ItemQuota
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
@@ -92,7 +92,7 @@ class PreparedItem(NamedTuple):
     batch: Batch
 
 
-def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str, Any] | None = None) -> StateItem:
+def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[str, Any] | None = None) -> StateItem:
     """
     An item as it is stored.
 
@@ -117,7 +117,7 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str,
     )
 
 
-def made(row: ItemRow) -> StateItem | None:
+def build_item(row: ItemRow) -> StateItem | None:
     """
     Return the item of a row of the host's own, or None; called in the writer's thread, so that long ones do not block
     the reactor.

@@ -90,7 +90,7 @@ class Conversation:
                 raise _ended(answered=self.answered)
             else:
                 return replies
-        if self._wire.buffered:
+        if self._wire.buffered_octets:
             self._usable = False
         return replies
 

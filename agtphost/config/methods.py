@@ -59,7 +59,7 @@ def _formulas(value: Any) -> Mapping[str, Any]:
         if not isinstance(formula, Mapping):
             raise ValueError(f'holds {name!r}, which is not a formula such as {{ op = "negate", args = [1] }}')
         try:
-            formulas.checked(formula)
+            formulas.check_formula(formula)
         except formulas.FormulaError as error:
             raise ValueError(f"holds {name!r}, which cannot be worked out: {error}") from None
     return value

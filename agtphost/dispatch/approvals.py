@@ -216,7 +216,7 @@ class Approvals:
         return call_document(exchange, self.policy)
 
     def _latest(self, digest: str) -> StateItem | None:
-        found = self._held.by(APPROVAL, "digest", digest)
+        found = self._held.items_by(APPROVAL, "digest", digest)
         return max(found, key=lambda item: float(item.brief["created"]), default=None)
 
     def _proposed(self, exchange: Exchange, document: Mapping[str, Any], digest: str, doubt: str = "") -> Refusal:
@@ -260,7 +260,7 @@ class Approvals:
         return AwaitsApproval(value, said, (change,))
 
     def _require_room(self, owner: str) -> None:
-        opened = sum(1 for item in self._held.of(APPROVAL, owner) if self.state(item) == "pending")
+        opened = sum(1 for item in self._held.items_of(APPROVAL, owner) if self.state(item) == "pending")
         if opened >= OPEN_PER_AGENT:
             raise Refusal(
                 Reason.TOO_MANY_APPROVALS,

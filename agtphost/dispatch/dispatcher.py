@@ -42,7 +42,7 @@ from agtphost.dispatch.under_way import UnderWay
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import as_deferred, bounded, in_time, resumed
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
@@ -50,7 +50,7 @@ from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -86,7 +86,7 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        offload: Aside | None = None,
+        offload: Executor | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
     ) -> None:
@@ -295,7 +295,7 @@ class Dispatcher:
                     deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
                 answer = await in_time(deferred, seconds)
             if type(answer) is not dict and not built_in:
-                checked(answer)
+                require_plain_answer(answer)
         except EndpointError as error:
             answer = error
         except Refusal as refusal:

@@ -16,7 +16,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 MARK: Final = "generated-code"
 """The kind of state item: digests of code that was not reviewed."""
@@ -30,7 +30,7 @@ PIECE: Final = 32_768
 
 def digest(code: str) -> str:
     """Return the digest by which a piece of code is known; blank lines and trailing spaces do not change it."""
-    return finished(_digesting(code))
+    return run_to_end(_digesting(code))
 
 
 def _digesting(code: str) -> Generator[None, None, str]:

@@ -16,11 +16,11 @@ from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import INTERNAL, Following, Peer
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 from agtphost.wire.heads import PER_CALL
@@ -56,7 +56,7 @@ class Dispatches(Protocol):
     """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
     under_way: UnderWay
-    offload: Aside | None
+    offload: Executor | None
     charges: Charges | None
 
     async def dispatch(
@@ -183,7 +183,7 @@ class Invocation:
         relay: Interim | None = None,
         *,
         key: str = "",
-        follow: Following | None = None,
+        follow: FollowUp | None = None,
     ) -> Response:
         """
         Call another endpoint of this host, and return its answer, refusals included.
@@ -340,7 +340,7 @@ class Invocation:
         if self._usual is None:
             self._usual = Headers(self._fields(None, None))
             self._lasting = tuple(each for each in self._usual.fields if each[0].lower() not in PER_CALL)
-        headers = Headers.indexed(self._usual.fields, self._usual.by_name)
+        headers = Headers.from_index(self._usual.fields, self._usual.by_name)
         head = _Head(method, self._addressed(path), headers)
         if self._inside is not None:
             head = self._inside.like(head, self._lasting)

@@ -150,7 +150,7 @@ class Passage:
     async def _slowly(self, exchange: Exchange) -> None:
         """Every gate, once the door is open, and for a large body: the others have their turn where it took long."""
         if self._door.shut:
-            await self._door.passed()
+            await self._door.wait_turn()
         await self._each(exchange, self._checks[: self._body])
         if len(exchange.request.body) <= LARGE or self._body == len(self._checks):
             await self._each(exchange, self._checks[self._body :])

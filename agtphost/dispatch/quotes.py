@@ -141,7 +141,7 @@ class Quotes:
         return found
 
     def _of(self, owner: str) -> Iterator[Quote]:
-        return map(_quote, self._held.of(KIND, owner))
+        return map(_quote, self._held.items_of(KIND, owner))
 
     @staticmethod
     def change(quote: Quote) -> Change:

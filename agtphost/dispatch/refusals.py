@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agtphost.audit.summaries import Origin, Read, Refused, Summaries
+from agtphost.audit.summaries import AnsweredRead, Origin, RefusedCall, Summaries
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Counted, address_origin
 from agtphost.dispatch.outcome import Outcome
@@ -122,7 +122,7 @@ class RefusalRecords:
                 return ""
         elif not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
             return ""  # 503, as everything is.
-        refused = Refused(
+        refused = RefusedCall(
             status=int(outcome.status),
             reason=outcome.reason,
             address=exchange.peer.address,
@@ -140,7 +140,7 @@ class RefusalRecords:
         if not self._reads.take(origin, now) and not self._strangers_reads.take(None, now):
             return ""
         binding = exchange.binding
-        read = Read(
+        read = AnsweredRead(
             status=int(outcome.status),
             method=exchange.method,
             path="" if binding is None else binding.path[:LONGEST],

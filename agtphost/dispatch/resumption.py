@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import BOUNDS, Dispatches, inner_request
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.peer import INTERNAL, Following, Peer, PeerCertificate
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer, PeerCertificate
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -84,7 +84,7 @@ def resumed(
     input: Mapping[str, Any],
     *,
     key: str = "",
-    follow: Following | None = None,
+    follow: FollowUp | None = None,
 ) -> tuple[Request, Peer]:
     """
     Build a call in the name of an earlier caller, and its peer.
@@ -125,7 +125,7 @@ class Resumed:
         self._kept = kept
 
     async def ask(
-        self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: Following | None = None
+        self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: FollowUp | None = None
     ) -> Response:
         """Call an endpoint; see :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
         return await self._dispatcher.dispatch(*resumed(self._kept, method, path, input, key=key, follow=follow))

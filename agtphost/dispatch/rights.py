@@ -48,7 +48,7 @@ class Rights:
         self._narrowed.pop(agent_id, None)
         if item is not None:
             self._known.add(agent_id)
-        elif not any(self._held.of(GRANT, agent_id)):
+        elif not any(self._held.items_of(GRANT, agent_id)):
             self._known.discard(agent_id)
 
     # Reading
@@ -76,7 +76,7 @@ class Rights:
     def grants(self, agent_id: str) -> Iterator[Grant]:
         """Yield the grants of an agent, expired ones included: the configuration's first."""
         yield from self._configured.get(agent_id, ())
-        for item in self._held.of(GRANT, agent_id):
+        for item in self._held.items_of(GRANT, agent_id):
             if item.value["allow"]:
                 yield granted(item.value)
 
@@ -104,7 +104,7 @@ class Rights:
 
     def release(self, agent_id: str) -> Iterator[Change]:
         """Yield the changes after which the agent is not narrowed by operators any more."""
-        for item in self._held.of(GRANT, agent_id):
+        for item in self._held.items_of(GRANT, agent_id):
             yield self._change(agent_id, item.value["allow"], None)
 
     def _marked(self, agent_id: str, label: str) -> Iterator[Change]:

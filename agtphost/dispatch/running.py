@@ -111,7 +111,7 @@ class RunningCalls:
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """Note an agent's new state, and end its calls if it is stopped."""
-        if state.stopped and agent_id in self._stops:
+        if state.is_stopped and agent_id in self._stops:
             self._clock.callLater(0, self._end, agent_id)
 
     def _end(self, agent_id: str) -> None:

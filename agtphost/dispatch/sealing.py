@@ -233,7 +233,7 @@ class Sealer:
         if trace is not None:
             # The last draft of a call is the one that it is answered with.
             trace.reason = outcome.reason
-            _extend(payload, {"trace": trace.named})
+            _extend(payload, {"trace": trace.record_members})
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)

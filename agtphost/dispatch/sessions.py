@@ -156,7 +156,7 @@ class SessionRegistry:
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
         """Take notice of an agent's new lifecycle state."""
-        if state.stopped:
+        if state.is_stopped:
             self.end(agent_id)
 
 

@@ -40,7 +40,7 @@ def claims_of(exchange: Exchange) -> dict[str, str]:
     if agent_id is None:
         # Another field was malformed, or this one is repeated.
         headers = exchange.request.headers
-        sent = None if "agent-id" in headers.repeated else headers.get("agent-id")
+        sent = None if "agent-id" in headers.repeated_names else headers.get("agent-id")
         agent_id = sent if sent is not None and is_agent_id(sent) else None
     if agent_id is not None:
         said["agent_id"] = agent_id

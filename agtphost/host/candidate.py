@@ -114,7 +114,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     files = inventory(config, fresh[0], () if modules is None else modules.files)
     if _kept(inventory(config, old.tls)) != before:
         return None
-    known = {agent.agent_id for agent in old.directory.known()}
+    known = {agent.agent_id for agent in old.directory.list_known()}
     outcome = judged(
         running.files,
         files,
@@ -168,7 +168,7 @@ def merged(running: AgentDirectory, found: Sequence[Agent], problems: list[Probl
     :param problems: takes what is wrong.
     """
     ids = {agent.agent_id for agent in found}
-    gone = [agent for agent in running.known() if agent.agent_id not in ids]
+    gone = [agent for agent in running.list_known() if agent.agent_id not in ids]
     labels = {agent.name: agent for agent in gone if agent.hosted}
     for agent in found:
         other = labels.get(agent.name) if agent.hosted else None

@@ -78,7 +78,7 @@ def cards_of(
     changing = ChangeCards(
         cards,
         on.authorization,
-        directory.known,
+        directory.list_known,
         terms.endpoints,
         terms.fetch,
         terms.judge,

@@ -109,7 +109,7 @@ def keep_evidence(
         held=held,
         now=now,
         arrival=clock.latest,
-        leaped=clock.leaped,
+        leaped=clock.leaped_seconds,
         events=config.audit.envelope,
         tree=tree,
         states=_state_keeper(store, loaded, files),

@@ -91,7 +91,7 @@ def remarks(config: Config, now: float) -> Iterator[str]:
     """What a start would warn of, soonest first."""
     for each in sorted(expiring_files(config), key=lambda one: one.ends):
         if each.is_soon(now):
-            yield each.told(now)
+            yield each.describe(now)
 
 
 class ExpiryWatch(Looking):
@@ -131,7 +131,7 @@ class ExpiryWatch(Looking):
             self._told[each] = now
             # A grant ends because an operator said so; everything else ends because nobody has renewed it.
             say = log.info if each.kind == expiry.GRANT else log.warn
-            say("{what}", what=each.told(now))
+            say("{what}", what=each.describe(now))
 
 
 def _read(config: Config) -> tuple[Expiring, ...]:

@@ -45,7 +45,7 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
                 await server.risen(RISING)
 
     handler = Granting(
-        on.rights, grantable, on.loaded.directory.known, on.authorization, ask, negotiating.places, on.seconds
+        on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
     )
     return tuple(
         # People are known by their certificate's key, and are no agents.
@@ -92,7 +92,7 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
 
 def _agent(on: Foundation, named: str, at: int, faults: list[Fault]) -> Agent | None:
     """The agent that an entry names."""
-    known = on.loaded.directory.known()
+    known = on.loaded.directory.list_known()
     found = [agent for agent in known if named in (agent.name, agent.agent_id)]
     if len(found) == 1:
         return found[0]

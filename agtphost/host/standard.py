@@ -27,7 +27,7 @@ from agtphost.methods.standard.services import Handlers, MethodServices
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 FAMILIES: Final[Sequence[Handlers]] = (
     checking.handlers,
@@ -135,7 +135,7 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
 
 
 def governed(
-    section: MethodsSection, endpoints: Iterable[Binding], offload: Aside, now: Callable[[], float]
+    section: MethodsSection, endpoints: Iterable[Binding], offload: Executor, now: Callable[[], float]
 ) -> list[Binding]:
     """
     The operator's endpoints: those that take the place of a method that is on, under the rules of its table.

@@ -308,7 +308,7 @@ class TaskCancellations:
                 each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
 
     def _stopped(self, agent_id: str, state: LifecycleState) -> None:
-        if state.stopped:
+        if state.is_stopped:
             for each in self._cancellations.values():
                 for owner in state_owners(agent_id):
                     each.agent_stopped(owner, state.status.value)

@@ -164,7 +164,7 @@ class Withdrawable:
         return bool(stops)
 
 
-class Following(Protocol):
+class FollowUp(Protocol):
     """Further changes in the transaction of a call's record, besides those of the call itself."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Any, ...]:
@@ -230,7 +230,7 @@ class Peer:
     approved: str = ""
     """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
 
-    follow: Following | None = field(default=None, repr=False, compare=False)
+    follow: FollowUp | None = field(default=None, repr=False, compare=False)
     """With ``internal``: what becomes true with the record of this very call, as the end of a workflow's step does."""
 
     greeted: bool = field(default=False)

@@ -28,7 +28,7 @@ from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, c
 from agtphost.dispatch.sealing import new_id
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import IPayloadAdapter
@@ -285,13 +285,13 @@ class Quotation:
         if cart is None:
             if "method" in context.input:
                 return self._estimates.answer(context)
-            return asked(self._inner, context)
+            return ask_handler(self._inner, context)
         merchant = self._merchant(context)
         _price_cart(cart)
         return self._request_offer(self._inner, context, merchant, cart)
 
     async def _request_offer(self, inner: IHandler, context: BuiltInContext, merchant: Agent, cart: Any) -> Any:
-        return self._add_quote(await asked(inner, context), merchant, context.owner, cart)
+        return self._add_quote(await ask_handler(inner, context), merchant, context.owner, cart)
 
     def _merchant(self, context: BuiltInContext) -> Agent:
         """Return the addressed merchant, from whom the calling agent may have a further quote."""

@@ -19,7 +19,7 @@ from agtphost.contract.schemas import SchemaError
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.interface import IHandler
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
@@ -92,7 +92,7 @@ class Committing:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         return Answer(
-            result=await asked(self._inner, context),
+            result=await ask_handler(self._inner, context),
             headers=self._headers,
             changes=self._changes,
             events=self._events,
@@ -137,7 +137,7 @@ class NegotiationLocks:
             named = headers.get(FORMERLY)
             if named is None:
                 return None
-        if headers.repeated & {PRESENT, FORMERLY}:
+        if headers.repeated_names & {PRESENT, FORMERLY}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
         if exchange.caller is not None:
             # Before it is looked up: who only names an agent is not told which contracts the agent has.

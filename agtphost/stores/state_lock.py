@@ -43,7 +43,7 @@ class StateLock:
         """
         try:
             for file in self._files:
-                self._descriptors.append(_locked(file))
+                self._descriptors.append(_lock_file(file))
         except BaseException:
             self.release()
             raise
@@ -70,7 +70,7 @@ class StateLock:
             os.close(self._descriptors.pop())
 
 
-def _locked(file: Path) -> int:
+def _lock_file(file: Path) -> int:
     """
     Open a file and lock it.
 

@@ -198,8 +198,8 @@ async def test_with_the_real_ledger_a_suspension_of_the_same_turn_counts() -> No
         answer = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         await suspended
         assert (answer.status, document(answer)["performed"]) == (Status.UNAVAILABLE, True)
-        state = table.recorded(CALLER)
-        assert state is not None and state.stopped
+        state = table.find_recorded(CALLER)
+        assert state is not None and state.is_stopped
         # Not in doubt, not running: answered.
         again = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         assert again.status == 503 and document(again)["reason"] == "agent-suspended"

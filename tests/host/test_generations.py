@@ -27,7 +27,7 @@ from agtphost.host.upstreams import Upstreaming
 from agtphost.stores import MemoryStore
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.reactor import MemoryReactor
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.system.hosting import sample
 
 TIMES = 40
@@ -50,7 +50,7 @@ class Made:
         return sum(map(len, held._watchers.values())) + len(states._watchers)
 
     def another(self, bound: Sequence[Binding] | None = None) -> None:
-        core = finished(self.generations.compose(self.loaded))
+        core = run_to_end(self.generations.compose(self.loaded))
         core = core if bound is None else replace(core, bound=bound)
         begun = Deferred.fromCoroutine(self.generations.begin(core))
         self.reactor.settle()
@@ -73,7 +73,7 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
     for _ in range(TIMES):
         made.another()
         seen.append(weakref.ref(made.generations.core.admission.dispatcher))
-        made.generations.discard(finished(made.generations.compose(made.loaded)))
+        made.generations.discard(run_to_end(made.generations.compose(made.loaded)))
     assert sum(each() is not None for each in seen) <= COLLECT + 1, "what is left is bounded without a collection"
     gc.collect()
     assert made.watchers() == watched and made.generations.living == 1
@@ -118,7 +118,7 @@ def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch:
 
     monkeypatch.setattr("agtphost.host.core.front_facts", fails)
     with pytest.raises(RuntimeError):
-        finished(made.generations.compose(made.loaded))
+        run_to_end(made.generations.compose(made.loaded))
     assert made.watchers() == watched and made.generations.living == 1
 
 

@@ -58,7 +58,7 @@ CACHES: Final = (
         )
     ),
     _cache("dispatch.gates.limits:RateGate._exempt", "addresses that are not counted", 4_096, MIB),
-    _cache("identity.certificates:_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
+    _cache("identity.certificates:_find_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
     _cache("protocols.peers:_certificate", "certificates of clients, as they were read", 1_024, 12 * MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
     _cache("http.exchange:_phrase", "the text beside a status", 1_024, MIB),
@@ -194,7 +194,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.registry:Registry._targets",
             "host.rotation:Rotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
-            "identity.kept_forms:Keeper._items",
+            "identity.kept_forms:EncodedItemCache._items",
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
             "stores.schema_check:_read_expected",
@@ -221,9 +221,9 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "audit.host_clock:HostClock._leaps",
-            "audit.collecting:Collecting._large",
-            "audit.settling:Settling._groups",
-            "audit.takeover:Takeover._unsettled",
+            "audit.collecting:EntryCollector._large",
+            "audit.settling:CommitApplier._groups",
+            "audit.takeover:CatchUp._unsettled",
             "methods.standard.timer_queue:TimerQueue._now",
             "methods.standard.timer_queue:TimerQueue._queue",
             "methods.standard.timer_queue:TimerQueue._times",

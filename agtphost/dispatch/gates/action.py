@@ -210,7 +210,7 @@ class ActionGate:
 
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
-        action = parameters.required(exchange.parameters, "action")
+        action = parameters.require_text(exchange.parameters, "action")
         declared = exchange.path == "/" and not _framework(exchange)
         own = self._actions.get(action) if declared else None
         if own is not None:

@@ -95,7 +95,7 @@ class GrantedGate:
         if not value["not_before"] <= self._now() < value["expires_at"]:
             raise Refusal(Reason.DELEGATION_TOKEN_EXPIRED, "The grant is not in force at this time.", remedy="")
         grantor = self._directory.by_id(value["grantor"])
-        if grantor is None or self._states(grantor).stopped:
+        if grantor is None or self._states(grantor).is_stopped:
             raise Refusal(
                 Reason.DELEGATION_CHAIN_BROKEN,
                 "The agent that gave the grant does not serve any more.",

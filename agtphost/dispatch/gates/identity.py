@@ -97,7 +97,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
                 **({"cause": Reason.ORG_DOMAIN_EXPIRED.value} if expired else {}),
             },
         )
-    if state.lapsed:
+    if state.is_lapsed:
         raise StoppedAgent(
             Reason.ORG_DOMAIN_EXPIRED,
             f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",
@@ -121,8 +121,8 @@ class FramingGate:
 
     def check(self, exchange: Exchange) -> None:
         headers = exchange.request.headers
-        if headers.repeated:
-            self._refuse_repeated(headers.repeated & SINGLE)
+        if headers.repeated_names:
+            self._refuse_repeated(headers.repeated_names & SINGLE)
         fields = headers.by_name
         if "agent-id" in fields:
             agent_id = self._opaque(fields["agent-id"], "Agent-ID")

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.waiting import bounded
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Overstepped, checked_refusal
+from agtphost.handlers.built_in import Overstepped, require_plain_refusal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
@@ -97,7 +97,7 @@ class OperatorGate:
             if isinstance(verdict, Deferred):
                 verdict = await bounded(verdict, self._seconds, self._clock)
         except Refusal as refusal:
-            checked_refusal(refusal)
+            require_plain_refusal(refusal)
             raise
         except TimeoutError:
             raise Refusal(

@@ -255,7 +255,7 @@ class TokenCheck:
 
     def _require_serving(self, hop: Hop, agent_id: str, position: int, depth: int) -> None:
         agent = self._directory.by_id(agent_id)
-        if agent is None or self._states(agent).stopped:
+        if agent is None or self._states(agent).is_stopped:
             raise hop.cut(position, "An agent of the chain does not serve any more.")
         if agent.document.get("delegation_permitted") is False:
             raise hop.cut(position, "The Identity Document of an agent of the chain does not permit it to delegate.")

@@ -53,7 +53,7 @@ class Decisions:
             raise parameters.invalid("input_shape", "input_shape is not an object.", "Send what a record has.")
         question = Question(
             agent_id=agent_id,
-            method=parameters.required(given, "method"),
+            method=parameters.require_text(given, "method"),
             path=parameters.text(given, "path") or "/",
             assurance=self._assurance(given, agent_id),
             scopes=parameters.text(given, "authority_scope"),
@@ -101,7 +101,7 @@ class Decisions:
             agent_id is not None and self._authorization.manages(context, agent_id)
         ):
             return True
-        return any(is_registrar(context.peer, each) for each in self._directory.hosted())
+        return any(is_registrar(context.peer, each) for each in self._directory.list_hosted())
 
     @staticmethod
     def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:

@@ -57,7 +57,7 @@ class Publishing:
         """
         given, now = context.input, self._parts.now()
         caller = owner_of(context)
-        collection = self._parts.collections.require(context, parameters.required(given, "channel"), "channel")
+        collection = self._parts.collections.require(context, parameters.require_text(given, "channel"), "channel")
         if collection.own or collection.section.queue:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "channel"})
         collection.require_writing(context)

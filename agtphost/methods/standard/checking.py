@@ -153,7 +153,7 @@ class Check:
         if agent is None or not parts.visibility.documents_of(context, agent):
             return ()
         state = parts.states(agent)
-        status = DOWN if state.stopped else DEGRADED if state.status.value == "deprecated" else UP
+        status = DOWN if state.is_stopped else DEGRADED if state.status.value == "deprecated" else UP
         found = [_one("agent", agent.name, status, agent_id=agent.agent_id, state=state.status.value)]
         if deep:
             found += self._dependencies(context, agent)

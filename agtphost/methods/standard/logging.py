@@ -64,7 +64,7 @@ class Logging:
             events=(StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields),),
             standing=(caller.agent_id,),
             performed=True,
-            proven=self._parts.authorization.named(context) is not None,
+            proven=self._parts.authorization.find_caller(context) is not None,
         )
         exchange = context.invocation.exchange
         sealed = await made_durable(self._parts.ledger, exchange, draft, performed=False, taken=taken_meanwhile)

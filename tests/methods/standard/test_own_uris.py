@@ -1,4 +1,4 @@
-"""What the host publishes as its own ``agtp:`` URIs is taken by its methods, off the usual port and by its domain too."""
+"""Methods take the ``agtp:`` URIs that the host publishes, also off the usual port and by its domain."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Listing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         owner_of(context)
-        own = [subscription_to_json(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        own = [subscription_to_json(item.value) for item in self._monitors.held.items_of(MONITOR, context.owner)]
         return Answer(result={"monitors": own, "count": len(own)})
 
 
@@ -110,7 +110,7 @@ class Monitoring:
 
     def _require_callback(self, given: Mapping[str, Any], caller: Agent) -> None:
         """Check that ``callback`` names the caller's own inbox."""
-        callback = parameters.required(given, "callback")
+        callback = parameters.require_text(given, "callback")
         if not names_inbox_of(callback, caller, self._address):
             raise Refusal(Reason.CALLBACK_NOT_YOURS, details={"parameter": "callback"})
 

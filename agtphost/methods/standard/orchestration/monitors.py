@@ -98,7 +98,7 @@ class Monitors:
 
     def _look_at_owned(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._looks.enqueue(each.key for each in self.held.of(MONITOR, item.owner))
+            self._looks.enqueue(each.key for each in self.held.items_of(MONITOR, item.owner))
 
     def _update_subscription(self, key: str, item: StateItem | None) -> None:
         self._timers.drop(key)

@@ -57,7 +57,7 @@ class Pause:
         owner_of(context)
         given, now = context.input, self._workflows.now()
         workflow_id = parameters.identifier(given, "workflow_id")
-        reason = parameters.kept(given, "reason", REASON)
+        reason = parameters.read_json(given, "reason", REASON)
         until = parameters.moment(given, "resume_at")
         if until is not None and not now < until <= now + LONGEST:
             raise parameters.invalid("resume_at", "resume_at has passed, or is more than a year ahead.", "Send later.")
@@ -204,7 +204,7 @@ class Resumption:
                 "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
                 "Send repeat, or order the workflow anew.",
             )
-        result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
+        result = parameters.read_json(checkpoint, "result", items.LONGEST_RESULT)
         if says == REPEAT:
             return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
         outcome: dict[str, Any] = {

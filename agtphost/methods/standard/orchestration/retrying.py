@@ -73,7 +73,9 @@ class Retry:
         return await self._retry_now(context, item, call, made)
 
     def _find_call(self, context: BuiltInContext, task_id: str) -> StateItem:
-        known = [item for item in self._workflows.held.of(KIND, context.owner) if item.brief["task_id"] == task_id]
+        known = [
+            item for item in self._workflows.held.items_of(KIND, context.owner) if item.brief["task_id"] == task_id
+        ]
         if not known:
             raise not_found(Reason.RETRY_UNKNOWN)
         return max(known, key=lambda item: item.brief["at"])

@@ -93,7 +93,7 @@ class Route:
         """
         owner_of(context)
         given = context.input
-        payload = parameters.kept(given, "payload", LONGEST_PAYLOAD)
+        payload = parameters.read_json(given, "payload", LONGEST_PAYLOAD)
         rules, criteria = self._criteria(given)
         candidates = [self._resolve_candidate(context, each) for each in _list_candidates(given, rules)]
         by_id = {each.id: each for each in candidates}
@@ -136,7 +136,7 @@ class Route:
             return named
         told = {"agent_id": agent.agent_id, "name": agent.name, "uri": f"agtp://{agent.agent_id}"}
         text = f"{agent.name} {' '.join(sorted(agent.scopes))} {jsontext.encode(dict(named.says)).decode()}"
-        serves = not self._states(agent).stopped and named.says.get("available", True) is not False
+        serves = not self._states(agent).is_stopped and named.says.get("available", True) is not False
         return RouteCandidate(id=named.id, says=named.says, handler=told if serves else None, text=text)
 
     async def _search_candidates(self, candidates: Sequence[RouteCandidate], text: str) -> Any:

@@ -131,7 +131,7 @@ class Workflows:
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
         """Return the undecided escalation of a step; empty for none."""
-        for item in self.held.of(ESCALATION, owner):
+        for item in self.held.items_of(ESCALATION, owner):
             about = item.value.get("context") if item.brief.get("status") == "pending" else None
             if isinstance(about, Mapping) and (about.get("workflow_id"), about.get("step")) == (workflow_id, number):
                 return item.key

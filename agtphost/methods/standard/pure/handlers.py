@@ -33,7 +33,7 @@ from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.sorted_blocks import Snapshot
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 COLLECTION = "collection:"
 """Before the name of a collection, in place of data."""
@@ -108,7 +108,7 @@ class Rank:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -132,7 +132,7 @@ class Classify:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -157,7 +157,7 @@ class Map:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -282,7 +282,7 @@ class Validate:
                 "target is not a proposed call.",
                 'Send {"method": "BOOK", "path": "/room", "parameters": {...}}.',
             )
-        method = parameters.required(target, "method")
+        method = parameters.require_text(target, "method")
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):
