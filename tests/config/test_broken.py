@@ -30,7 +30,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "a required key that is not there",
         '[[methods.price]]\nexpected = "tokens=5"\n',
         4,
-        "[[methods.price]] number 1 has no call, which is required",
+        "[[methods.price]] number 1 call is missing",
         'write call = "..."',
     ),
     (
