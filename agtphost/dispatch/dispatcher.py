@@ -72,6 +72,7 @@ class Dispatcher:
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
+    :param rest_always: whether the reactor rests after every large body, also where no other one waits.
     """
 
     def __init__(
@@ -88,6 +89,8 @@ class Dispatcher:
         aside: Aside | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
+        *,
+        rest_always: bool = False,
     ) -> None:
         self._approvals, self.aside, self._now = approvals, aside, now
         self._compute = compute or LocalPool()
@@ -96,7 +99,7 @@ class Dispatcher:
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
-        self._passage = Passage(gates, self._objection, clock, ledger.door)
+        self._passage = Passage(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
         self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
@@ -142,7 +145,9 @@ class Dispatcher:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
                 refusal = self._refusals.counted(exchange, refusal)
-            log_unbelieved(exchange, refusal.cause)
+            # Of whom only the name is known the answer does not say that nobody knows it: the log does.
+            doubted = exchange.doubted
+            log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = self._objection(exchange)
@@ -457,7 +462,7 @@ class Dispatcher:
                 # Else the ledger said why, once: a line for each request would fill what is left of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
-        charge_record(self.charges, exchange, draft, sealed)
+        charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         following.kept(exchange, outcome)

@@ -3,10 +3,12 @@ How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.
 
 Each caller has an allowance per class of methods, and all agents of one
 principal have one together; requests without a name are counted by address.
-An agent with its certificate is counted apart from whoever merely says its
-name, and from clients of a front that call as it, so that nobody can use up
-another's allowance. ESCALATE has an allowance
-of its own: whatever else an agent did, its call for a human gets through.
+All credentials that prove an agent, its certificate and its tokens at the
+fronts of this host, count for one allowance. Whoever merely says its name is
+counted apart, so that nobody can use up another's allowance: where headers
+are not believed, by its address. ESCALATE has an
+allowance of its own: whatever else an agent did, its call for a human gets
+through.
 
 An allowance is one number, the time at which the caller would be owed
 nothing (the generic cell rate algorithm): a bucket that refills by itself.
@@ -151,13 +153,20 @@ class RateGate:
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
     :param counted: what was counted before; None: nothing was.
+    :param floor: how surely a caller of what changes state must be known. Where it is more than ``header``, whoever
+        only names an agent is counted by address, as callers without a name are.
     """
 
     name = "rate"
 
     def __init__(
-        self, limits: Limits, now: Callable[[], float] = time.monotonic, counted: Counted | None = None
+        self,
+        limits: Limits,
+        now: Callable[[], float] = time.monotonic,
+        counted: Counted | None = None,
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
+        self._believes_headers = floor <= Assurance.HEADER
         of = (counted or Counted()).of
         agent, principal, burst = (
             limits.requests_per_minute,
@@ -167,16 +176,13 @@ class RateGate:
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
         self._agents = {kind: of(f"agent {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
-        # Agents that a front vouches for, and agents that are only named: apart from those that prove it.
+        proven = self._agents, of("principal", principal, burst)
+        # Agents that are only named: apart from those that are proven.
+        claimed = {kind: of(f"claimed {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
         self._callers = {
-            Assurance.CERTIFICATE: (self._agents, of("principal", principal, burst)),
-            **{
-                assurance: (
-                    {kind: of(f"{word} {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)},
-                    of(f"{word} principal", principal, burst),
-                )
-                for assurance, word in ((Assurance.GATEWAY, "gateway"), (Assurance.HEADER, "claimed"))
-            },
+            Assurance.CERTIFICATE: proven,
+            Assurance.GATEWAY: proven,
+            Assurance.HEADER: (claimed, of("claimed principal", principal, burst)),
         }
         self._anonymous = of("address", limits.anonymous_requests_per_minute, burst)
         self._limits = limits
@@ -199,7 +205,7 @@ class RateGate:
         exchange.counted = True
         caller = exchange.caller
         now = self._now()
-        if caller is None:
+        if caller is None or (exchange.assurance is Assurance.HEADER and not self._believes_headers):
             self._nameless(exchange, now)
             return
         kind = CLASSES.get(exchange.request.method, ACT)
@@ -235,7 +241,7 @@ class RateGate:
         """What :meth:`check` counts a request of the same caller in."""
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
-        if caller is not None:
+        if caller is not None and (exchange.assurance is not Assurance.HEADER or self._believes_headers):
             agents, principals = self._callers.get(exchange.assurance) or self._callers[Assurance.HEADER]
             yield _Account(agents[kind], caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
             if caller.owner_id is not None and kind is not ESCALATE:
