@@ -8,6 +8,7 @@ were charged as were made. ``much-stored-for-one`` and ``many-calls-in-one`` att
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from agtphost.adapters.a2a.fronted import LONGEST
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances, RateGate
 from agtphost.dispatch.spending import charge_record
+from agtphost.identity import delegation
 from agtphost.identity.peer import Peer, Withdrawable
 from agtphost.vocabulary import times
 from agtphost.wire.events import Request
@@ -159,12 +161,12 @@ def queue(host: Composing, number: int) -> Any:
 
 
 def monitored(host: Composing, number: int) -> Any:
-    """Fifty subscriptions that each hear of every state of a workflow."""
+    """Fifty subscriptions that each hear of every escalation."""
     if not number:
         given = {"target": "own", "events": ["workflow", "escalation", "approval"], "callback": "inbox"}
         for _ in range(50):
             host.result("MONITOR", given)
-    host.ask("CHAIN", {"steps": [inner()], "background": True})
+    host.ask("ESCALATE", {"task_id": f"t{number}", "reason": "scope_limit", "context": {}})
     host.turn(1)
 
 
@@ -197,14 +199,20 @@ def suspended(host: Composing, number: int) -> Any:
 
 def delegated(host: Composing, number: int, **more: Any) -> Any:
     """A task that is handed to another agent."""
-    given = {
-        "target_agent_id": host.desk.agent_id,
-        "task": {"method": "QUERY", "path": "/tall/0", "input": {}},
-        "authority_scope": "documents:query",
-        **more,
-    }
-    host.ask("DELEGATE", given)
+    task, scope = {"method": "QUERY", "path": "/tall/0", "parameters": {}}, ["documents:query"]
+    token = delegation.issue(
+        host.caller.key,
+        issuer=host.caller.agent_id,
+        delegator=host.caller.agent_id,
+        delegatee=host.desk.agent_id,
+        scope=scope,
+        task_id=f"t{number}",
+        now=time.time(),
+    )
+    given = {"target_agent_id": host.desk.agent_id, "task": task, "authority_scope": scope[0], "delegation_token": token}
+    answer = host.ask("DELEGATE", {**given, **more}, task_id=f"t{number}")
     host.turn()
+    return answer
 
 
 LEFT_OUT = [inner(when="=`false`")] * 20
@@ -224,25 +232,21 @@ WAYS: Mapping[str, Way] = {
     "CHAIN every minute": Way(
         lambda host, n: host.ask("CHAIN", {"steps": [inner()] * 3, "every": 60}) if not n else None, 30, wait=61
     ),
-    "CHAIN later": Way(lambda host, n: host.ask("CHAIN", {"steps": [inner()] * 3, "at": later(host, 5)}), wait=6),
     "RUN": Way(lambda host, n: host.ask("RUN", {"procedure_id": "long"})),
-    "RUN in a BATCH": Way(
-        lambda host, n: host.ask(
-            "BATCH", {"calls": [{"method": "RUN", "parameters": {"procedure_id": "long"}}] * 5, "partial_success": True}
-        )
-    ),
     "a card's batch": Way(card),
     "a function that calls": Way(lambda host, n: host.ask("QUERY", {}, "/tall/10")),
     "RETRY": Way(retry),
     "RETRY later": Way(lambda host, n: retry(host, n, delay=2)),
     "ROUTE": Way(
-        lambda host, n: host.ask("ROUTE", {"payload": {"a": LONG}, "criteria": {"text": "x"}, "candidates": ["desk"]})
+        lambda host, n: host.ask("ROUTE", {"payload": {"a": LONG}, "criteria": {"text": "x"}, "fallback": "desk"})
     ),
     "SUBMIT, PULL and CONFIRM": Way(queue, count=30),
     "CONNECT": Way(connected, count=30),
     "DELEGATE": Way(delegated, count=20),
-    "DELEGATE in the background": Way(lambda host, n: delegated(host, n, asynchronous=True), count=20),
-    "MONITOR": Way(monitored),
+    "DELEGATE in the background": Way(
+        lambda host, n: delegated(host, n, **{"asynchronous": True, "callback": host.caller.agent_id}), count=20
+    ),
+    "MONITOR": Way(monitored, count=30),
     "ALERT": Way(alarm, count=2),
     "PUBLISH later": Way(scheduled, count=30),
     "NOTIFY": Way(lambda host, n: host.ask("NOTIFY", {"recipient": "all", "content": {"text": LONG}}), count=5),
@@ -275,14 +279,15 @@ CALLING = ("BATCH", "CHAIN", "RUN", "RETRY", "DELEGATE", "a card", "a function")
 def test_what_is_made_and_stored_is_charged(name: str, tmp_path_factory: Any) -> None:
     """No call is made for nothing, and each charged call pays for 8,000 octets of the store's file."""
     host, way = Composing(tmp_path_factory.mktemp("composing")), WAYS[name]
-    host.ask("QUERY", {"kind": "green"}, "/teas")
+    host.ask("QUERY", {}, "/tall/0")
+    host.made = 0
     charged, octets = host.charged, host.octets
     statuses = set()
     for number in range(way.count):
         answer = way.make(host, number)
         statuses.add(getattr(answer, "status", 200))
         host.turn(way.wait)
-    spent, grown, made = host.charged - charged, host.octets - octets, host.made
+    spent, grown, made = host.charged - charged, host.octets - octets, host.made + len(host.done)
     host.close()
     assert statuses <= {200, 202, 207}, statuses
     if name.startswith(CALLING):

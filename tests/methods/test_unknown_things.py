@@ -73,6 +73,15 @@ SHORT = (
 OWNED = (*SHORT, "queue item", "submission", "item")
 LIFECYCLE = ("REVOKE", "ACTIVATE", "DEACTIVATE", "DEPRECATE", "REINSTATE")
 
+DOCUMENTS = tuple(
+    Probe(thing, method, f"/agents/{ID}{rest}", given)
+    for thing in ("agent", "hosted agent", "hosted name")
+    for method in ("DESCRIBE", "FETCH")
+    for rest in ("", "/status", "?format=html", "?nonsense=1")
+    for given in ({}, {"nonsense": 1}, {"format": 1})
+)
+"""What asks for documents about an agent, rightly or wrongly."""
+
 PROBES: tuple[Probe, ...] = (
     *each(OWNED, "CONFIRM", CONFIRMED),
     *each(OWNED, "CANCEL", {"target_id": ID}),
@@ -124,15 +133,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("card", "WITHDRAW", f"/cards/{ID}"),
     Probe("card", "RENEW", f"/cards/{ID}"),
     Probe("card", "APPROVE", f"/cards/{ID}"),
-    *(Probe(thing, "DESCRIBE", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
-    *(Probe(thing, "FETCH", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
-    *(
-        Probe(thing, method, f"/agents/{ID}{rest}", given)
-        for thing in ("agent", "hosted agent", "hosted name")
-        for method in ("DESCRIBE", "FETCH")
-        for rest in ("", "/status", "?format=html", "?nonsense=1")
-        for given in ({}, {"nonsense": 1}, {"format": 1})
-    ),
+    *DOCUMENTS,
     Probe("hosted name", "QUERY", f"/agents/{ID}/words"),
     *each(("agent",), "TRANSFER", {"resource_id": "contracts/none", "from_principal": ID, "to_principal": "bob"}),
     *each(("agent",), "DELEGATE", {"target_agent_id": ID, "task": {}, "authority_scope": "documents:query"}),
@@ -149,7 +150,7 @@ PROBES: tuple[Probe, ...] = (
     *each(("agent", "hosted agent"), "ALERT", {**ALARM, "recipient": "operator", "escalation_path": [ID]}),
     *each(("agent", "hosted agent"), "CHECK", {"target": ID}),
     *each(("agent", "hosted agent"), "CHECK", {"target": ID, "depth": "deep"}),
-    *each(("agent", "hosted agent"), "REPORT", {"report_type": "x", "scope": "records", "recipient": ID}),
+    *each(("agent", "hosted agent"), "REPORT", {"report_type": "x", "scope": {"rows": [{"a": 1}]}, "recipient": ID}),
     *each(("agent", "hosted agent"), "ROUTE", {"payload": {}, "criteria": {"text": "x"}, "candidates": [ID]}),
     *each(("agent",), "MONITOR", {"target": ID, "events": ["lifecycle"], "callback": "inbox"}),
     *each(("tool", "ruled tool"), "EXECUTE", TOOL),
@@ -173,12 +174,27 @@ DIFFERS: Mapping[tuple[str, str, str], str] = {
     ("INSPECT / inclusion target/audit_id", "record", "bob"): (
         "proofs of the tree are for every certificate, and tell nothing of what was recorded"
     ),
-    ("DESCRIBE /agents/<id> ", "hosted agent", "bob"): "a certified agent that knows the name verifies whom it calls",
-    ("FETCH /agents/<id> ", "hosted agent", "bob"): "likewise",
+    **{
+        (probe.label.rpartition(":")[0], probe.thing, "bob"): "a certified agent that knows the name verifies whom it calls"
+        for probe in DOCUMENTS
+        if probe.thing != "agent"
+    },
     ("NOTIFY / recipient/content", "agent", "bob"): (
         "certified agents write to each other by name or Agent-ID; a message to nobody is refused, and not lost"
     ),
     ("TRANSFER / resource_id/from_principal/to_principal", "agent", "bob"): "likewise",
+    **{
+        (label, thing, "bob"): "likewise: it is a message, by another method"
+        for label in (
+            "BROADCAST / audience/content",
+            "ALERT / message/severity/acknowledge_by/recipient",
+            "ALERT / message/severity/acknowledge_by/recipient/escalation_path",
+            "REPORT / report_type/scope/recipient",
+        )
+        for thing in ("agent", "hosted agent")
+    },
+    ("CHECK / target", "hosted agent", "bob"): "it is told whether whom it calls serves, as by DESCRIBE",
+    ("CHECK / target/depth", "hosted agent", "bob"): "likewise",
     **dict.fromkeys(
         [("QUERY /agents/<id>/words ", "hosted name", who) for who in CALLERS],
         "an agent is called by its name, which whoever calls it knows; disclosure is of lists and of documents",
@@ -264,27 +280,33 @@ NAMED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, str]], ...] = (
     ("ANNOTATE", "/nowhere", {}, {}),
     ("QUERY", "/nowhere", {}, {}),
     ("NOTHING", "/", {}, {}),
-    ("QUERY", "/%zz", {}, {}),
     ("EXECUTE", "/", TOOL, {}),
     ("EXECUTE", "/", {"action": "mcp.tools.list"}, {}),
     ("EXECUTE", "/mcp/files", TOOL, {}),
     ("NOTIFY", "/", {"recipient": "operator", "content": {"a": 1}}, {}),
-    ("REVOKE", "/", {"agent_id": "0" * 64, "reason": "x"}, {}),
     ("PURCHASE", "/", {}, {}),
     ("FETCH", "/", {"resource_id": "contracts/none"}, {}),
     ("SEARCH", "/", {"query": "*"}, {}),
-    ("INSPECT", "/", {"target": "records"}, {}),
-    ("INSPECT", "/", {"target": "decision", "agent_id": "0" * 64}, {}),
 )
 """What takes more than a name in a header, or is not there."""
 
-ANSWERS_NAMES: Mapping[tuple[str, str], str] = {
-    **dict.fromkeys(
-        [("DISCOVER", "/methods"), ("DESCRIBE", "/"), ("QUERY", "/words")],
-        "AGTP-159 demands 401 of an Agent-ID that no agent has; what is open to a name, or to everybody, tells that",
-    ),
+OPEN: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("DISCOVER", "/methods"): {},
+    ("DESCRIBE", "/"): {},
+    ("QUERY", "/words"): {},
+    ("INSPECT", "/"): {"target": "records"},
+    ("REVOKE", "/"): {"agent_id": "0" * 64, "reason": "x"},
 }
-"""What is open to callers that prove nothing answers an unknown name with 401: by method and path, with the reason."""
+"""
+What is open to callers that prove nothing, with its input: there an unknown name is told from a known one.
+
+AGTP-159 demands 401 of an Agent-ID that no agent has. A known one is answered as a caller without a name is.
+"""
+
+
+UNKNOWN = "The Agent-ID does not resolve to an agent that this host knows."
+ANEW = ("issued_at", "response_id", "request_hash", "result_hash", "sequence", "previous_audit_id")
+"""Members that each record has anew."""
 
 
 def named(host: PrivateHost, agent_id: str, probe: tuple[str, str, Mapping[str, Any], Mapping[str, str]]) -> Any:
@@ -294,8 +316,7 @@ def named(host: PrivateHost, agent_id: str, probe: tuple[str, str, Mapping[str, 
     connection = host._connection_of("header")
     answer = host.call(method, path, given, caller=caller, connection=connection, headers=fields)
     record = json.loads(b64decode(str(answer.headers.get("attribution-record")).split(".")[1] + "=="))
-    own = ("iat", "response_id", "request_hash", "result_hash", "seq", "previous", "prev", "agent_chain")
-    kept = {name: value for name, value in record.items() if name not in own and not name.startswith("prev")}
+    kept = {name: value for name, value in record.items() if name not in ANEW}
     return *shown(answer, agent_id), json.dumps(kept, sort_keys=True).replace(agent_id, ID)
 
 
@@ -314,11 +335,12 @@ def test_a_stranger_does_not_learn_whether_an_agent_is_known(
 
 
 def test_what_is_open_to_names_refuses_an_unknown_one(there: tuple[PrivateHost, Mapping[str, str]]) -> None:
-    """The control, and the one difference: see :data:`ANSWERS_NAMES`."""
+    """The control, and the one difference: see :data:`OPEN`."""
     host, things = there
-    for method, path in ANSWERS_NAMES:
-        unknown, known = (named(host, name, (method, path, {}, {})) for name in ("0" * 64, things["agent"]))
-        assert (unknown[:2], known[0]) == ((401, "agent-unauthenticated"), 200), (method, path)
+    for (method, path), given in OPEN.items():
+        unknown, known = (named(host, name, (method, path, given, {})) for name in ("0" * 64, things["agent"]))
+        assert unknown[:3] == (401, "agent-unauthenticated", UNKNOWN), (method, path)
+        assert known[2] != UNKNOWN
 
 
 def test_a_stopped_agent_that_a_stranger_names_is_told_where_a_name_is_enough(tmp_path: Path) -> None:
