@@ -62,7 +62,11 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
         claimed = claims_of(exchange)
         if claimed:
             said["claimed"] = claimed
-    elif exchange.caller is not None and exchange.assurance is not Assurance.CERTIFICATE and exchange.peer.certificate is not None:
+    elif (
+        exchange.caller is not None
+        and exchange.assurance is not Assurance.CERTIFICATE
+        and exchange.peer.certificate is not None
+    ):
         # Known by header alone, over the connection of somebody whose certificate names no agent.
         said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
     if outcome.status in VIOLATIONS:

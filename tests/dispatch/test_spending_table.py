@@ -2,8 +2,8 @@
 What each method that composes others, or goes on by itself, costs its caller, and what it has the host store.
 
 Each row makes requests of one kind on a host whose store is a file, lets everything run that they have ordered, and
-counts the calls that were charged. The file grows by at most 8,000 octets for each of them, and at least so many calls
-were charged as were made. ``much-stored-for-one`` and ``many-calls-in-one`` attack a host from outside by the same rule.
+counts the calls that were charged. The file grows by at most 8,000 octets for each of them, and at least so many
+calls were charged as were made. ``much-stored-for-one`` and ``many-calls-in-one`` attack a host by the same rule.
 """
 
 from __future__ import annotations
@@ -209,7 +209,12 @@ def delegated(host: Composing, number: int, **more: Any) -> Any:
         task_id=f"t{number}",
         now=time.time(),
     )
-    given = {"target_agent_id": host.desk.agent_id, "task": task, "authority_scope": scope[0], "delegation_token": token}
+    given = {
+        "target_agent_id": host.desk.agent_id,
+        "task": task,
+        "authority_scope": scope[0],
+        "delegation_token": token,
+    }
     answer = host.ask("DELEGATE", {**given, **more}, task_id=f"t{number}")
     host.turn()
     return answer
@@ -244,7 +249,7 @@ WAYS: Mapping[str, Way] = {
     "CONNECT": Way(connected, count=30),
     "DELEGATE": Way(delegated, count=20),
     "DELEGATE in the background": Way(
-        lambda host, n: delegated(host, n, **{"asynchronous": True, "callback": host.caller.agent_id}), count=20
+        lambda host, n: delegated(host, n, asynchronous=True, callback=host.caller.agent_id), count=20
     ),
     "MONITOR": Way(monitored, count=30),
     "ALERT": Way(alarm, count=2),
@@ -263,9 +268,7 @@ WAYS: Mapping[str, Way] = {
     ),
     "SUSPEND and RESUME": Way(suspended, count=30),
     "ESCALATE": Way(
-        lambda host, n: host.ask(
-            "ESCALATE", {"task_id": f"t{n}", "reason": "scope_limit", "context": {"text": LONG}}
-        ),
+        lambda host, n: host.ask("ESCALATE", {"task_id": f"t{n}", "reason": "scope_limit", "context": {"text": LONG}}),
         count=20,
     ),
 }

@@ -83,13 +83,15 @@ class PrivateHost(MemoryHost):
     :param disclosure: how far hosted agents are disclosed.
     """
 
-    def __init__(
-        self, folder: Path, limits: Mapping[str, Any] | None = None, *, disclosure: str = "private"
-    ) -> None:
+    def __init__(self, folder: Path, limits: Mapping[str, Any] | None = None, *, disclosure: str = "private") -> None:
         recipes = folder / "recipes.toml"
         recipes.write_text(room())
         policies = {**SETTINGS["policies"], "agent_disclosure": disclosure}
-        own = {"policies": policies, "limits": {**SETTINGS["limits"], **(limits or {})}, "recipes": {"file": str(recipes)}}
+        own = {
+            "policies": policies,
+            "limits": {**SETTINGS["limits"], **(limits or {})},
+            "recipes": {"file": str(recipes)},
+        }
         super().__init__({**SETTINGS, **own})
         self.noted: list[str] = []
         self.alices: Mapping[str, str] = {}

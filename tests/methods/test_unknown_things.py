@@ -160,6 +160,8 @@ PROBES: tuple[Probe, ...] = (
     Probe("upstream", "EXECUTE", f"/mcp/{ID}", BARE),
 )
 
+VERIFIES = "a certified agent that knows the name verifies whom it calls"
+
 DIFFERS: Mapping[tuple[str, str, str], str] = {
     ("BOOK /room guest/Contract-Synthesized", "contract", "bob"): (
         "AGTP-API section 10.1.4 demands 464 contract-not-yours of another agent, and 404 of an unknown contract"
@@ -175,7 +177,11 @@ DIFFERS: Mapping[tuple[str, str, str], str] = {
         "proofs of the tree are for every certificate, and tell nothing of what was recorded"
     ),
     **{
-        (probe.label.rpartition(":")[0], probe.thing, "bob"): "a certified agent that knows the name verifies whom it calls"
+        (
+            probe.label.rpartition(":")[0],
+            probe.thing,
+            "bob",
+        ): "a certified agent that knows the name verifies whom it calls"
         for probe in DOCUMENTS
         if probe.thing != "agent"
     },

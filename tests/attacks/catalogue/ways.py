@@ -229,7 +229,9 @@ class _Ways:
         """The guarded provider, as endpoint of the card and of an operation, in each spelling."""
         url = self.url(SPELLED[number % len(SPELLED)])
         inner = number % 2
-        made = self.register(self.url("https://localhost:{lure}/") if inner else url, [_operation(url)] if inner else None)
+        made = self.register(
+            self.url("https://localhost:{lure}/") if inner else url, [_operation(url)] if inner else None
+        )
         assert made.status == 200, (made.status, made.reason, url)
         assert "public" not in made.json()["result"], "an agent made its card public"
         self.call(url)
