@@ -100,6 +100,8 @@ def test_where_headers_are_not_believed_a_name_has_no_rate_of_its_own() -> None:
 
     assert [named(who, "10.0.0.1") for who in (CALLER, OTHER) * 3] == [200] * 5 + [429]
     assert named(CALLER, "10.0.0.2") == 200
+    exempt = [named(who, "192.0.2.7") for who in (CALLER,) * 6 + (OTHER,)]
+    assert exempt == [200] * 5 + [429, 200], "behind a proxy whose address has no rate, each name has one"
     assert limited.ask().status == 200
 
 

@@ -185,7 +185,7 @@ def test_a_warning_that_a_stranger_was_given_is_given_to_the_agent_too(tmp_path:
 
 def test_a_rate_is_used_up_by_nobody_else(tmp_path: Path) -> None:
     """Whoever only names an agent is counted apart; its certificate and the tokens that prove it are one caller."""
-    rates = {"requests_per_minute": 30, "anonymous_requests_per_minute": 30, "rate_burst": 60}
+    rates = {"requests_per_minute": 30, "anonymous_requests_per_minute": 30, "rate_burst": 60, "exempt_addresses": []}
     host = PrivateHost(tmp_path, limits=rates)
     assert {host.by_header("QUERY", "/words").status for _ in range(80)} == {200, 429}
     assert host.by_gateway("QUERY", "/words").status == 200

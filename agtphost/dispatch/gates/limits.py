@@ -32,7 +32,7 @@ from agtphost.config.limits import Limits
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
 
 MOST_CALLERS = 10_000
@@ -154,7 +154,7 @@ class RateGate:
     :param now: seconds from any start, never going back.
     :param counted: what was counted before; None: nothing was.
     :param floor: how surely a caller of what changes state must be known. Where it is more than ``header``, whoever
-        only names an agent is counted by address, as callers without a name are.
+        only names an agent is counted by its address, as callers without a name are, unless the address has no rate.
     """
 
     name = "rate"
@@ -205,7 +205,7 @@ class RateGate:
         exchange.counted = True
         caller = exchange.caller
         now = self._now()
-        if caller is None or (exchange.assurance is Assurance.HEADER and not self._believes_headers):
+        if caller is None or (exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)):
             self._nameless(exchange, now)
             return
         kind = CLASSES.get(exchange.request.method, ACT)
@@ -218,6 +218,10 @@ class RateGate:
             wait = principals.take(owner, now)
             if wait:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
+
+    def _counts_by_address(self, peer: Peer) -> bool:
+        """Return whether a caller that only names an agent is counted by its address: not where that has no rate."""
+        return not self._believes_headers and not self._exempt(peer.address)
 
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
         """See :class:`agtphost.dispatch.spending.Charges`."""
@@ -241,7 +245,8 @@ class RateGate:
         """What :meth:`check` counts a request of the same caller in."""
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
-        if caller is not None and (exchange.assurance is not Assurance.HEADER or self._believes_headers):
+        named = exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)
+        if caller is not None and not named:
             agents, principals = self._callers.get(exchange.assurance) or self._callers[Assurance.HEADER]
             yield _Account(agents[kind], caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
             if caller.owner_id is not None and kind is not ESCALATE:
