@@ -36,6 +36,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
+from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.calls import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
@@ -87,7 +88,7 @@ def admitting(
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
     principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=on.lasting.counted)
+    rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -112,6 +113,7 @@ def admitting(
             merchant=purchase.gate,
             ledger=evidence.ledger,
             negotiator=negotiating,
+            discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
             yaml=config.wire.yaml,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
@@ -142,6 +144,7 @@ def admitting(
             offload=on.offload,
             now=on.latest,
             compute=on.lasting.compute,
+            rest_always=not loaded.volatile,
         ),
         objection=decider.objection,
         sealer=sealer,

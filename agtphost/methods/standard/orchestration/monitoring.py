@@ -186,7 +186,8 @@ class Monitoring:
             agent = caller if name == SELF else None
             if agent is None and isinstance(name, str):
                 agent = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
-            if agent is None or (agent.agent_id != caller.agent_id and not sees(agent)):
+            own = agent is not None and agent.agent_id == caller.agent_id
+            if agent is None or not (own or (agent.hosted and sees(agent)) or self._visibility.is_own(context, agent)):
                 raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
             found.append(agent.agent_id)
         return list(dict.fromkeys(found))
