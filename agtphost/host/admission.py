@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
@@ -188,7 +188,7 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
         try:
             order = place_gates(order, [(section.after, own)])
         except ValueError as error:
-            faults.append(Fault(location=("gate", at, "after"), message=f"cannot be: {error}"))
+            faults.append(ConfigFault(location=("gate", at, "after"), message=f"cannot be: {error}"))
     if faults:
         raise ConfigurationError(problems_of(on.config, faults))
     return order
