@@ -53,10 +53,10 @@ def require_plain(binding: Binding, refusal: Refusal) -> None:
     try:
         require_plain_refusal(refusal)
     except Overstepped as error:
-        raise overstepped(binding, error) from None
+        raise refuse_overstepping(binding, error) from None
 
 
-def overstepped(binding: Binding, error: Overstepped) -> Refusal:
+def refuse_overstepping(binding: Binding, error: Overstepped) -> Refusal:
     """
     Return the refusal for an answer that no handler may give. The caller only learns that the handler failed; the log
     says why.
@@ -71,7 +71,7 @@ def overstepped(binding: Binding, error: Overstepped) -> Refusal:
     return surprise()
 
 
-def declared(binding: Binding, error: EndpointError) -> Refusal:
+def refuse_named_error(binding: Binding, error: EndpointError) -> Refusal:
     """Return the refusal for a named error: 422, or 500 where the endpoint does not declare it."""
     if error.name not in binding.errors:
         log.error(

@@ -196,7 +196,7 @@ class Exchange:
     """Called when the call is over, or begins anew; None where nothing waits for that."""
 
     @property
-    def settled(self) -> bool:
+    def is_binding_final(self) -> bool:
         """Whether :attr:`binding` is final: the body of an EXECUTE or a QUERY may name another one."""
         return self.method != "EXECUTE" and self.method != "QUERY"
 
@@ -223,7 +223,7 @@ class Exchange:
         return replace(self, caller=None, assurance=Assurance.NONE, scopes=frozenset(), narrowings=(), as_named=self)
 
     @property
-    def listed(self) -> Exchange:
+    def for_lists(self) -> Exchange:
         """The exchange for whose caller lists are made: as the caller named itself."""
         return self.as_named or self
 

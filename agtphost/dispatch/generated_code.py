@@ -1,8 +1,8 @@
 """
 The mark of code that GENERATE made and that was not reviewed (methods v01 sections 4.12 and 10.4).
 
-GENERATE leaves the digest of its code (:func:`marked`), VALIDATE that finds the code sound takes it away
-(:func:`cleared`), and no RUN gets a text that bears one, unless a person approves that very call
+GENERATE leaves the digest of its code (:func:`mark_change`), VALIDATE that finds the code sound takes it away
+(:func:`clear_changes`), and no RUN gets a text that bears one, unless a person approves that very call
 (:class:`agtphost.dispatch.gates.procedure.ProcedureGate`).
 """
 
@@ -47,7 +47,7 @@ def _digesting(code: str) -> Generator[None, None, str]:
     return found.hexdigest()
 
 
-def marked(code: str, owner: str, now: float) -> Change:
+def mark_change(code: str, owner: str, now: float) -> Change:
     """
     Return the change that GENERATE commits with its answer, where ``output_type`` is ``code``.
 
@@ -59,7 +59,7 @@ def marked(code: str, owner: str, now: float) -> Change:
     return Change(kind=MARK, key=known, value=value, owner=owner, expires_at=int((now + KEPT) * 1000))
 
 
-def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
+def clear_changes(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
     """
     Return the changes that VALIDATE commits with its answer where all that it was given is sound.
 

@@ -111,7 +111,7 @@ class LargeBodies:
             finally:
                 leaving.discard(leave)
         if alone:
-            exchange.when_over = self._answered(waiting.key)
+            exchange.when_over = self._release_after(waiting.key)
         return self._turn()
 
     def _turn(self) -> Callable[[], None]:
@@ -129,7 +129,7 @@ class LargeBodies:
 
         return end
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._resting = False
         self._next()
 
@@ -138,15 +138,15 @@ class LargeBodies:
         left = self._rested_at - self._clock.seconds()
         if left > 0 and not self._resting:
             self._resting = True
-            self._clock.callLater(left, self._rested)
+            self._clock.callLater(left, self._end_rest)
         return self._resting
 
-    def _answered(self, key: str) -> Callable[[], None]:
-        def over() -> None:
+    def _release_after(self, key: str) -> Callable[[], None]:
+        def release() -> None:
             self._answering.discard(key)
             self._next()
 
-        return over
+        return release
 
     def _next(self) -> None:
         """Let one go on, if the turn is free."""

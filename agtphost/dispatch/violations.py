@@ -70,7 +70,7 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
         # Known by header alone, over a connection whose certificate names no agent.
         said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
     if outcome.status in VIOLATIONS:
-        said["scopes"] = list(_shown(outcome.scopes))
+        said["scopes"] = list(_bound_scopes(outcome.scopes))
         if len(outcome.scopes) > MOST_SCOPES:
             said["further_scopes"] = len(outcome.scopes) - MOST_SCOPES
     return said
@@ -98,7 +98,7 @@ def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
     return {
         "method": (exchange.method or exchange.request.method)[:LONGEST],
         "path": exchange.request.path[:LONGEST],
-        "scopes": _shown(outcome.scopes),
+        "scopes": _bound_scopes(outcome.scopes),
     }
 
 
@@ -124,5 +124,5 @@ def log_unbelieved(exchange: Exchange, cause: str) -> None:
     )
 
 
-def _shown(scopes: tuple[str, ...]) -> tuple[str, ...]:
+def _bound_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(scope[:LONGEST] for scope in scopes[:MOST_SCOPES])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 
 from agtphost.config import Config, load
-from agtphost.config.live import settled
+from agtphost.config.live import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import Given
@@ -78,7 +78,7 @@ def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
 def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     """None where files changed meanwhile."""
     old, parts = running.loaded, Parts()
-    config, tables, waiting = settled(load(old.config.file, environ), old.config)
+    config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
     if config.host.development:
         provision(config, parts["identity"])
     invalidate_caches()

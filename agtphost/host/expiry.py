@@ -80,7 +80,7 @@ def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
 def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Iterator[Expiring]:
     """Grants that are in force and end."""
     names = {agent.agent_id: agent.name for agent in known}
-    for agent_id in rights.narrowed():
+    for agent_id in rights.list_narrowed():
         for grant in rights.grants(agent_id):
             if grant.until is not None and grant.in_force(now):
                 name = f"{names.get(agent_id, agent_id)} {grant.allow}"

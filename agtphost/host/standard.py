@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zope.interface import implementer
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.methods import MethodsSection
 from agtphost.contract.binding import LIGHT, Binding
 from agtphost.contract.endpoint import Endpoint
@@ -105,7 +105,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodSe
     )
 
 
-def collection_faults(section: MethodsSection) -> list[Fault]:
+def collection_faults(section: MethodsSection) -> list[ConfigFault]:
     """Schemas of collections that are none."""
     found = []
     for number, each in enumerate(section.collection):
@@ -114,7 +114,7 @@ def collection_faults(section: MethodsSection) -> list[Fault]:
                 compile_schema(dict(each.schema_), role="output")
         except SchemaError as error:
             location = ("methods", "collection", number, "schema")
-            found.append(Fault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
+            found.append(ConfigFault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
     return found
 
 

@@ -206,7 +206,7 @@ class Granting:
     def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:
         named = parameters.text(context.input, "agent")
         if self._authorization.looks(context) or (named and self._is_issuer(context, named)):
-            yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
+            yield from [self._agent(named).agent_id] if named else self._rights.list_narrowed()
             return
         # An agent may read its own grants; a caller that merely names the agent may not.
         caller = self._authorization.find_caller(context)

@@ -337,11 +337,11 @@ class Quotation:
                 expires_at=ends * 1000,
             )
             changes = (Quotes.change(quote),)
-        result.update(quote.signed(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
+        result.update(quote.signed_members(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
         headers = response.headers
         if total.currency in budget.MONEY and total.value.as_tuple().exponent >= -2:  # type: ignore[operator]
             headers = (*headers, (COST_ESTIMATE, budget.render({total.currency: total.value})))
-        said = {"quote": {**quote.signed(), "merchant_id": merchant.agent_id}}
+        said = {"quote": {**quote.signed_members(), "merchant_id": merchant.agent_id}}
         return Answer(
             result=result,
             status=response.status,
@@ -355,7 +355,7 @@ class Quotation:
         """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""
         if self._key is None:
             return None
-        value = encode(self._key.sign(canonical(quote.signed()))).decode("ascii")
+        value = encode(self._key.sign(canonical(quote.signed_members()))).decode("ascii")
         return {"algorithm": "EdDSA", "key_id": self._key.kid, "value": value}
 
 

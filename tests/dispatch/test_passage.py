@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.contract.grants import Grant
 from agtphost.dispatch.gates import identity
-from agtphost.dispatch.passage import Passage
+from agtphost.dispatch.passage import GateChain
 from agtphost.identity.authorities import Mandate, Mandates
 from agtphost.identity.peer import Peer
 from agtphost.identity.revocation import RevokedLinks
@@ -298,7 +298,7 @@ def test_what_is_kept_goes_with_the_connection() -> None:
     connected = Connected(host, learning=True)
     for _ in range(3):
         connected.ask()
-    found: Passage = host.dispatcher._passage  # type: ignore[attr-defined]
+    found: GateChain = host.dispatcher._passage  # type: ignore[attr-defined]
     assert len(found._kept) == 1
     del connected
     host.recorder.calls.clear()

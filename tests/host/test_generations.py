@@ -14,7 +14,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.config import Config, load
-from agtphost.config.live import RESTART, WHOLE, settled
+from agtphost.config.live import RESTART, WHOLE, merge_reloadable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.host.evidence import keep_evidence
@@ -139,10 +139,10 @@ def test_what_waits_and_what_is_taken(made: Made) -> None:
     limits = running.limits.model_copy(update={"idle_timeout": 5.0, "request_timeout": 7.0})
     host = running.host.model_copy(update={"contact": "somebody else"})
     read = running.model_copy(update={"limits": limits, "host": host})
-    config, taken, waiting = settled(read, running)
+    config, taken, waiting = merge_reloadable(read, running)
     assert (taken, waiting) == (["[limits]"], ["[host]", "[limits] idle_timeout"])
     assert (config.limits.request_timeout, config.limits.idle_timeout) == (7.0, running.limits.idle_timeout)
-    assert config.host == running.host and settled(running, running) == (running, [], [])
+    assert config.host == running.host and merge_reloadable(running, running) == (running, [], [])
 
 
 def test_modules_of_two_sets_know_nothing_of_each_other(tmp_path: Path) -> None:

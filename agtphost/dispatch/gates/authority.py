@@ -197,4 +197,4 @@ class AuthorityGate:
         """Agents, scopes and assurance are what they were; of who is narrowed, nothing is kept."""
         if exchange.granted is not None or exchange.narrowings:
             return None
-        return () if not self._behind_body or exchange.settled else None
+        return () if not self._behind_body or exchange.is_binding_final else None

@@ -59,7 +59,7 @@ States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
 
-def _unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
+def _refuse_unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
     """
     Return a refusal with the same reason on the wire for every cause (core v08 section 5.6); the record names the
     cause.
@@ -176,13 +176,13 @@ class ConnectionGate:
         if certificate is None:
             return
         if certificate.malformed:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-malformed",
                 f"The client certificate has an AGTP extension that cannot be read: {certificate.malformed}.",
                 "Have the certificate issued again.",
             )
         if not certificate.valid_from <= exchange.now <= certificate.valid_to:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-not-valid-now",
                 "The client certificate is outside its validity period.",
                 "Connect with a renewed certificate.",
@@ -192,14 +192,14 @@ class ConnectionGate:
         if certificate.agent_id is None:
             return
         if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "agent-id-certificate-mismatch",
                 "Agent-ID and the client certificate name different agents.",
                 "Send the Agent-ID of the certificate, or leave the header out.",
             )
         owner = exchange.request.headers.get("owner-id")
         if owner is not None and certificate.principal_id is not None and owner != certificate.principal_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "owner-id-certificate-mismatch",
                 "Owner-ID and the client certificate name different owners.",
                 "Leave Owner-ID out.",
@@ -222,7 +222,7 @@ class ConnectionGate:
     def _refuse_revoked(why: str) -> None:
         """The connection stays open, and is good for nothing (companion section 9.3)."""
         if why == "unknown":
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "revocation-unknown",
                 "Whether the client certificate was revoked is not known: the revocation list is out of date.",
                 "Try again when the operator has renewed the list.",
@@ -268,7 +268,7 @@ class CallerGate:
         exchange.call.agent_id = agent_id
         caller = self._by_id(agent_id)
         if caller is None:
-            unknown = _unauthenticated(
+            unknown = _refuse_unauthenticated(
                 "agent-unknown",
                 "The Agent-ID does not resolve to an agent that this host knows.",
                 "Have the operator add the agent's Genesis and Identity Document to the known agents.",
@@ -280,7 +280,7 @@ class CallerGate:
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
-        exchange.narrowings = self._narrowed(exchange, agent_id)
+        exchange.narrowings = self._find_narrowings(exchange, agent_id)
         exchange.call.caller = caller.name
         if proven is not None and caller.genesis is not None:
             exchange.assurance = Assurance.CERTIFICATE
@@ -307,7 +307,7 @@ class CallerGate:
         by_id, states, narrowings, vouches = self._by_id, self._states, self._narrowings, self._vouches
         proven = certificate is not None and certificate.agent_id is not None
 
-        def unchanged(later: Exchange) -> bool:
+        def is_unchanged(later: Exchange) -> bool:
             return (
                 by_id(agent_id) is caller
                 and states(caller) is state
@@ -315,9 +315,9 @@ class CallerGate:
                 and (vouches is None or not proven or vouches(certificate, caller))  # type: ignore[arg-type]
             )
 
-        return (unchanged,)
+        return (is_unchanged,)
 
-    def _narrowed(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
+    def _find_narrowings(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
         lineage = exchange.peer.delegation
         if lineage is None:
             own = self._narrowings(agent_id)
@@ -329,7 +329,7 @@ class CallerGate:
         """The certificate is about the agent's owner, of its key, and of an authority that may vouch for it."""
         owner = certificate.principal_id
         if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-owner-mismatch",
                 "The client certificate names another owner than the agent's documents.",
                 "Have the certificate issued again.",
@@ -386,7 +386,7 @@ class AddresseeGate:
             self._refuse_moved(exchange, path)
         reaching = method in self._reaching
         if path.startswith("/agents/"):
-            agent: Agent | None = self._named(exchange, path)
+            agent: Agent | None = self._find_by_path(exchange, path)
             rest = path[len("/agents/") :].partition("/")[2]
             if method != "DESCRIBE":
                 if self._documents(method, rest):
@@ -431,7 +431,7 @@ class AddresseeGate:
         if peer.server_name != self._moved_to and peer.transport == "agtp" and not listing:
             raise addressing.redirect(self._moved_to, path)
 
-    def _named(self, exchange: Exchange, path: str) -> Agent:
+    def _find_by_path(self, exchange: Exchange, path: str) -> Agent:
         label, _, rest = path[len("/agents/") :].partition("/")
         agent = self._directory.by_name(label)
         if agent is None and is_agent_id(label):

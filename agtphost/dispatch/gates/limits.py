@@ -48,13 +48,13 @@ CLASSES = {
 log = Logger()
 
 
-class Counted:
+class AllowanceTable:
     """The counts of each kind of callers; they outlive changes of the limits."""
 
     def __init__(self) -> None:
         self._owed: dict[str, dict[object, float]] = {}
 
-    def of(self, kind: str, per_minute: int, burst: float) -> Allowances:
+    def allowances_of(self, kind: str, per_minute: int, burst: float) -> Allowances:
         """Return the allowances of a kind, with their earlier counts."""
         return Allowances(per_minute, burst, owed=self._owed.setdefault(kind, {}))
 
@@ -110,7 +110,7 @@ class Allowances:
         if len(self._owed) > self._most:
             del self._owed[next(iter(self._owed))]
 
-    def left(self, who: object, now: float) -> int:
+    def calls_left(self, who: object, now: float) -> int:
         """Return how many calls are allowed at this moment."""
         early = max(self._owed.get(who, now), now) - now - self._tolerance
         return 0 if early > 1e-6 else int((1e-6 - early) / self._interval) + 1
@@ -159,11 +159,11 @@ class RateGate:
         self,
         limits: Limits,
         now: Callable[[], float] = time.monotonic,
-        counted: Counted | None = None,
+        counted: AllowanceTable | None = None,
         floor: Assurance = Assurance.HEADER,
     ) -> None:
         self._believes_headers = floor <= Assurance.HEADER
-        of = (counted or Counted()).of
+        of = (counted or AllowanceTable()).allowances_of
         agent, principal, burst = (
             limits.requests_per_minute,
             limits.requests_per_minute_per_principal,
@@ -289,7 +289,7 @@ class RateGate:
         """The refusal of what a request would make or store inside this host: what it costs, and what is left."""
         allowances, per_minute = account.allowances, account.per_minute
         self._log(account.who, account.scope, per_minute, now)
-        seconds, left, most = max(1, ceil(wait)), allowances.left(account.who, now), allowances.most
+        seconds, left, most = max(1, ceil(wait)), allowances.calls_left(account.who, now), allowances.most
         what = f"makes {calls} calls inside this host, each of which counts as a request"
         remedy = f"Wait {seconds} seconds, or make at most {left} calls."
         if octets:

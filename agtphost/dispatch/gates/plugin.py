@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped, require_plain_refusal
 from agtphost.iagtp import IGate
@@ -95,7 +95,7 @@ class OperatorGate:
             if inspect.iscoroutine(verdict):
                 verdict = Deferred.fromCoroutine(verdict)
             if isinstance(verdict, Deferred):
-                verdict = await bounded(verdict, self._seconds, self._clock)
+                verdict = await limit_time(verdict, self._seconds, self._clock)
         except Refusal as refusal:
             require_plain_refusal(refusal)
             raise
@@ -107,7 +107,7 @@ class OperatorGate:
             raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")
 
 
-def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
+def place_gates(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
     """
     Insert the operator's gates, in their order, into the host's.
 

@@ -68,7 +68,11 @@ class ProcedureGate:
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
-        return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None
+        return (
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "RUN"
+            else None
+        )
 
 
 def _require_carried(given: Mapping[str, Any]) -> None:
@@ -134,5 +138,7 @@ class GrantingGate:
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return (
-            () if exchange.settled and exchange.binding is not None and exchange.binding.method != "AUTHORIZE" else None
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "AUTHORIZE"
+            else None
         )

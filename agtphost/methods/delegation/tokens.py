@@ -114,7 +114,7 @@ class TokenCheck:
         except DelegationError as error:
             raise self._unverifiable(hop, error, hop.position) from None
         self._require_match(hop, token, context.task_id)
-        if self._used.used(token):
+        if self._used.is_used(token):
             raise hop.chain_broken(
                 Reason.DELEGATION_TOKEN_REPLAYED,
                 position=token.depth,

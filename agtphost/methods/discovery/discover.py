@@ -260,7 +260,7 @@ class Discovery:
     def _genesis(self, context: BuiltInContext) -> Answer:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
-        if caller is not None and caller.hosted and not context.invocation.addressed:
+        if caller is not None and caller.hosted and not context.invocation.is_addressed_by_path:
             # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
             agent = caller
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):

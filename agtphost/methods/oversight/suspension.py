@@ -149,7 +149,7 @@ class Suspension:
             raise not_found(Reason.SESSION_UNKNOWN)
         if known is not None and known.value["status"] == "suspended":
             self._suspensions.refuse(owner, name if of == "session" else None, name if of == "task" else None)
-        if self._suspensions.suspended(owner) >= HELD_PER_AGENT:
+        if self._suspensions.count_suspended(owner) >= HELD_PER_AGENT:
             raise Refusal(
                 Reason.TOO_MANY_SUSPENSIONS,
                 f"An agent can have {HELD_PER_AGENT} suspensions at a time.",

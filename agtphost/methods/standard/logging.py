@@ -68,7 +68,7 @@ class Logging:
         )
         exchange = context.invocation.exchange
         sealed = await made_durable(self._parts.ledger, exchange, draft, performed=False, taken=taken_meanwhile)
-        exchange.listed.unpaid += len(sealed.jws)
+        exchange.for_lists.unpaid += len(sealed.jws)
         receipt = {"record_id": sealed.audit_id, "issued_at": sealed.issued_at, "data_sha256": digest}
         return Answer(
             result={**receipt, "event_type": event_type, "severity": severity, "recorded": _how(data)},

@@ -13,7 +13,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, owner_of
@@ -90,7 +90,7 @@ class Monitoring:
             "agents": [],
             "threshold": _threshold(given),
             "interval": self._interval(given),
-            "authority": standing(context.invocation.exchange),
+            "authority": caller_to_json(context.invocation.exchange),
             "created_at": items.stamp(self._monitors.now()),
             "told": 0,
             "missed": 0,

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -126,7 +126,7 @@ class Resumption:
         self._require_nonce(context.input, pause)
         if value.get("until") is not None and value["until"] <= now and not schedule.is_repeated(value):
             raise Refusal(Reason.RESUMPTION_EXPIRED, details={"workflow_id": workflow_id, "status": state})
-        renewed = standing(context.invocation.exchange)
+        renewed = caller_to_json(context.invocation.exchange)
         if renewed is not None:
             # What proves the caller now; the scopes are, and remain, those of the call that ordered the workflow.
             known = value["authority"] or renewed

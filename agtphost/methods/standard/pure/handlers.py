@@ -266,12 +266,12 @@ class Validate:
             return Answer(result=result)
         target, held = call["target"], self._parts.held
         if functions.size_of(target, functions.SMALL) <= functions.SMALL:
-            return Answer(result=result, changes=generated_code.cleared(held, target))
+            return Answer(result=result, changes=generated_code.clear_changes(held, target))
         return self._many_marks_taken(result, target)
 
     async def _many_marks_taken(self, result: Mapping[str, Any], target: Any) -> Answer:
         return Answer(
-            result=result, changes=await self._parts.offload(generated_code.cleared, self._parts.held, target)
+            result=result, changes=await self._parts.offload(generated_code.clear_changes, self._parts.held, target)
         )
 
     def _check_call(self, context: BuiltInContext, target: Any) -> validating.Findings:

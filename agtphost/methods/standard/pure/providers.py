@@ -110,7 +110,7 @@ class Generating(ProviderRule):
         if wanted != "code":
             return Answer(result=result)
         # Any text may be code, under any name that the provider gives it.
-        marks = (generated_code.marked(text, context.owner, self._now()) for text in _texts(result))
+        marks = (generated_code.mark_change(text, context.owner, self._now()) for text in _texts(result))
         return Answer(result=result, changes=tuple({mark.key: mark for mark in marks}.values()))
 
 
