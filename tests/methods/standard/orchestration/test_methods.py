@@ -319,6 +319,7 @@ def test_a_scheduled_workflow_is_resumed_with_a_checkpoint(outcome: str) -> None
         {"step": 1, "outcome": "repeat"},
         {"step": 3, "outcome": "skip"},
         {"step": "1", "outcome": "done"},
+        {"step": True, "outcome": "done"},
         {"step": 1},
         {"outcome": "done"},
         {"step": 1, "outcome": "done", "more": 1},
