@@ -41,6 +41,10 @@ _NEEDS = {
     "mapping_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
+    "dataclass_type": "must be a table",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "path_type": "must be text",
 }
 _BOUNDS = {
     "greater_than": ("must be more than {gt}", "gt"),
@@ -124,9 +128,19 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
 
 
 def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any]) -> Fault:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "extra_forbidden":
+    if details["type"] == "extra_forbidden":
         return _unknown(model, location)
+    return describe_error(location, details)
+
+
+def describe_error(location: Location, details: Mapping[str, Any]) -> Fault:
+    """
+    Return the fault that one of pydantic's errors stands for, but for an unknown key.
+
+    :param location: where it is in the file.
+    :param details: as :meth:`pydantic.ValidationError.errors` has it.
+    """
+    kind, context = details["type"], details.get("ctx", {})
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
@@ -158,9 +172,9 @@ def _written(key: str, kind: str, given: Any) -> tuple[str, str]:
         if isinstance(given, bool):
             return f", not {str(given).lower()}", ""
         return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
-    if kind == "string_type":
+    if kind in ("string_type", "path_type"):
         return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
-    if kind in ("tuple_type", "list_type"):
+    if kind in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
         return "", f'write {key} = ["..."]'
     return "", f"write [{key}] above its members" if not isinstance(given, (dict, list)) else ""
 

@@ -1,9 +1,8 @@
 """
-Numbered schema files: each takes the database from one version to the next.
+The schema of a store: one file makes that of the first release, and numbered steps change it.
 
-``0001_records.sql`` makes version 1 of an empty file. A version applies whole
-or not at all, and a database of a later version than this program knows is
-left alone.
+The files in ``schema`` begin with the version that they lead to. A version applies whole or not at all. A database of a
+later version than this program knows is left alone, and so is one of a development version before the first release.
 """
 
 from __future__ import annotations
@@ -21,14 +20,24 @@ APPLICATION = 0x41475450
 
 
 def steps() -> list[Traversable]:
-    """The schema files in the order of their numbers."""
+    """Return the schema files in the order of their numbers; the first one makes an empty database a store."""
     folder = files("agtphost.stores").joinpath("schema")
     return sorted((step for step in folder.iterdir() if step.name.endswith(".sql")), key=lambda step: step.name)
 
 
+def number_of(step: Traversable) -> int:
+    """Return the version that a schema file leads to."""
+    return int(step.name.partition("_")[0])
+
+
+def first() -> int:
+    """Return the version of the first release: no earlier one is read."""
+    return number_of(steps()[0])
+
+
 def latest() -> int:
-    """The version that this program writes and reads."""
-    return len(steps())
+    """Return the version that this program writes and reads."""
+    return number_of(steps()[-1])
 
 
 def statements(script: str) -> Iterator[str]:
@@ -47,9 +56,9 @@ def _number(connection: Connection, name: str) -> int:
 
 def version_of(connection: Connection, path: str) -> int:
     """
-    The schema version of a database; 0 for an empty one.
+    Return the schema version of a database; 0 for an empty one.
 
-    :raises StoreError: for another program's database, or one of a later version.
+    :raises StoreError: for another program's database, or one of a later version or of a development version.
     """
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
@@ -59,6 +68,13 @@ def version_of(connection: Connection, path: str) -> int:
         raise StoreError(
             f"{path} has schema version {version}; this program knows versions up to {latest()}. "
             "Run the program that wrote it, or a later one."
+        )
+    if 0 < version < first():
+        raise StoreError(
+            f"{path} has schema version {version}, of a development version before release 0.2.0; this program reads "
+            f"stores from version {first()} on. Keep its records with `agtp audit export` of the program that wrote it. "
+            "Then set a production host up again by `agtp init DIR --production --again`, which puts this file aside; "
+            "for a development host, move its state directory away, and it makes a new one."
         )
     return version
 
@@ -84,11 +100,13 @@ def bring_up(connection: Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = version_of(connection, path)
-        for number, step in enumerate(steps()[version:], version + 1):
+        for step in steps():
+            if number_of(step) <= version:
+                continue
             for statement in statements(step.read_text(encoding="utf-8")):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id={APPLICATION}")
-            connection.execute(f"PRAGMA user_version={number}")
+            connection.execute(f"PRAGMA user_version={number_of(step)}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from threading import Thread
 from typing import Any
@@ -45,6 +46,8 @@ class MemoryReactor(Clock):
     def __init__(self) -> None:
         super().__init__()
         self._pool = _NoThreads()
+        self._followed: list[Any] = []
+        self._settling_is_due = False
 
     @property
     def aside(self) -> int:
@@ -63,10 +66,77 @@ class MemoryReactor(Clock):
         """It always runs: at once."""
         function(*arguments, **named)
 
+    def follow(self, reactor: Any) -> None:
+        """
+        Settle in the next turn of a real reactor whenever something is scheduled, until :meth:`leave`.
+
+        A handler that a real thread or timer resumes schedules work here while no test is there to call
+        :meth:`settle`.
+        """
+        self._followed.append(reactor)
+        self._settle_soon()
+
+    def leave(self, reactor: Any) -> None:
+        """End one :meth:`follow`."""
+        self._followed.remove(reactor)
+
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> Any:
+        """Schedule a call; see :meth:`twisted.internet.interfaces.IReactorTime.callLater`."""
+        made = super().callLater(delay, callable, *args, **kw)
+        self._settle_soon()
+        return made
+
+    def _settle_soon(self) -> None:
+        if self._followed and not self._settling_is_due:
+            self._settling_is_due = True
+            self._followed[-1].callLater(0, self._settle_in_turn)
+
+    def _settle_in_turn(self) -> None:
+        self._settling_is_due = False
+        self.settle()
+
     def settle(self) -> None:
         """Run what is due now, and what that makes due, until nothing is."""
         while any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
             self.advance(0)
+
+
+def reactor_in_use() -> Any:
+    """Return Twisted's reactor; this installs the default one where none is yet."""
+    from twisted.internet import reactor
+
+    return reactor
+
+
+def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
+    """
+    Run Twisted's reactor, from a test that does not run on it, until a Deferred fires.
+
+    :raises RuntimeError: the reactor is running, and this is code that it calls.
+    """
+    if over.called:
+        return
+    if reactor.running:
+        _block_in_greenlet(over)
+        return
+    over.addBoth(lambda _: reactor.crash())
+    reactor.run(installSignalHandlers=False)
+    if getattr(reactor, "threadpool", None) is not None:
+        # As trial does after each class: threads that nobody stops keep the process from ending.
+        reactor._stopThreadPool()
+
+
+def _block_in_greenlet(over: Deferred[Any]) -> None:
+    """Wait where pytest-twisted runs the reactor in a greenlet of its own."""
+    pytest_twisted = sys.modules.get("pytest_twisted")
+    try:
+        if pytest_twisted is None:
+            raise RuntimeError
+        pytest_twisted.blockon(over)
+    except (AssertionError, RuntimeError):
+        raise RuntimeError(
+            "call(wait=...) cannot wait inside Twisted's reactor: await host.call_on_reactor(...) in this test"
+        ) from None
 
 
 class InTurn(Threads):
