@@ -1,5 +1,5 @@
 """
-Everything that a package imports which extends a host: handlers, gates, payload adapters, observers, stores, witnesses.
+Everything that a package imports which extends a host.
 
 This module is provisional until release 0.3: a name may change in 0.2.x, and the changelog then says what to write
 instead. ``docs/extending`` has a page with an example for each kind of plugin.
@@ -8,15 +8,15 @@ instead. ``docs/extending`` has a page with an example for each kind of plugin.
   :class:`EndpointResponse`, or raises :class:`EndpointError`.
 - :class:`IOperatorGate` refuses calls: it gets a :class:`CallView` and raises :class:`Refusal`, whose reason is a
   :class:`ForeignReason`.
-- :class:`IPayloadAdapter` carries the payloads of another framework on EXECUTE: it makes a :class:`Binding` of each tool,
-  whose schema comes from :func:`compile_schema`, and a :class:`Resolution` of each call.
+- :class:`IPayloadAdapter` carries the payloads of another framework on EXECUTE: it makes a :class:`Binding` of each
+  tool, whose schema comes from :func:`compile_schema`, and a :class:`Resolution` of each call.
 - :class:`IRecordObserver` sees each committed record as an :class:`ObservedRecord`.
 - :class:`IWitness` remembers a :class:`Checkpoint`; :func:`read_checkpoint` reads its text.
 - :class:`IPluggableStore` keeps records, as the rows below; :class:`MemoryStore` is one to begin with.
 
-An entry point of the group ``agtphost.plugins`` names a factory, which takes the settings of the place that names it. Its
-attribute ``settings_schema``, a JSON schema or a dataclass, has the host check them first; with a dataclass, the factory is
-called with an instance of it.
+An entry point of the group ``agtphost.plugins`` names a factory, which takes the settings of the place that names it.
+Its attribute ``settings_schema``, a JSON schema or a dataclass, has the host check them first; with a dataclass, the
+factory is called with an instance of it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ from agtphost.stores.rows import (
 )
 from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
-
 
 __all__ = [
     "Agent",

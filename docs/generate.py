@@ -8,8 +8,8 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
 - ``docs/supply-chain.rst``: the table of extras, from ``pyproject.toml``; the rest by hand
 - ``pyproject.toml`` and ``SECURITY.md``: author and addresses, from ``[tool.agtphost.publication]``
-- ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``; ``--release VERSION`` moves it below
-  that version
+- ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``; ``--release VERSION`` moves it
+  below that version
 
 ``tests/docs/test_generated.py`` holds them to what is written here.
 """

@@ -117,7 +117,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
 
-REACTOR_ALLOWED = {"tap", "cli"}
+REACTOR_ALLOWED = {"tap", "cli", "testing"}
+"""``testing`` runs it for handlers that wait for it, and does not install it before one does."""
 
 
 def modules() -> list[Path]:

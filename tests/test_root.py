@@ -39,7 +39,9 @@ def find_strays(root: Path) -> list[str]:
     """Return what lies in a root that is neither known nor ignored by git."""
     ignored = [line.strip("/") for line in (root / ".gitignore").read_text().splitlines() if line]
     names = (path.name for path in root.iterdir())
-    return sorted(name for name in names if name not in {*KNOWN, *OF_GIT} and not any(fnmatch(name, p) for p in ignored))
+    return sorted(
+        name for name in names if name not in {*KNOWN, *OF_GIT} and not any(fnmatch(name, p) for p in ignored)
+    )
 
 
 def test_nothing_else_lies_in_the_root() -> None:

@@ -58,7 +58,7 @@ ALIASES = {"demo": "up"}
 """Further names, which no list has."""
 
 HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "client"})
-"""Commands that make, run or read a host on this machine: they are refused where no host runs, before they do anything."""
+"""Commands that make or run a host on this machine: refused where none can run, before they do anything."""
 
 
 def _unsupported(name: str) -> Exception:

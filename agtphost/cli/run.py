@@ -22,7 +22,8 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     Run a host in the foreground, as `twistd -n agtp --config host.toml` does.
 
     It takes the host.toml of the directory where it runs, or the one that is named. SIGTERM and Ctrl-C end it once the
-    answers that are owed are given; SIGHUP has it read its files again. `agtp check` tells first whether it would start.
+    answers that are owed are given; SIGHUP has it read its files again. `agtp check` says first whether it would
+    start.
 
     \b
     Exit status 0 after it was stopped, 1 if it cannot start.
@@ -45,4 +46,4 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     sys.argv = ["twistd", *words, "agtp", "--config", str(path)]
     from twisted.scripts.twistd import run
 
-    run()
+    run()  # type: ignore[no-untyped-call]

@@ -97,7 +97,8 @@ def _locate(pointer: str, settings: Any) -> Location:
         name = token.replace("~1", "/").replace("~0", "~")
         step: str | int = int(name) if isinstance(here, list) else name
         found.append(step)
-        here = here[step] if isinstance(here, (list, dict)) else None
+        if isinstance(here, (list, dict)):
+            here = here[step]  # type: ignore[index]
     return tuple(found)
 
 
@@ -115,11 +116,11 @@ def _undeclared(schema: Mapping[str, Any], settings: Any, location: Location) ->
 
 
 def _read_dataclass(declared: type, settings: Mapping[str, Any]) -> Any:
-    faults = list(_unknown_members(declared, settings, ()))
-    if faults:
-        raise WrongSettings(faults)
     text = json.dumps(settings, default=_to_text)
     try:
+        faults = list(_unknown_members(declared, settings, ()))
+        if faults:
+            raise WrongSettings(faults)
         # As JSON, whose lists may become tuples and sets, and whose texts paths and times, where types are exact.
         return TypeAdapter(declared).validate_json(text, strict=True)
     except ValidationError as error:

@@ -20,7 +20,7 @@ from zope.interface.exceptions import BrokenImplementation, Invalid
 from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault
+from agtphost.config.faults import Fault, subject
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
@@ -40,9 +40,7 @@ class Unusable(Exception):
     :param faults: what is wrong with single settings, with locations within them; empty where nothing more is known.
     """
 
-    def __init__(
-        self, message: str, hint: str = "", *, settings: bool = False, faults: Sequence[Fault] = ()
-    ) -> None:
+    def __init__(self, message: str, hint: str = "", *, settings: bool = False, faults: Sequence[Fault] = ()) -> None:
         super().__init__(message)
         self.hint = hint
         self.settings = settings
@@ -179,5 +177,10 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
 
 
 def problems_of(config: Config, faults: Sequence[Fault]) -> list[Problem]:
-    """Faults with the lines of their keys; the file is read again for them alone."""
-    return read(config.file).problems(faults) if faults else []
+    """Return faults with the lines of their keys; the file is read again for them alone."""
+    if not faults:
+        return []
+    if not config.file.exists():
+        # A configuration that is in no file, such as that of a host in memory.
+        return [Problem(message=f"{subject(each.location, {})} {each.message}", hint=each.hint) for each in faults]
+    return read(config.file).problems(faults)

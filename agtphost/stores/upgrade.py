@@ -72,9 +72,9 @@ def version_of(connection: Connection, path: str) -> int:
     if 0 < version < first():
         raise StoreError(
             f"{path} has schema version {version}, of a development version before release 0.2.0; this program reads "
-            f"stores from version {first()} on. Keep its records with `agtp audit export` of the program that wrote it. "
-            "Then set a production host up again by `agtp init DIR --production --again`, which puts this file aside; "
-            "for a development host, move its state directory away, and it makes a new one."
+            f"stores from version {first()} on. Keep its records with `agtp audit export` of the program that wrote "
+            "it. Then set a production host up again by `agtp init DIR --production --again`, which puts this file "
+            "aside; for a development host, move its state directory away, and it makes a new one."
         )
     return version
 

@@ -160,6 +160,7 @@ class MemoryHost:
         core = finished(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
+        evidence.observers.startService()
         evidence.clock_watch.begin()
         on.lasting.workflows.start()
         on.lasting.monitors.start()
@@ -264,7 +265,13 @@ class MemoryHost:
         return found[0]
 
     def call_on_reactor(
-        self, method: str, path: str = "/", input: Mapping[str, Any] | None = None, *, wait: float = 10.0, **options: Any
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        wait: float = 10.0,
+        **options: Any,
     ) -> Deferred[Answer]:
         """
         Call from a test that runs on Twisted's reactor: ``answer = await host.call_on_reactor(...)``.
@@ -347,6 +354,7 @@ class MemoryHost:
         for connection in self._connections.values():
             connection.close()
         self.clock.settle()
+        self._core.on.evidence.observers.stopService()
         self._core.on.evidence.ledger.stop()
 
 

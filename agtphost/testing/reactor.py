@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from threading import Thread
 from typing import Any
@@ -112,31 +111,20 @@ def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
     """
     Run Twisted's reactor, from a test that does not run on it, until a Deferred fires.
 
-    :raises RuntimeError: the reactor is running, and this is code that it calls.
+    :raises RuntimeError: the reactor is running already.
     """
     if over.called:
         return
     if reactor.running:
-        _block_in_greenlet(over)
-        return
+        raise RuntimeError(
+            "call(wait=...) cannot wait in a test that Twisted's reactor runs, as pytest-twisted has it: await "
+            "host.call_on_reactor(...) there"
+        )
     over.addBoth(lambda _: reactor.crash())
     reactor.run(installSignalHandlers=False)
     if getattr(reactor, "threadpool", None) is not None:
         # As trial does after each class: threads that nobody stops keep the process from ending.
         reactor._stopThreadPool()
-
-
-def _block_in_greenlet(over: Deferred[Any]) -> None:
-    """Wait where pytest-twisted runs the reactor in a greenlet of its own."""
-    pytest_twisted = sys.modules.get("pytest_twisted")
-    try:
-        if pytest_twisted is None:
-            raise RuntimeError
-        pytest_twisted.blockon(over)
-    except (AssertionError, RuntimeError):
-        raise RuntimeError(
-            "call(wait=...) cannot wait inside Twisted's reactor: await host.call_on_reactor(...) in this test"
-        ) from None
 
 
 class InTurn(Threads):

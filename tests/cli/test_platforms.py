@@ -17,12 +17,12 @@ PLAYED = f"""
 import builtins
 real = builtins.__import__
 
-def lacking(name, globals=None, *rest):
+def lacking(name, globals=None, *rest, **named):
     # Twisted and the standard library of this system use these modules; on Windows they have other code.
     importer = (globals or {{}}).get("__name__", "")
     if name in {sorted(POSIX_MODULES)!r} and importer.partition(".")[0] in ("agtphost", "__main__"):
         raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-    return real(name, globals, *rest)
+    return real(name, globals, *rest, **named)
 
 builtins.__import__ = lacking
 from agtphost.vocabulary import platforms

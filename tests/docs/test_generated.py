@@ -82,7 +82,14 @@ FRAGMENTS = {
     "Fixed: A reload keeps the log file.\n": ("Fixed", "A reload keeps the log file."),
     "Added: One\ntwo\nthree\n": ("Added", "One\ntwo\nthree"),
 }
-NO_FRAGMENTS = ("A reload: keeps it.", "fixed: It.", "Fixed:", "Fixed: 1\n2\n3\n4", "Fixed: 1\n\n2", "Title\n=====\n\nIt.")
+NO_FRAGMENTS = (
+    "A reload: keeps it.",
+    "fixed: It.",
+    "Fixed:",
+    "Fixed: 1\n2\n3\n4",
+    "Fixed: 1\n\n2",
+    "Title\n=====\n\nIt.",
+)
 
 
 def test_a_fragment_has_a_kind_and_at_most_three_lines() -> None:
@@ -112,7 +119,7 @@ def test_a_release_moves_what_was_not_released(monkeypatch: pytest.MonkeyPatch) 
     released = GENERATE.release(present, "0.3.0")
     assert "Not released yet" not in released
     assert released.index(mark) < released.index("0.3.0\n-----\n") < released.index("* One") < released.index("0.2.0")
-    monkeypatch.setattr(GENERATE, "read_fragments", lambda: [])
+    monkeypatch.setattr(GENERATE, "read_fragments", list)
     assert GENERATE.changelog(released) == released
     with pytest.raises(ValueError, match="nothing"):
         GENERATE.release(released, "0.4.0")

@@ -140,7 +140,7 @@ def test_a_field_that_cannot_be_read_is_the_plugins_fault() -> None:
 
     @dataclass
     class Odd:
-        value: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+        value: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
     with pytest.raises(UnusableSchema, match="Odd"):
         read_settings(factory(Odd), {"value": 1})

@@ -6,6 +6,7 @@ import re
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,8 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def make_development_store(path: Path, version: int) -> None:
     """A store as a version before the first release left it."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE record (number INTEGER PRIMARY KEY)")
         connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
         connection.execute(f"PRAGMA user_version={version}")
@@ -137,7 +139,9 @@ def test_a_store_of_a_development_version_is_refused(tmp_path: Path, version: in
         lambda: rehearse_store(path, create=False, aside=tmp_path),
         lambda: snapshot.take(path, tmp_path / f"copy-{version}"),
     ):
-        with pytest.raises(StoreError, match=rf"{path} .*version {version}, of a development.*audit export.*--again.*move"):
+        with pytest.raises(
+            StoreError, match=rf"{path} .*version {version}, of a development.*audit export.*--again.*move"
+        ):
             use()
     assert path.read_bytes() == before
 

@@ -1,9 +1,9 @@
 """
 ``python -m tests.supply release``: build what is released, and try it as a stranger does.
 
-Wheel and sdist are built from a copy of this tree and compared; their metadata is read as a package index reads it. Then
-both are installed in environments that have nothing else, with each Python that a release supports, and the README's
-story is told by what the wheel alone brings.
+Wheel and sdist are built from a copy of this tree and compared; their metadata is read as a package index reads it.
+Then both are installed in environments that have nothing else, with each Python that a release supports, and the
+README's story is told by what the wheel alone brings.
 """
 
 from __future__ import annotations
@@ -120,13 +120,11 @@ def check_metadata(metadata: Message) -> list[str]:
     faults = []
     if metadata["Version"] != __version__:
         faults.append(f"the version is {metadata['Version']}, and the package says {__version__}")
-    for name in ("Summary", "License-Expression", "License-File", "Requires-Python", "Author-email", "Keywords"):
-        if not metadata[name]:
-            faults.append(f"{name} is missing")
+    wanted = ("Summary", "License-Expression", "License-File", "Requires-Python", "Author-email", "Keywords")
+    faults += [f"{name} is missing" for name in wanted if not metadata[name]]
     urls = dict(value.split(", ", 1) for value in metadata.get_all("Project-URL", []))
-    for label in ("Homepage", "Documentation", "Source", "Issues", "Changelog"):
-        if not urls.get(label, "").startswith("https://"):
-            faults.append(f"Project-URL {label} is missing")
+    labels = ("Homepage", "Documentation", "Source", "Issues", "Changelog")
+    faults += [f"Project-URL {label} is missing" for label in labels if not urls.get(label, "").startswith("https://")]
     classified = {each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier", [])}
     faults += [f"no classifier for Python {version}" for version in VERSIONS if version not in classified]
     return faults + check_readme(metadata.get_payload(), metadata["Description-Content-Type"])
@@ -385,13 +383,23 @@ def make_release(target: Path, room: Path, versions: Sequence[str], tools: Seque
         if interpreter is None:
             report.missing.append(f"Python {version} is not on this machine")
             continue
-        _attempt(report, say, f"Python {version}", lambda path=interpreter, name=version: try_python(  # type: ignore[misc]
-            path, wheel, sdist, room / name
-        ))
+        _attempt(
+            report,
+            say,
+            f"Python {version}",
+            lambda path=interpreter, name=version: try_python(  # type: ignore[misc]
+                path, wheel, sdist, room / name
+            ),
+        )
     for tool in tools:
-        _attempt(report, say, f"{tool} install", lambda name=tool: try_tool(  # type: ignore[misc]
-            name, Path(sys.executable), wheel, room / name
-        ))
+        _attempt(
+            report,
+            say,
+            f"{tool} install",
+            lambda name=tool: try_tool(  # type: ignore[misc]
+                name, Path(sys.executable), wheel, room / name
+            ),
+        )
     return report
 
 
@@ -417,7 +425,11 @@ def main(arguments: Sequence[str]) -> int:
     tools = () if options.no_tools else ("pipx", "uv")
     with tempfile.TemporaryDirectory(prefix="agtp-release-") as room:
         report = make_release(
-            options.target.absolute(), Path(room), options.python or VERSIONS, tools, lambda line: print(line, flush=True)
+            options.target.absolute(),
+            Path(room),
+            options.python or VERSIONS,
+            tools,
+            lambda line: print(line, flush=True),
         )
     for line in report.missing:
         print(f"not tried, or to be filled: {line}")

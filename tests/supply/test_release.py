@@ -10,8 +10,8 @@ from email.message import Message
 from pathlib import Path
 
 import pytest
-import twisted
 
+import twisted
 from agtphost import __version__
 from tests.programmes import CHOSEN
 from tests.supply import release
@@ -29,7 +29,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A wheel and an sdist of this tree."""
     room = tmp_path_factory.mktemp("release")
     sdist, wheel = sorted(
-        release.build(copy_tree(room / "source"), room / "dist", "wheel", "sdist"), key=lambda path: path.suffix == ".whl"
+        release.build(copy_tree(room / "source"), room / "dist", "wheel", "sdist"),
+        key=lambda path: path.suffix == ".whl",
     )
     return wheel, sdist
 
@@ -110,7 +111,7 @@ def test_the_versions_of_python_are_said_alike() -> None:
 def test_a_python_that_is_not_there_is_missing() -> None:
     """No other version stands for it."""
     assert release.find_interpreter("3.99") is None
-    here = release.find_interpreter("%d.%d" % sys.version_info[:2])
+    here = release.find_interpreter(f"{sys.version_info.major}.{sys.version_info.minor}")
     assert here is not None and here.exists()
 
 
@@ -159,7 +160,9 @@ def test_agtp_run_starts_what_twistd_starts(deployment: Path, words: tuple[str, 
     """By its file, by its directory, or where it is; it answers, ends well on SIGTERM, and keeps no pid file."""
     where = deployment / "my-host" if words == ("run",) else deployment
     with release.started(BIN / "agtp", *words, cwd=where, ready="agtphost ready: agtp://") as printed:
-        release.run(BIN / "agtp", "call", "-", "DISCOVER", "/methods", "--config", str(deployment / "my-host"), cwd=where)
+        release.run(
+            BIN / "agtp", "call", "-", "DISCOVER", "/methods", "--config", str(deployment / "my-host"), cwd=where
+        )
         assert any("agtphost ready" in line for line in printed)
     assert not (where / "twistd.pid").exists()
 

@@ -17,6 +17,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from zope.interface import implementer
 
+from agtphost.errors import ConfigurationError
 from agtphost.plugin import EndpointContext, EndpointError, IHandler
 from agtphost.testing import MemoryHost, Unanswered
 
@@ -66,17 +67,6 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("how", RESULTS)
-def test_a_call_waits_for_threads_and_the_reactor(agtp_host: MakeHost, how: str) -> None:
-    """``wait`` runs the reactor; without it the call is not answered (the control). Twice, as the reactor goes on."""
-    host = make(agtp_host, how)
-    caller = host.agent("demo")
-    for _ in range(2):
-        assert host.call("QUERY", "/waiting", caller=caller, wait=30).result == RESULTS[how]
-    with pytest.raises(Unanswered, match="wait=SECONDS"):
-        host.call("QUERY", "/waiting", caller=caller)
-
-
-@pytest.mark.parametrize("how", RESULTS)
 @pytest_twisted.ensureDeferred
 async def test_a_test_on_the_reactor_awaits_the_answer(agtp_host: MakeHost, how: str) -> None:
     """``call_on_reactor`` gives a Deferred; ``call(wait=...)`` there says what to write instead."""
@@ -87,27 +77,12 @@ async def test_a_test_on_the_reactor_awaits_the_answer(agtp_host: MakeHost, how:
         host.call("QUERY", "/waiting", caller=caller, wait=30)
 
 
-def test_a_test_that_waits_after_the_reactor_was_started(agtp_host: MakeHost) -> None:
-    """pytest-twisted keeps the reactor running between tests, in a greenlet."""
-    from twisted.internet import reactor
-
-    pytest_twisted.blockon(deferLater(reactor, 0, lambda: None))  # type: ignore[no-untyped-call]
-    host = make(agtp_host, "thread")
-    assert host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=30).result == RESULTS["thread"]
-
-
-def test_an_error_after_waiting_is_an_answer(agtp_host: MakeHost) -> None:
+@pytest_twisted.ensureDeferred
+async def test_an_error_after_waiting_is_an_answer(agtp_host: MakeHost) -> None:
     """What a handler raises once it waited is sealed as ever."""
     host = make(agtp_host, "error")
-    answer = host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=30)
+    answer = await host.call_on_reactor("QUERY", "/waiting", caller=host.agent("demo"))
     assert (answer.status, answer.reason, answer.record["status"]) == (422, "lost", 422)
-
-
-def test_a_handler_that_never_ends_is_unanswered(agtp_host: MakeHost) -> None:
-    """After the seconds of real time, which a test that fails may cost."""
-    host = make(agtp_host, "never")
-    with pytest.raises(Unanswered):
-        host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=0.05)
 
 
 @pytest_twisted.ensureDeferred
@@ -154,28 +129,44 @@ def test_blocking_handlers_of_plugins_run_in_turn(agtp_host: MakeHost) -> None:
 
 
 ALONE = """
-from tests.testing.test_waiting_handlers import Waiting
-from agtphost.testing import MemoryHost
+import pytest
+from agtphost.testing import Unanswered
+from tests.testing.test_waiting_handlers import RESULTS, make
 
-def test_alone():
-    host = MemoryHost(plugins={"waiting": Waiting})
-    host.endpoint("QUERY", "/waiting", {"type": "plugin", "plugin": "waiting", "settings": {"how": "thread"}})
+@pytest.mark.parametrize("how", RESULTS)
+def test_a_call_waits_for_threads_and_the_reactor(agtp_host, how):
+    host = make(agtp_host, how)
+    caller = host.agent("demo")
     for _ in range(3):
-        answer = host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=30)
-        assert answer.result == {"left": True}
+        assert host.call("QUERY", "/waiting", caller=caller, wait=30).result == RESULTS[how]
+    with pytest.raises(Unanswered, match="wait=SECONDS"):
+        host.call("QUERY", "/waiting", caller=caller)
+
+def test_an_error_after_waiting_is_an_answer(agtp_host):
+    host = make(agtp_host, "error")
+    answer = host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=30)
+    assert (answer.status, answer.reason, answer.record["status"]) == (422, "lost", 422)
+
+def test_a_handler_that_never_ends_is_unanswered(agtp_host):
+    host = make(agtp_host, "never")
+    with pytest.raises(Unanswered):
+        host.call("QUERY", "/waiting", caller=host.agent("demo"), wait=0.05)
+    assert host.call("QUERY", "/inner", caller=host.agent("demo")).status == 200
 """
 
 
-def test_without_pytest_twisted_the_reactor_runs_for_the_call(tmp_path: Path) -> None:
-    """In a session of its own, whose process ends: no thread of the reactor's is left."""
+def test_a_plain_test_waits_by_itself(tmp_path: Path) -> None:
+    """
+    ``call(wait=...)`` runs the reactor, again and again, in a session without pytest-twisted. Without it the call is
+    not answered (the control), and the process ends: no thread of the reactor's is left.
+    """
     (tmp_path / "test_alone.py").write_text(ALONE)
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:pytest_twisted", "-p"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "agtphost.testing.plugin", "test_alone.py"]
     environ = {**os.environ, "PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(
-        [*command, "no:twisted", "test_alone.py"], cwd=tmp_path, capture_output=True, text=True, env=environ, timeout=120
-    )
-    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environ, timeout=120)
+    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
 
 
 GATED = "The library is closed."
@@ -210,9 +201,34 @@ def test_gates_and_observers_of_plugins_are_given_to_the_host(agtp_host: MakeHos
     settings = {"gate": [{"plugin": "closed", "settings": {"path": "/shelf"}}], "observer": [{"plugin": "sees"}]}
     host = agtp_host(settings, plugins={"closed": Closed, "sees": Observer})
     host.endpoint("QUERY", "/shelf", lambda context: {})
-    host.endpoint("QUERY", "/open", lambda context: {})
+    host.endpoint("QUERY", "/room", lambda context: {})
     demo = host.agent("demo")
     refused = host.call("QUERY", "/shelf", caller=demo)
     assert (refused.status, refused.reason, refused.explanation) == (403, "closed", GATED)
-    assert host.call("QUERY", "/open", caller=demo).status == 200
+    assert host.call("QUERY", "/room", caller=demo).status == 200
     assert "closed" in seen
+
+
+def test_a_plugin_that_cannot_be_used_is_named(agtp_host: MakeHost) -> None:
+    """What is wrong with a plugin or its settings is told, though no file has them."""
+
+    @implementer(IHandler)
+    class Narrow:
+        kind = "narrow"
+        settings_schema = {"properties": {"limit": {"type": "integer"}}, "additionalProperties": False}
+
+        def __init__(self, settings: Mapping[str, Any]) -> None:
+            pass
+
+        def handle(self, context: EndpointContext) -> Mapping[str, Any]:
+            return {}
+
+    for settings, said in (({"limit": "7"}, "settings.limit is not of type integer"), ({"limits": 7}, "is unknown")):
+        host = agtp_host(plugins={"narrow": Narrow})
+        host.endpoint("QUERY", "/narrow", {"type": "plugin", "plugin": "narrow", "settings": settings})
+        with pytest.raises(ConfigurationError, match=said):
+            host.call("QUERY", "/narrow")
+    for gate, said in (({"plugin": "absent"}, "no installed package"), ({"plugin": "narrow"}, "IOperatorGate")):
+        host = agtp_host({"gate": [gate]}, plugins={"narrow": Narrow})
+        with pytest.raises(ConfigurationError, match=said):
+            host.call("QUERY", "/narrow")
