@@ -58,14 +58,22 @@ def read_settings(factory: Callable[..., Any], settings: Mapping[str, Any]) -> A
     :raises WrongSettings: the settings are wrong.
     """
     declared = getattr(factory, ATTRIBUTE, None)
+    plain = _to_plain(settings)
     if declared is None:
-        return dict(settings)
+        return plain
     if isinstance(declared, Mapping):
-        _require_schema(declared, settings)
-        return dict(settings)
+        _require_schema(declared, plain)
+        return plain
     if isinstance(declared, type) and dataclasses.is_dataclass(declared):
-        return _read_dataclass(declared, settings)
+        return _read_dataclass(declared, plain)
     raise UnusableSchema(f"{ATTRIBUTE} is {type(declared).__name__}: it must be a JSON schema or a dataclass")
+
+
+def _to_plain(value: Any) -> Any:
+    """Return a copy in dictionaries and lists: a configuration has frozen ones."""
+    if isinstance(value, Mapping):
+        return {name: _to_plain(each) for name, each in value.items()}
+    return [_to_plain(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def _require_schema(schema: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -64,6 +65,14 @@ def test_settings_without_a_schema_are_a_dictionary() -> None:
     given = {"anything": [1]}
     read = read_settings(factory(None), given)
     assert read == given and read is not given
+
+
+def test_frozen_settings_are_read() -> None:
+    """A configuration holds mappings and lists that nothing can change."""
+    frozen = MappingProxyType({"titles": ("Emma",), "shelf": MappingProxyType({"place": "A3"})})
+    plain = {"titles": ["Emma"], "shelf": {"place": "A3"}}
+    assert read_settings(factory(None), frozen) == read_settings(factory(SCHEMA), frozen) == plain
+    assert read_settings(factory(Settings), frozen) == Settings(titles=frozenset({"Emma"}), shelf=Shelf("A3"))
 
 
 def test_settings_that_follow_a_json_schema_are_a_dictionary() -> None:
