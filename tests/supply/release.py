@@ -139,7 +139,7 @@ def check_readme(text: Any, content_type: str | None) -> list[str]:
 
     settings = {"raw_enabled": False, "file_insertion_enabled": False, "halt_level": 2, "report_level": 5}
     try:
-        body = publish_parts(str(text), writer_name="html5", settings_overrides=settings)["html_body"]
+        body = publish_parts(str(text), writer="html5", settings_overrides=settings)["html_body"]
     except SystemMessage as error:
         return [f"the description does not render: {error}"]
     return [] if len(body) > 1000 else ["the description is empty"]
@@ -280,8 +280,8 @@ def tell_story(programs: Path, room: Path) -> None:
         for (line, status, parts), output, got in zip(STORY, told[0::2], told[1::2], strict=False):
             if int(got) != status or not all(part in output for part in parts):
                 raise ReleaseError(f"{line!r} ended with {got} and said: {output[-1500:]}")
-    if len(told) // 2 != len(STORY):
-        raise ReleaseError("the story ended early")
+        if len(told) // 2 != len(STORY):
+            raise ReleaseError("the story ended early")
 
 
 def run_deployment(programs: Path, room: Path) -> None:

@@ -24,8 +24,9 @@ from tests.supply.bare_root import (
     is_ignored,
     words_of,
 )
-from tests.supply.lock import ROOT
+from tests.supply.lock import ROOT, locked
 from tests.supply.source_tree import copy_tree
+from tests.supply.test_supply import OF_EXTRAS
 from tests.system.hosting import free_port
 
 RECIPE = (ROOT / "Containerfile").read_text()
@@ -73,15 +74,10 @@ def test_rules_of_the_context(name: str, rules: list[str], ignored: bool) -> Non
 
 def test_every_extra_of_a_host_is_locked() -> None:
     """What an image installs has all of them, and uv beside it; no stage asks an index for anything else."""
-    from tests.supply.lock import locked
-    from tests.supply.test_supply import OF_EXTRAS
-
     pins = {pin.name for pin in locked("run")}
     extras = {name: wanted - {"agtphost"} for name, wanted in OF_EXTRAS.items() if name not in ("test", "docs", "dev")}
     assert {name: wanted - pins for name, wanted in extras.items() if name != "testing" and wanted - pins} == {}
     assert {pin.name for pin in locked("tools")} == {"uv"}
-    dev = {pin.name: pin.version for pin in locked("dev")}
-    assert {pin.name: pin.version for pin in locked("run") if dev.get(pin.name) != pin.version} == {}
 
 
 def test_the_stages_end_as_the_same_user() -> None:

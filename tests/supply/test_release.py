@@ -72,7 +72,13 @@ def test_a_missing_place_and_python_are_found(built: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Title\n==\n\n" + "text " * 300, "A `broken link`_. " * 80, ".. include:: README.rst\n\n" + "t " * 600, ""]
+    "text",
+    [
+        "A longer title\n======\n\n" + "text " * 300,
+        "A `broken link`_. " * 80,
+        ".. include:: README.rst\n\n" + "t " * 600,
+        "",
+    ],
 )
 def test_a_description_that_no_index_renders_is_found(text: str) -> None:
     """Wrong markup, links to nowhere, files, and nothing at all."""
