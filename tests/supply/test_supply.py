@@ -367,13 +367,15 @@ def test_ci_and_container_install_from_the_locks() -> None:
 
 def plain_lock(lock: str) -> str:
     """Return a lock file with what a host without extras needs, and nothing else."""
-    wanted, more = set(), set(DECLARED)
+    locked_names = {normal(name) for name in re.findall(r"^(\S+)==", lock, re.MULTILINE)}
+    wanted: set[str] = set()
+    more = set(DECLARED)
     while more:
         name = more.pop()
         wanted.add(name)
         # What brackets or a marker ask for beyond that is an extra's; TLS of Twisted is declared by itself.
         asked = [each for each in importlib.metadata.requires(name) or [] if "extra ==" not in each]
-        more |= names(asked) - wanted - {"colorama", "tzdata", "pywin32"}
+        more |= (names(asked) & locked_names) - wanted - {"colorama"}
     blocks = re.findall(r"^[a-z].*\\\n(?:    --hash=.*\n)+", lock, re.MULTILINE)
     kept = [block for block in blocks if normal(block.partition("==")[0]) in wanted]
     assert len(kept) >= len(DECLARED)
