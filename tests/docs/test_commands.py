@@ -105,6 +105,12 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/index.rst", "pip install ./shelf"): "tests/system/test_plugins.py::test_a_handler_answers",
     ("docs/extending/index.rst", "agtp check host.toml"): "tests/system/test_plugins.py::"
     "test_a_plugin_that_cannot_be_used_is_told_with_its_line",
+    ("docs/extending/index.rst", "host.toml:57:"): "tests/system/test_plugins.py::"
+    "test_a_wrong_setting_is_told_with_its_key_and_line",
+    ("docs/testing.rst", "host = agtp_host("): "tests/testing/test_waiting_handlers.py::"
+    "test_gates_and_observers_of_plugins_are_given_to_the_host",
+    ("CONTRIBUTING.rst", ".venv/bin/python -m tests.supply release"): "tests/supply/test_release.py::"
+    "test_wheel_and_sdist_install_and_tell_the_story",
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
