@@ -123,7 +123,7 @@ class IOperatorGate(Interface):
     An extension point: ``[[gate]]``, see ``docs/extending/gate.rst``.
     """
 
-    name = Attribute("str: the gate's name in logs and explanations, where ``operator: `` precedes it")
+    name = Attribute("str: the gate's name in logs and explanations, where ``operator:`` precedes it")
 
     def check(call: CallView) -> Awaitable[None] | None:
         """

@@ -27,7 +27,7 @@ from tests.supply.bare_root import (
 from tests.supply.lock import ROOT, locked
 from tests.supply.source_tree import copy_tree
 from tests.supply.test_supply import OF_EXTRAS
-from tests.system.hosting import free_port
+from tests.system.hosting import READY, free_port, until
 
 RECIPE = (ROOT / "Containerfile").read_text()
 README = (ROOT / "README.rst").read_text()
@@ -107,9 +107,14 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     shutil.rmtree(room)
 
 
+def ask(image: Stage, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of the image as its user."""
+    return subprocess.run(image.command(words), capture_output=True, text=True, timeout=300)
+
+
 def inside(image: Stage, *words: str) -> str:
     """Run a program of the image as its user; return what it printed."""
-    done = subprocess.run(image.command(words), capture_output=True, text=True, timeout=300)
+    done = ask(image, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -137,19 +142,20 @@ def test_the_image_runs_the_readmes_npx_server(image: Stage) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    late = threading.Timer(600, process.kill)
+    late = threading.Timer(1200, process.kill)
     late.start()
     printed = []
     try:
         assert process.stdout is not None
         for line in process.stdout:
             printed.append(line)
-            if "agtphost ready" in line:
+            if READY.search(line):
                 break
         else:
             pytest.fail("".join(printed)[-3000:])
         threading.Thread(target=process.stdout.read, daemon=True).start()
-        inside(image, *words_of(image, "HEALTHCHECK"))
+        # The first start has npx fetch the server; until that runs, the host serves and is not healthy.
+        until(lambda: ask(image, *words_of(image, "HEALTHCHECK")).returncode == 0, 600)
         said = inside(
             image, "agtp", "tools", "call", "notes.read_text_file", "path=/etc/agtphost/notes/one.txt", "--json",
             "--config", "/etc/agtphost/host.toml",
