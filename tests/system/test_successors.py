@@ -1,4 +1,4 @@
-"""People of ``[notify]`` who come and go while a host runs: what waits belongs to the name, not to a key."""
+"""People of ``[notify]`` come and go while a host runs: what waits belongs to the name, not to the key."""
 
 from __future__ import annotations
 

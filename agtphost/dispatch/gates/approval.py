@@ -31,4 +31,4 @@ class ApprovalGate:
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that needs no approval."""
-        return () if exchange.settled and not exchange.binding.approval else None  # type: ignore[union-attr]
+        return () if exchange.is_binding_final and not exchange.binding.approval else None  # type: ignore[union-attr]

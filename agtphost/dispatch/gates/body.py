@@ -154,14 +154,14 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
     except paths.PathError as error:
         raise Refusal(Reason.INVALID_QUERY, f"{error}") from None
     if merged:
-        merged = _typed(exchange, merged)
+        merged = _convert_types(exchange, merged)
     merged.update(exchange.parameters)
     if exchange.path_parameters:
-        merged.update(_typed(exchange, exchange.path_parameters))
+        merged.update(_convert_types(exchange, exchange.path_parameters))
     return merged
 
 
-def _typed(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_types(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     Convert texts of a URI to the types in the binding's schema (AGTP-API section 5.3).
 
@@ -241,18 +241,20 @@ class BodyGate:
             exchange.parameters, exchange.context = unwrap(value)
             if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
                 exchange.parameter_text = _text_of(request, value, exchange.parameters)
-            named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
+            named = CORRELATING if exchange.parameters is not value else _correlating_names(exchange.binding)
             if "task_id" in named and "task_id" in value:
-                exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+                exchange.task_id = self._choose_identifier(exchange, exchange.task_id, value["task_id"], "task_id")
             if "session_id" in named and "session_id" in value:
-                exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
+                exchange.session_id = self._choose_identifier(
+                    exchange, exchange.session_id, value["session_id"], "session_id"
+                )
         else:
             exchange.parameters = {}
         if exchange.peer.stream:
             exchange.context = {**exchange.context, "stream": True}
         exchange.input = _input(exchange)
 
-    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
+    def _choose_identifier(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
         if member is None:
             return header
         if not isinstance(member, str) or not is_opaque_id(member):
@@ -303,7 +305,7 @@ class ParametersGate:
         return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
 
 
-def _beside(binding: Binding | None) -> Collection[str]:
+def _correlating_names(binding: Binding | None) -> Collection[str]:
     """Return which of task and session a body without an envelope may name next to a built-in's own parameters."""
     if binding is None or binding.tier != BUILT_IN:
         return ()
@@ -314,12 +316,12 @@ def _beside(binding: Binding | None) -> Collection[str]:
 
 def _parameters(binding: Binding) -> frozenset[str]:
     if binding.input_schema is None:
-        return _declared(binding.method, binding.path)
+        return _parameter_names(binding.method, binding.path)
     return frozenset(binding.input_schema.schema["properties"])
 
 
 @cache
-def _declared(method: str, path: str) -> frozenset[str]:
+def _parameter_names(method: str, path: str) -> frozenset[str]:
     """Return the parameters of a built-in; cached, and bounded by the number of built-ins."""
     return contract_of(method, path).names(path)
 

@@ -53,7 +53,11 @@ class IdempotencyGate:
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that changes nothing: it takes no key."""
-        return () if exchange.settled and exchange.binding is not None and not exchange.binding.state_changing else None
+        return (
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and not exchange.binding.state_changing
+            else None
+        )
 
     async def _reserve(self, exchange: Exchange, key: ReservationKey) -> None:
         request = exchange.request

@@ -84,7 +84,7 @@ class CatalogGate:
         catalog, known = self._catalog, self._known
         asked = exchange.request.headers.get("agtp-catalog-version")
         if asked is not None:
-            catalog, known = self._asked(asked)
+            catalog, known = self._catalog_for(asked)
             exchange.catalog_warnings = catalog.warnings
         if exchange.method not in known:
             require_consent(exchange, self._policy)
@@ -94,7 +94,7 @@ class CatalogGate:
         """Keep the verdict: it depends on the first line and a field alone."""
         return ()
 
-    def _asked(self, version: str) -> tuple[Catalog, frozenset[str]]:
+    def _catalog_for(self, version: str) -> tuple[Catalog, frozenset[str]]:
         found = self._by_version.get(version)
         if found is None:
             raise Refusal(

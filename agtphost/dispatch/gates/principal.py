@@ -73,7 +73,7 @@ class ActingPrincipalGate:
         if known is not None and now < known.expires_at:
             return known
         try:
-            found = self._validated(credential, now)
+            found = self._validate(credential, now)
         except UnknownKey as error:
             self._unknown_key()
             raise _invalid(error) from None
@@ -81,7 +81,7 @@ class ActingPrincipalGate:
             raise _invalid(error) from None
         return keep(self._valid, name, found, REMEMBERED)
 
-    def _validated(self, credential: str, now: float) -> ActingPrincipal:
+    def _validate(self, credential: str, now: float) -> ActingPrincipal:
         scheme, _, token = credential.partition(" ")
         if scheme.lower() != "bearer":
             raise BearerError("oauth-scheme", "Only the Bearer scheme is accepted here.")

@@ -25,7 +25,7 @@ from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 _SEPARATED = re.compile(r"[\s,]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
@@ -64,11 +64,15 @@ class ProcedureGate:
         looked_at = generated_code.require_clear(self._held, given)
         if len(exchange.request.body) > LARGE:
             return in_turns(looked_at, self._clock)
-        return finished(looked_at)
+        return run_to_end(looked_at)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
-        return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None
+        return (
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "RUN"
+            else None
+        )
 
 
 def _require_carried(given: Mapping[str, Any]) -> None:
@@ -134,5 +138,7 @@ class GrantingGate:
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return (
-            () if exchange.settled and exchange.binding is not None and exchange.binding.method != "AUTHORIZE" else None
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "AUTHORIZE"
+            else None
         )

@@ -1,4 +1,4 @@
-"""What the host publishes as its own ``agtp:`` URIs is taken by its methods: on another port, and by its domain."""
+"""Methods take the ``agtp:`` URIs that the host publishes, also off the usual port and by its domain."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ class Scan:
     ) -> Generator[None, None, None]:
         """Agent by agent, into ``rows``."""
         sees = self._parts.visibility.in_lists(context)
-        behind = (agent for agent in self._parts.directory.hosted() if agent.agent_id > after)
+        behind = (agent for agent in self._parts.directory.list_hosted() if agent.agent_id > after)
         for number, agent in enumerate(sorted(behind, key=lambda agent: agent.agent_id)):
             if len(rows) == most:
                 break
