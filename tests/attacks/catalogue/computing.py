@@ -179,7 +179,7 @@ def _searches() -> Sequence[bytes]:
 
 
 def _sorted_searches() -> Sequence[bytes]:
-    """Searches that find every item: by eight members, most of which are missing, and from the last text to the first."""
+    """Searches that find every item: sorted by eight members, most of them missing, and from the last text on."""
     members = ["-n", "name", "-t", *(f"m{number}" for number in range(5))]
     every = {"query": {"n": {"gte": 0}}, "scope": "goods"}
     return [
