@@ -93,7 +93,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         raise UnresolvableFunction(
             f"{dotted} is not callable: it is {type(function).__name__}", "write a function there"
         )
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _place_of(error: BaseException) -> tuple[str, int] | None:
