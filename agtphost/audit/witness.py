@@ -24,8 +24,8 @@ from agtphost.stores.rows import StoreError
 @implementer(IWitness)
 class WitnessFile:
     """
-    :param path: the file; its directory exists.
-    :param keys: whose checkpoints it believes; none for a host that does not sign.
+    A witness in a local file.
+
     """
 
     def __init__(self, path: Path, keys: Iterable[VerifyingKey]) -> None:
@@ -70,7 +70,7 @@ class OperatorWitness:
         self._witness = witness
 
     def last(self) -> Checkpoint | None:
-        """The last checkpoint it saw. One that cannot tell is no witness that saw none."""
+        """Return the last checkpoint that the witness saw. One that cannot say must not count as one that saw none."""
         try:
             seen = self._witness.last()
         except StoreError:
@@ -82,7 +82,7 @@ class OperatorWitness:
         return seen
 
     def saw(self, issued: Checkpoint) -> None:
-        """Tell it."""
+        """Pass an issued checkpoint to the witness."""
         try:
             self._witness.saw(issued)
         except OSError:

@@ -55,8 +55,8 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One thing that is wrong, before it has a line."""
+class ConfigFault:
+    """A fault of a configuration, before it has a line."""
 
     location: Location
     message: str
@@ -64,20 +64,20 @@ class Fault:
 
     hint: str = ""
     concerns: tuple[Location, ...] = ()
-    """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
+    """Other keys that the fault was derived from; if one of them is faulty itself, the fault is dropped."""
 
     beside: Location | None = None
-    """Another place that it contradicts, whose line is told too."""
+    """Another place that it contradicts, whose line is reported too."""
 
 
-def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
+def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[ConfigFault], list[Location]]:
     """
     Validate ``tree``, taking out what is faulty.
 
     :param tree: the parsed document; changed.
     :return: the model of what remained, the faults, and the locations taken out.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     removed: list[Location] = []
     while True:
         try:
@@ -97,7 +97,7 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
             removed.extend(
                 (*location[:-1], meant)
                 for location, details in found
-                if details["type"] == "extra_forbidden" and (meant := _meant(model, location))
+                if details["type"] == "extra_forbidden" and (meant := _closest_key(model, location))
             )
 
 
@@ -129,7 +129,9 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     return location
 
 
-def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]) -> Fault:
+def _fault(
+    model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]
+) -> ConfigFault:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown(model, location, details.get("input"), tree)
@@ -140,19 +142,21 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
         bound = context[name]
         shown = int(bound) if bound == int(bound) else bound
         hint = f"write {location[-1]} = {shown}" if name in ("ge", "le") else ""
-        return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint)
+        return ConfigFault(
+            location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint
+        )
     if kind == "value_error":
-        return Fault(location=location, message=str(context["error"]))
+        return ConfigFault(location=location, message=str(context["error"]))
     if kind == "missing":
         key = str(details["loc"][-1])
-        return Fault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
+        return ConfigFault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
     if kind not in _NEEDS:
-        return Fault(location=location, message=details["msg"])
-    shown, hint = _written(location, kind, details.get("input"))
-    return Fault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
+        return ConfigFault(location=location, message=details["msg"])
+    shown, hint = _describe_wrong_type(location, kind, details.get("input"))
+    return ConfigFault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
 
 
-def _written(location: Location, kind: str, given: Any) -> tuple[str, str]:
+def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str, str]:
     """
     Say what a value of the wrong type is, and how to write it.
 
@@ -177,20 +181,20 @@ def _written(location: Location, kind: str, given: Any) -> tuple[str, str]:
     return "", f"write [{key}] above its members" if not isinstance(given, dict) else ""
 
 
-def _literal(location: Location, expected: str, given: Any) -> Fault:
+def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
     choices = [choice for choice in expected.replace(" or ", ", ").replace("'", "").split(", ") if choice]
     shown = f", not {given[:60]!r}" if isinstance(given, str) else ""
     if isinstance(given, bool):
         shown, key = f", not {str(given).lower()}", str(location[-1])
         hint = f'write {key} = "{choices[0]}"' if given else f"leave out {key}"
-        return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+        return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
     close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
     hint = f'did you mean "{close[0]}"?' if close else ""
-    return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+    return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
 
 def default_hint(model: type[BaseModel], location: Location, message: str = "") -> str:
-    """What can be written where nothing better is known: the default of a key, or a value of its kind."""
+    """Return the hint of last resort: the default of a key, or a value of its kind."""
     keys = [step for step in location if isinstance(step, str)]
     if not keys:
         return ""
@@ -226,20 +230,20 @@ def _missing_hint(model: type[BaseModel], location: Location) -> str:
     return f'write {key} = ["..."]' if is_list else f'write {key} = "..."'
 
 
-def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> Fault:
+def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> ConfigFault:
     name = str(location[-1])
     if name in LATER:
-        return Fault(
+        return ConfigFault(
             location=location,
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
-    meant = _meant(model, location)
+    meant = _closest_key(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
     elsewhere = "" if near else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
-    return Fault(location=location, message="is unknown", hint=elsewhere or hint)
+    return ConfigFault(location=location, message="is unknown", hint=elsewhere or hint)
 
 
 _MISSPELLED = 0.8
@@ -275,8 +279,8 @@ def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, s
                 yield from _sections(inner, f"{path}.")
 
 
-def _meant(model: type[BaseModel], location: Location) -> str:
-    """The key that an unknown one resembles most; empty where it resembles none."""
+def _closest_key(model: type[BaseModel], location: Location) -> str:
+    """Return the key that an unknown one resembles most; empty where it resembles none."""
     close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
     return close[0] if close else ""
 
@@ -310,8 +314,8 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
                 yield from _models(argument)
 
 
-def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[Fault]:
-    """Those of ``faults`` that do not merely follow from a key that was already reported."""
+def drop_consequences(faults: Iterable[ConfigFault], removed: Sequence[Location]) -> Iterator[ConfigFault]:
+    """Yield the ``faults`` that do not merely follow from a key that was already reported."""
     for fault in faults:
         concerns = (fault.location, *fault.concerns)
         if not any(place[: len(gone)] == gone for place in concerns for gone in removed):
@@ -320,7 +324,7 @@ def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[
 
 def subject(location: Location, tree: Mapping[str, Any]) -> str:
     """
-    How a person finds ``location``: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
+    Return ``location`` as people write it: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
 
     :param tree: the document, for the names of list elements.
     """

@@ -36,7 +36,7 @@ Text = BeforeValidator(secret.text_of)
 
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
-    """What values are read against; pydantic carries it as the validation context."""
+    """The context in which values are validated; pydantic carries it as the validation context."""
 
     folder: Path
     """The TOML file's directory, absolute."""
@@ -48,7 +48,7 @@ class LoadContext:
 
 
 def load_context(info: ValidationInfo) -> LoadContext:
-    """What a validator runs in; a section made in code is where the process is, with nothing of the environment."""
+    """Return the context of a validator; a section made in code has the working directory, and an empty environment."""
     if info.context is None:
         return LoadContext(folder=Path.cwd(), state_dir=Path.cwd() / "state", environ={})
     assert isinstance(info.context, LoadContext)
@@ -118,7 +118,7 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _frozen(value: Mapping[K, T]) -> Mapping[K, T]:
+def _freeze(value: Mapping[K, T]) -> Mapping[K, T]:
     return MappingProxyType(dict(value))
 
 
@@ -127,7 +127,7 @@ def form(grammar: str | Callable[[str], object], otherwise: str) -> AfterValidat
     Holds a text to a form.
 
     :param grammar: a regular expression for all of it, or what says whether it is of the form.
-    :param otherwise: the error; ``{}`` stands for the beginning of the text.
+    :param otherwise: the error; ``{}`` is replaced by the beginning of the text.
     """
     holds = re.compile(grammar, re.ASCII).fullmatch if isinstance(grammar, str) else grammar
 
@@ -164,7 +164,9 @@ def _assurance(value: Any) -> Assurance:
 
 
 def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
-    """For keys that may hold ordinary values too, such as an environment; all are kept as secrets."""
+    """
+    Read a value that may be a secret or an ordinary text, such as an environment variable; all are kept as secrets.
+    """
     if isinstance(value, Secret):
         return value
     context = load_context(info)
@@ -182,7 +184,7 @@ def _header_value(value: Any, info: ValidationInfo) -> Secret:
 
 
 def read_secret(value: Any, info: ValidationInfo) -> Secret:
-    """For keys that hold nothing but secrets, which are never written into the file itself."""
+    """Read a value that is always a secret, and so must not be written into the file itself."""
     if isinstance(value, Secret):
         return value
     if not secret.is_reference(secret.text_of(value)):
@@ -199,7 +201,7 @@ StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 """A list of the file, frozen."""
 
-Table = Annotated[Mapping[K, T], AfterValidator(_frozen), PlainSerializer(dict)]
+Table = Annotated[Mapping[K, T], AfterValidator(_freeze), PlainSerializer(dict)]
 """A table with names of the operator's choice, frozen."""
 
 Line = Annotated[str, AfterValidator(_line)]

@@ -30,7 +30,7 @@ from agtphost.handlers.threads import Threads
 Function = Callable[[EndpointContext], Any]
 
 LONGEST_CALL = 0.1
-"""Seconds for which a function may hold the reactor before it is told of: P14."""
+"""Seconds for which a function may block the reactor before it is logged: P14."""
 
 SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
 
@@ -83,7 +83,7 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         said = f"the module {module_name} cannot be imported: {error!r}"
         raise UnresolvableFunction(said, hint, _place_of(error)) from error
     except (Exception, SystemExit) as error:
-        # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
+        # An error of the module's own code is reported to the operator, and must not crash the start.
         said, place = f"the module {module_name} cannot be imported: {error!r}", _place_of(error)
         raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error
     function = getattr(module, name, _ABSENT)
@@ -137,9 +137,9 @@ class RegisteredFunction:
     def __init__(self, function: Function, seconds: Callable[[], float] = perf_counter) -> None:
         self._function = function
         self._seconds = seconds
-        self.handle: Function = self._watched
+        self.handle: Function = self._call_timed
 
-    def _watched(self, context: EndpointContext) -> Any:
+    def _call_timed(self, context: EndpointContext) -> Any:
         began = self._seconds()
         try:
             return self._function(context)
@@ -148,8 +148,8 @@ class RegisteredFunction:
             if held > LONGEST_CALL:
                 self.handle = self._function
                 log.warn(
-                    "{method} {path} held the whole host for {milliseconds:.0f} ms: declare its handler "
-                    "blocking = true, or make it a coroutine that waits (said once)",
+                    "{method} {path} blocked the whole host for {milliseconds:.0f} ms: declare its handler "
+                    "blocking = true, or make it a coroutine that waits (logged once)",
                     method=context.method,
                     path=context.path,
                     milliseconds=held * 1000,
@@ -161,8 +161,7 @@ class BlockingFunction:
     """
     Calls a function in a thread.
 
-    Inside it, ``context.invoke`` and ``context.emit`` wait by themselves and
-    return what they otherwise resolve to.
+    There, ``context.invoke`` and ``context.emit`` block until their result, and return it.
 
     :param function: returns a mapping, an EndpointResponse or an EndpointError.
     :param threads: where it runs.
@@ -177,7 +176,7 @@ class BlockingFunction:
         self._reactor = reactor
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
-        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        """Call the function in a thread; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._waiting(context.invoke), emit=self._waiting(context.emit))
         run = copy_context().run  # What the thread logs is this call's.
         return self._threads.run(lambda: run(self._function, inside))

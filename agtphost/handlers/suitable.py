@@ -35,7 +35,7 @@ def require_suitable(function: Callable[..., Any], *, blocking: bool, on_loop: b
         _require_call_alone(function, plain, name)
     if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
         raise UnresolvableFunction(
-            f"{name} is a generator, which is no answer",
+            f"{name} is a generator, which cannot be an answer",
             "return the answer; send interim messages by `await context.emit({...})`, and decorate a generator that "
             "yields Deferreds with twisted.internet.defer.inlineCallbacks, below @endpoint",
         )
@@ -110,7 +110,7 @@ def _require_suitable_result(function: Any, name: str, *, blocking: bool, on_loo
 
 def _asyncio_in(function: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """
-    What a coroutine uses of asyncio, directly or by a coroutine of its module; None where it goes between the two.
+    Return what a coroutine uses of asyncio, itself or by another one of its module; None if it uses a bridge.
 
     :param seen: functions that were looked into.
     """

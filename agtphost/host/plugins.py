@@ -20,7 +20,7 @@ from zope.interface.exceptions import BrokenImplementation, Invalid
 from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
@@ -115,14 +115,16 @@ def plugins(config: Config, problems: list[Problem]) -> Plugins:
 
     :param problems: takes what is wrong, with file and line.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
 
     def one(name: str, settings: Mapping[str, Any], interface: type[Interface], place: Location) -> Any:
         try:
             return make(name, settings, interface)
         except Unusable as error:
             key = "settings" if error.settings and settings else "plugin"
-            faults.append(Fault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint))
+            faults.append(
+                ConfigFault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint)
+            )
 
     def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
         every = [
@@ -143,6 +145,6 @@ def plugins(config: Config, problems: list[Problem]) -> Plugins:
     return result
 
 
-def problems_of(config: Config, faults: Sequence[Fault]) -> list[Problem]:
+def problems_of(config: Config, faults: Sequence[ConfigFault]) -> list[Problem]:
     """Faults with the lines of their keys; the file is read again for them alone."""
     return read(config.file).problems(faults) if faults else []

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -45,11 +47,46 @@ def _number(connection: Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
+_PARTS = """
+SELECT entry.name || '.' || part.name FROM sqlite_schema AS entry JOIN pragma_table_info(entry.name) AS part
+WHERE entry.type = 'table'
+"""
+"""The columns of all tables, by which the schemas of versions differ; version 5 has those of version 4."""
+
+
+@cache
+def _columns_of(version: int) -> frozenset[str]:
+    """Return the columns that a database of a version has."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for step in steps()[:version]:
+            for statement in statements(step.read_text(encoding="utf-8")):
+                connection.execute(statement)
+        return frozenset(name for (name,) in connection.execute(_PARTS))
+
+
+def _require_own_number(connection: Connection, path: str, version: int) -> None:
+    """
+    Refuse a database that has the columns of a later version than its number says.
+
+    A step that was applied already fails in the middle of a start, for a reason that says nothing of the number.
+
+    :raises StoreError: with what to do.
+    """
+    found = {str(name) for (name,) in connection.execute(_PARTS)}
+    later = next((each for each in range(latest(), version, -1) if _columns_of(each) <= found), version)
+    if _columns_of(later) != _columns_of(version):
+        raise StoreError(
+            f"{path} says that its schema version is {version}, and has the tables of version {later}: its number was "
+            f"changed. Restore it from a backup; or set the number back (PRAGMA user_version={later}) while no host "
+            "runs, and have agtp audit verify look for other changes."
+        )
+
+
 def version_of(connection: Connection, path: str) -> int:
     """
     The schema version of a database; 0 for an empty one.
 
-    :raises StoreError: for another program's database, or one of a later version.
+    :raises StoreError: for another program's database, one of a later version, or one whose number was lowered.
     """
     application, version = _number(connection, "application_id"), _number(connection, "user_version")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
@@ -60,6 +97,8 @@ def version_of(connection: Connection, path: str) -> int:
             f"{path} has schema version {version}; this program knows versions up to {latest()}. "
             "Run the program that wrote it, or a later one."
         )
+    if version < latest() and tables:
+        _require_own_number(connection, path, version)
     return version
 
 

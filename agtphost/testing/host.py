@@ -33,7 +33,7 @@ from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
 from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits
 
 ADDRESS = "127.0.0.1"
@@ -151,7 +151,7 @@ class MemoryHost:
         factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         on = self.foundation(Foundation.of(loaded, self.clock, evidence))
-        core = finished(compose(on, self.upstreams(on), factory))
+        core = run_to_end(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
         evidence.clock_watch.begin()

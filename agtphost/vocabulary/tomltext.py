@@ -1,5 +1,5 @@
 """
-TOML that knows where everything stands, and TOML written.
+Read TOML with the line of each key, and write TOML.
 
 Python's parser keeps no positions. The scanner here walks a document *that has
 already been parsed*, so it needs to recognize only where keys, tables and
@@ -46,10 +46,10 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 class TomlError(ValueError):
     """
-    A file that cannot be read, or is no TOML.
+    A file cannot be read, or is not TOML.
 
     :param message: what is wrong, without a subject: ``is not UTF-8``.
-    :param line: where, counted from 1; 0 where it is no line's fault.
+    :param line: where, counted from 1; 0 where the fault is not in one line.
     :param hint: what to do about it.
     """
 
@@ -68,7 +68,7 @@ class Document:
 
     @cached_property
     def lines(self) -> Mapping[Location, int]:
-        """By location; found when it is first asked for, which takes as long as parsing did."""
+        """Return the lines by location; they are found on first use, which takes as long as parsing did."""
         return locate(self.text)
 
     def top_lines(self) -> dict[str, int]:
@@ -133,7 +133,7 @@ def _parse(text: str) -> Document:
 
 def _cure(text: str, number: int, what: str) -> str:
     """
-    What to write in a line that is no TOML; each proposal was tried.
+    Return a correction for a line that is not TOML; each proposal was tried.
 
     Values are not shown: the line may hold a secret.
     """
@@ -209,7 +209,7 @@ def _quote(value: str) -> str:
 
 
 class _Scanner:
-    """One walk over one document; ``lines`` is what it found."""
+    """A scanner that passes over one document; ``lines`` is its result."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Location, int] = {}
