@@ -42,6 +42,10 @@ _NEEDS = {
     "mapping_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
+    "dataclass_type": "must be a table",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "path_type": "must be text",
 }
 _BOUNDS = {
     "greater_than": ("must be more than {gt}", "gt"),
@@ -132,9 +136,22 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
 def _fault(
     model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]
 ) -> ConfigFault:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "extra_forbidden":
+    if details["type"] == "extra_forbidden":
         return _unknown(model, location, details.get("input"), tree)
+    if details["type"] == "missing":
+        key = str(details["loc"][-1])
+        return ConfigFault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
+    return describe_error(location, details)
+
+
+def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFault:
+    """
+    Return the fault for one of pydantic's errors, except that of an unknown key.
+
+    :param location: where it is in the file.
+    :param details: as :meth:`pydantic.ValidationError.errors` has it.
+    """
+    kind, context = details["type"], details.get("ctx", {})
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
@@ -147,9 +164,6 @@ def _fault(
         )
     if kind == "value_error":
         return ConfigFault(location=location, message=str(context["error"]))
-    if kind == "missing":
-        key = str(details["loc"][-1])
-        return ConfigFault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
     if kind not in _NEEDS:
         return ConfigFault(location=location, message=details["msg"])
     shown, hint = _describe_wrong_type(location, kind, details.get("input"))
@@ -172,9 +186,9 @@ def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str
         if isinstance(given, bool):
             return f", not {str(given).lower()}", ""
         return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
-    if kind == "string_type":
+    if kind in ("string_type", "path_type"):
         return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
-    if kind in ("tuple_type", "list_type"):
+    if kind in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
         return "", f"write [[{path}]] in place of [{path}]" if isinstance(given, dict) else f'write {key} = ["..."]'
     if isinstance(given, list):
         return "", f"write [{path}] in place of [[{path}]]"

@@ -201,7 +201,8 @@ def combine(
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"], given)
-    provided = plugins(config, parts["plugins"]) if provided is None else provided
+    factories = {} if given is None else given.plugins
+    provided = plugins(config, parts["plugins"], factories) if provided is None else provided
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
