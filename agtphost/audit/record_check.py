@@ -91,7 +91,8 @@ class RecordExaminer:
             faults.append(f"kind is {_render_value(row[KIND])}, and a record of kind {int(kind)} was signed")
         if self._time(row[ISSUED_AT]) != payload.get("issued_at"):
             faults.append(
-                f"issued_at is {_render_value(row[ISSUED_AT])}, and {_render_value(payload.get('issued_at'))} was signed"
+                f"issued_at is {_render_value(row[ISSUED_AT])}, "
+                f"and {_render_value(payload.get('issued_at'))} was signed"
             )
 
     def _time(self, milliseconds: object) -> str | None:

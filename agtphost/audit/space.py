@@ -93,8 +93,8 @@ class Space:
         if ballast.missing:
             self._report(
                 "of the space that is kept for a full disk there is too little: {why}",
-                f"{ballast.remaining} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
-                "not be revoked where it is full; the host takes the rest when there is room",
+                f"{ballast.remaining} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent "
+                "may not be revoked where it is full; the host takes the rest when there is room",
             )
         return self.enough()
 
