@@ -18,6 +18,7 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import ToolAddress
 from agtphost.contract.table import Match
+from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -112,6 +113,24 @@ class ICacheableGate(IGate):
         :param exchange: as it passed this gate.
         :return: the conditions; empty if the verdict always holds; None if every request has to be checked. After None
             from a gate before the body, all gates check each request.
+        """
+
+
+class IOperatorGate(Interface):
+    """
+    A check of the operator's own. It can refuse a call, and admits nothing that another gate refuses.
+
+    An extension point: ``[[gate]]``, see ``docs/extending/gate.rst``.
+    """
+
+    name = Attribute("str: the gate's name in logs and explanations, where ``operator:`` precedes it")
+
+    def check(call: CallView) -> Awaitable[None] | None:
+        """
+        Let the call pass, or refuse it. This runs in the reactor's thread and must not block.
+
+        :raises agtphost.errors.Refusal: to end the call.
+        :return: None, or a Deferred or coroutine of None where the gate has to wait.
         """
 
 

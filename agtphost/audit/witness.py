@@ -45,7 +45,10 @@ class WitnessFile:
         try:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:
-            raise StoreError(f"the witness file {self.path} cannot be believed: {error}") from None
+            raise StoreError(
+                f"the witness file {self.path} cannot be believed: {error}; bring it back from a backup, "
+                "or name another one in [audit] witness"
+            ) from None
 
     def saw(self, issued: Checkpoint) -> None:
         files.replace(self.path, issued.note.encode("utf-8"), files.PUBLIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -121,8 +122,11 @@ def _host(config: Config) -> Iterator[ConfigFault]:
             hint='give this host a stable name, such as server_id = "agents.example.com"',
         )
     state = config.host.state_dir
-    if state.exists() and not state.is_dir():
+    if os.path.exists(state) and not os.path.isdir(state):
         yield ConfigFault(location=("host", "state_dir"), message=f"is not a directory: {state}")
+    if state == state.parent:
+        hint = 'name a directory of its own, such as "state"'
+        yield ConfigFault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
 
 
 def _listen(config: Config) -> Iterator[ConfigFault]:
@@ -224,7 +228,7 @@ def _key_files(config: Config) -> Iterator[ConfigFault]:
         needed.append((("audit", "key"), audit.key, True))
     absent: list[str] = []
     for location, path, private in needed:
-        if path.is_file():
+        if os.path.isfile(path):
             if private and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 yield ConfigFault(
                     location=location,

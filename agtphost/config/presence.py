@@ -8,6 +8,7 @@ from typing import Any
 from agtphost.config.http import told_base
 from agtphost.config.sections import Config
 from agtphost.vocabulary import times, uris
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.uris import Form, UriError
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
@@ -46,6 +47,12 @@ def public_authority(config: Config) -> tuple[str, int]:
     except NoPresence:
         port = 0
     return config.manifest.domain or given.domain or config.host.server_id, port
+
+
+def own_address(config: Config) -> OwnAddress:
+    """Return the names and the port that the host's own ``agtp:`` URIs have."""
+    name, port = public_authority(config)
+    return OwnAddress.of((name, config.host.server_id, config.wellknown.domain, config.manifest.domain), port)
 
 
 GATEWAY, REGISTRY = "gateway", "registry"

@@ -12,7 +12,7 @@ from typing import Any
 from agtphost.config.checks import check
 from agtphost.config.faults import ConfigFault, admit, default_hint, drop_consequences, subject
 from agtphost.config.sections import Config
-from agtphost.config.values import LoadContext
+from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
@@ -47,7 +47,7 @@ class HostFile:
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._other_line(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint or default_hint(Config, fault.location),
+                hint=fault.hint or default_hint(Config, fault.location, fault.message),
             )
             for fault in faults
         ]
@@ -98,7 +98,7 @@ def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
     named = host.get("state_dir") if isinstance(host, dict) else None
     if environ.get(STATE_VARIABLE):
         state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
-    elif isinstance(named, str) and named and "\0" not in named:
+    elif isinstance(named, str) and named and can_be_path(folder, named):
         state = folder / Path(named).expanduser()
     else:
         state = folder / DEFAULT_STATE

@@ -111,7 +111,7 @@ class Approvals:
     :param held: the state items.
     :param policy: ``[approvals]``.
     :param now: seconds since the Unix epoch.
-    :param offload: calls a function off the reactor; None: large inputs are digested in the reactor's thread.
+    :param offload: calls a function off the reactor; None: digests of large inputs are computed in the reactor.
     """
 
     def __init__(

@@ -46,6 +46,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstep
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
@@ -72,6 +73,7 @@ class Dispatcher:
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     :param offload: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
+    :param rest_always: whether the reactor rests after every large body, also where no other one waits.
     """
 
     def __init__(
@@ -88,6 +90,8 @@ class Dispatcher:
         offload: Executor | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
+        *,
+        rest_always: bool = False,
     ) -> None:
         self._approvals, self.offload, self._now = approvals, offload, now
         self._compute = compute or LocalPool()
@@ -96,7 +100,7 @@ class Dispatcher:
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
-        self._passage = GateChain(gates, self._objection, clock, ledger.door)
+        self._passage = GateChain(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
         self.under_way = InFlightWork()  # what another dispatcher waits for that takes the place of this one
@@ -142,17 +146,20 @@ class Dispatcher:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
                 refusal = self._refusals.count_refused(exchange, refusal)
-            log_unbelieved(exchange, refusal.cause)
+            # Of whom only the name is known the answer does not say that nobody knows it: the log does.
+            doubted = exchange.doubted
+            log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = self._objection(exchange)
             if objection is not None and performed:
                 objection = after_handler(objection)
             outcome = self._sealer.refusal(exchange, objection or answers.given_up())
-        except Exception:
+        except Exception as error:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             CALL.set(call)  # A call made inside may have been the last to say so.
-            log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
+            said = "the handler of {method} {path} failed" + advice_on(error)
+            log.failure(said, method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         if CALL.get() is not call:
             CALL.set(call)
@@ -462,7 +469,7 @@ class Dispatcher:
                 # Otherwise the ledger has logged it once: a line for each request would fill the rest of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
-        charge_record(self.charges, exchange, draft, sealed)
+        charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
         following.mark_durable(exchange, outcome)

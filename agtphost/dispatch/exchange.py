@@ -15,6 +15,7 @@ from agtphost.contract.table import Match
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
+from agtphost.errors import Refusal
 from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -98,6 +99,12 @@ class Exchange:
 
     as_named: Exchange | None = None
     """The exchange that this is one without a caller of; None for all others."""
+
+    doubted: Refusal | None = None
+    """
+    Why a caller is refused that only names an agent: nobody knows that agent, or it is stopped. It is told where a name
+    is enough to call, by the last gate of authority; everywhere else the answer is that to any name.
+    """
 
     counted: bool = False
     """Whether the request was counted for its caller's rate, or for its address's."""

@@ -10,7 +10,7 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange, Place
-from agtphost.dispatch.spending import Charges, InnerCalls
+from agtphost.dispatch.spending import Charges, InnerCalls, charge_later
 from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
@@ -206,6 +206,10 @@ class Invocation:
     def announce(self, calls: int, *, lists: bool = False, alone: bool = False) -> None:
         """Charge for calls before the first of them; see :meth:`.InnerCalls.announce`."""
         self._inner_calls().announce(calls, lists=lists, alone=alone)
+
+    def charge_later(self, octets: int) -> None:
+        """Charge for what is stored in the caller's name after the call; see :func:`.spending.charge_later`."""
+        charge_later(self._dispatcher.charges, self._exchange, octets)
 
     def _inner_calls(self) -> InnerCalls:
         if self._calls is None:

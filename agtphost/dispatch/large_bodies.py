@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.internet.interfaces import IReactorProcess, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.turns import key_of
@@ -58,13 +58,13 @@ class LargeBodies:
     Says whose large body is read next.
 
     :param clock: the reactor's, for the rest between two, and for how long one waits.
-    :param rest_always: whether a body that comes during the rest waits too; None for all reactors but those of a host
-        in memory, whose time only its test moves.
+    :param rest_always: whether a body that comes after the last one waiting was read rests too. A host in memory does
+        without: only its test moves the clock.
     """
 
-    def __init__(self, clock: IReactorTime, *, rest_always: bool | None = None) -> None:
+    def __init__(self, clock: IReactorTime, *, rest_always: bool) -> None:
         self._clock = clock
-        self._rest_always = IReactorProcess.providedBy(clock) if rest_always is None else rest_always
+        self._rest_always = rest_always
         self._queues: dict[str, deque[_Waiting]] = {}
         self._octets: dict[str, int] = {}
         self._answering: set[str] = set()

@@ -83,6 +83,7 @@ class GateChain:
     :param objection: why a call may not go on although it waited for a gate alone; None: it may.
     :param clock: between two gates that read a large body the others have their turn.
     :param door: where calls wait while what gates consult is taken over from the store.
+    :param rest_always: see :class:`agtphost.dispatch.large_bodies.LargeBodies`.
     """
 
     def __init__(
@@ -91,12 +92,14 @@ class GateChain:
         objection: Callable[[Exchange], Exception | None],
         clock: IReactorTime,
         door: Door,
+        *,
+        rest_always: bool = False,
     ) -> None:
         self.gates = tuple(gates)
         self._objection = objection
         self._clock = clock
         self._door = door
-        self._large = LargeBodies(clock)
+        self._large = LargeBodies(clock, rest_always=rest_always)
         self._checks: tuple[_Check, ...] = tuple(gate.check for gate in gates)
         names = [gate.name for gate in gates]
         self._learns = names[:1] == [FRAMING] and BODY in names

@@ -31,6 +31,7 @@ from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import BELIEVED
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
@@ -72,6 +73,7 @@ class Sealer:
     ) -> None:
         self._failed = failed
         self._floor = floor
+        self._proven = min(floor, BELIEVED)
         self._ruling = ruling
         self._server_id = server_id
         self._warnings = warnings or {}
@@ -198,6 +200,9 @@ class Sealer:
         refused = bool(outcome.reason)
         server_level = refused or agent is None or binding is None or binding.server_level
         caller = exchange.caller
+        # A stranger who names an agent is answered with the record: it does not tell whether that agent is known,
+        # unless the answer itself does.
+        named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
             "audit_record_version": "1",
             "server_id": self._server_id,
@@ -208,12 +213,12 @@ class Sealer:
             "status": int(outcome.status),
             "method": exchange.method or request.method,
             "path": request.path,
-            "caller_id": "" if caller is None else caller.agent_id,
+            "caller_id": caller.agent_id if caller is not None else exchange.agent_id if named else "",
             "identity_assurance": exchange.assurance.label,
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
-        _name(exchange, payload)
+        _name(exchange, payload, principal=exchange.assurance >= self._proven)
         if refused:
             payload["reason"] = outcome.reason
             evidence = evidence_of(exchange, outcome)
@@ -392,10 +397,14 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
             _extend(payload, {"input_shape": shape})
 
 
-def _name(exchange: Exchange, payload: dict[str, object]) -> None:
-    """Say who answers for the caller, and what the request named."""
+def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
+    """
+    Say who answers for the caller, and what the request named.
+
+    :param principal: whether the caller has proven to be the agent: whom an agent belongs to is told to no stranger.
+    """
     caller = exchange.caller
-    if caller is not None:
+    if caller is not None and principal:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
         payload["caller_principal_id"] = caller.owner_id or caller.principal
     if exchange.session_id is not None:

@@ -58,11 +58,15 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if outcome.cause:
         said["cause"] = outcome.cause
-    if exchange.caller is None:
+    if exchange.caller is None and (exchange.doubted is None or outcome.cause):
         claimed = claims_of(exchange)
         if claimed:
             said["claimed"] = claimed
-    elif exchange.assurance is not Assurance.CERTIFICATE and exchange.peer.certificate is not None:
+    elif (
+        exchange.caller is not None
+        and exchange.assurance is not Assurance.CERTIFICATE
+        and exchange.peer.certificate is not None
+    ):
         # Known by header alone, over a connection whose certificate names no agent.
         said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
     if outcome.status in VIOLATIONS:

@@ -12,9 +12,18 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 
 MARK = "notify:"
-"""The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation."""
+"""
+The beginning of a name of ``[notify]`` where an Agent-ID could be as well: in ``recipient`` of an escalation, and in
+the name of a person's inbox.
+"""
+
+
+def owner_of_inbox(inbox: str) -> str:
+    """Return the owner of an inbox: an Agent-ID or a key as it is, and the SHA-256 of a person's marked name."""
+    return sha256(inbox.encode()).hexdigest() if inbox.startswith(MARK) else inbox
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +59,14 @@ class Addresses:
     def recipients_of_key(self, key: str) -> frozenset[str]:
         """Return the marked names that stand for a key: those of its person, and of the groups of that person."""
         return self._of_keys.get(key, frozenset())
+
+    def inboxes_of_key(self, key: str) -> frozenset[str]:
+        """
+        Return the owners of the messages of the person that has a key now.
+
+        Whoever gets the name next has the messages after that.
+        """
+        return frozenset(owner_of_inbox(f"{MARK}{name}") for name, known in self.people.items() if known == key)
 
     def recipients_of_member(self, name: str) -> frozenset[str]:
         """Return the marked names of the groups with a member that is not a person: an agent, or the operator."""

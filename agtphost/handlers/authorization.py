@@ -118,9 +118,13 @@ class Authorization:
         return bool(key) and key in self.addresses.keys
 
     def inboxes(self, context: BuiltInContext) -> tuple[str, ...]:
-        """Return whose notifications the caller reads as its own: those of its agent, and of the key it connects by."""
+        """
+        Return whose notifications the caller reads as its own: those of its agent, of the person that has its key, and
+        of the key itself, which is answered where it has sent something.
+        """
         caller, key = self.find_caller(context), fingerprint(context.peer)
-        return (*(() if caller is None else (caller.agent_id,)), *((key,) if key else ()))
+        found = () if caller is None else (caller.agent_id,)
+        return (*found, *sorted(self.addresses.inboxes_of_key(key)), key) if key else found
 
     def recipients(self, context: BuiltInContext) -> frozenset[str]:
         """

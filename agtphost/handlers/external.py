@@ -328,7 +328,8 @@ class ExternalService:
                 refused = status in (401, 403)
                 name = "upstream_authentication_failed" if refused else "upstream_error"
             raise EndpointError(name, {"upstream_status": status})
-        if self._reference.method == "HEAD" or (status in EMPTY and not answer.body):
+        may_be_empty = status in EMPTY or self._reference.empty_response
+        if self._reference.method == "HEAD" or (may_be_empty and not answer.body):
             return {}
         if answer.content_encoding not in ("", "identity"):
             raise EndpointError("upstream_malformed_response", {"upstream_status": status})

@@ -9,6 +9,8 @@ calls a library that blocks, is declared with ``blocking = true``.
 from __future__ import annotations
 
 import importlib
+import os
+import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
@@ -31,6 +33,9 @@ LONGEST_CALL = 0.1
 """Seconds for which a function may block the reactor before it is logged: P14."""
 
 SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
+
+_ABSENT = object()
+_PYTHON = os.path.dirname(os.__file__)
 
 log = Logger()
 
@@ -73,15 +78,45 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         raise UnresolvableFunction(
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
+    except ModuleNotFoundError as error:
+        hint = _instead_of(module_name, name, find) or SOUGHT
+        said = f"the module {module_name} cannot be imported: {error!r}"
+        raise UnresolvableFunction(said, hint, _place_of(error)) from error
     except (Exception, SystemExit) as error:
         # An error of the module's own code is reported to the operator, and must not crash the start.
-        raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error
-    function = getattr(module, name, None)
-    if function is None:
+        said, place = f"the module {module_name} cannot be imported: {error!r}", _place_of(error)
+        raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error
+    function = getattr(module, name, _ABSENT)
+    if function is _ABSENT:
         raise UnresolvableFunction(f"the module {module_name} has no {name}", SOUGHT)
     if not callable(function):
-        raise UnresolvableFunction(f"{dotted} is not callable")
-    return function  # type: ignore[no-any-return]
+        raise UnresolvableFunction(
+            f"{dotted} is not callable: it is {type(function).__name__}", "write a function there"
+        )
+    return function
+
+
+def _place_of(error: BaseException) -> tuple[str, int] | None:
+    """Return the file and the line of a module's own code that an import ended at; None where it never ran."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if frame.f_code.co_name == "<module>" and not file.startswith(("<", _PYTHON)) and "-packages" not in file:
+            found = file, line
+    return found
+
+
+def _instead_of(holder: str, name: str, find: Callable[[str], Any]) -> str:
+    """Return what to write for a member of a class or an object; empty where the path names none."""
+    module_name, _, inner = holder.rpartition(".")
+    try:
+        found = getattr(find(module_name), inner, None) if module_name else None
+    except (Exception, SystemExit):
+        return ""
+    if not callable(getattr(found, name, None)):
+        return ""
+    instance = f"{inner}()" if isinstance(found, type) else inner
+    return f'write `{name} = {instance}.{name}` in the module, and function = "{module_name}.{name}"'
 
 
 @implementer(IHandler)

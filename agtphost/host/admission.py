@@ -36,6 +36,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
+from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.calls import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
@@ -87,7 +88,7 @@ def admitting(
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
     principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=on.lasting.counted)
+    rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -114,6 +115,7 @@ def admitting(
             merchant=purchase.gate,
             ledger=evidence.ledger,
             negotiator=negotiating,
+            discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
             yaml=config.wire.yaml,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
@@ -128,9 +130,7 @@ def admitting(
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
-    records = RefusalRecords(
-        refusal_limits(config), evidence.summaries, evidence.ledger, rate, count_refused=lasting.counted
-    )
+    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
@@ -146,6 +146,7 @@ def admitting(
             offload=on.offload,
             now=on.latest,
             compute=on.lasting.compute,
+            rest_always=not loaded.volatile,
         ),
         objection=decider.objection,
         sealer=sealer,

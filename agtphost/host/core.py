@@ -157,7 +157,8 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         bound=bound,
         front=front,
         gateway=gateway_facts(
-            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters)
+            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters),
+            table.methods_at,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
         mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.offload),

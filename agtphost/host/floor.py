@@ -31,6 +31,7 @@ from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.steps import Executor
 
 
@@ -71,7 +72,7 @@ def floor_methods(
     release: Release | None = None,
     continuations: Continuations | None = None,
     hosts: Collection[str] = (),
-    server_id: str = "",
+    address: OwnAddress = NOWHERE,
     now: Callable[[], float] = time.time,
     sessions: SessionRegistry,
     suspensions: Suspensions,
@@ -90,7 +91,7 @@ def floor_methods(
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
-    :param server_id: what the host calls itself, in URIs of its own.
+    :param address: the names and the port that the host's own URIs have.
     :param sessions: which there are, and ``suspensions``: which of them stand still.
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
@@ -110,7 +111,7 @@ def floor_methods(
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
         read("QUERY", "/", Query(corpus), default_assurance(assurance, changes=False)),
-        read("SUMMARIZE", "/", Summary(library, offload, server_id), default_assurance(assurance, changes=False)),
+        read("SUMMARIZE", "/", Summary(library, offload, address), default_assurance(assurance, changes=False)),
         read("PLAN", "/", Planning(corpus), default_assurance(assurance, changes=False)),
     )
     return Floor(

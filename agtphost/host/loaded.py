@@ -201,7 +201,8 @@ def combine(
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"], given)
-    provided = plugins(config, parts["plugins"]) if provided is None else provided
+    factories = {} if given is None else given.plugins
+    provided = plugins(config, parts["plugins"], factories) if provided is None else provided
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
@@ -333,10 +334,11 @@ def _documents(config: Config, problems: list[Problem]) -> Sequence[ReadableDocu
     folder = config.query.documents
     if folder is None:
         return ()
-    if not folder.is_dir():
-        problems.append(
-            Problem(message=f"[query] documents is no directory: {folder}", file=str(config.file), hint="create it")
-        )
+    if not os.path.isdir(folder):  # False for a name that no file can have, too
+        hint = "name a directory" if os.path.exists(folder) else "make it"
+        message = f"[query] documents is no directory: {str(folder)[:200]}"
+        line = line_of(config.file, ("query", "documents"))
+        problems.append(Problem(message=message, file=str(config.file), line=line, hint=hint))
         return ()
     return read_documents(folder, problems)
 

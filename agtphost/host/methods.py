@@ -12,7 +12,7 @@ from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.config import Config
-from agtphost.config.presence import http_apis
+from agtphost.config.presence import http_apis, own_address
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
@@ -236,7 +236,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         now=on.seconds,
         continuations=on.lasting.continuations,
         hosts=config.lifecycle.hosts,
-        server_id=config.host.server_id,
+        address=own_address(config),
         states=evidence.states.state_of,
         sessions=on.lasting.sessions,
         suspensions=on.lasting.suspensions,
@@ -253,6 +253,7 @@ def _parts(
     return MethodServices(
         config=config,
         server_id=config.host.server_id,
+        address=own_address(config),
         catalog=loaded.catalog,
         reactor=on.reactor,
         now=on.seconds,

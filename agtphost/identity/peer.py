@@ -74,6 +74,18 @@ def state_owners(agent_id: str) -> tuple[str, ...]:
     return tuple(state_owner(agent_id, assurance) for assurance in Assurance if assurance)
 
 
+def counted_as(agent_id: str, assurance: Assurance) -> str:
+    """
+    Return the name under which is counted what a caller does: its requests, turns and concurrent calls.
+
+    Every credential that proves an agent counts for that agent, so that a token beside a certificate gives it no second
+    share. Whoever merely says the name counts apart, and uses up nothing of the agent's.
+
+    :return: 64 hexadecimal digits.
+    """
+    return agent_id if assurance >= Assurance.GATEWAY else state_owner(agent_id, assurance)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCertificate:
     """A client certificate that passed chain verification: AGTP-CERT."""
@@ -144,6 +156,9 @@ class Withdrawable:
 
     client: str = ""
     """Which of the front's clients calls; empty: the calling agent itself."""
+
+    keeps: int = 0
+    """Octets of its answer that the front keeps durably, at the most: they are charged with the record of the call."""
 
     stops: set[Callable[[], None]] = field(default_factory=set, repr=False)
     """What ends the call while it waits."""

@@ -11,7 +11,6 @@ store, and write keys, certificates and agents, which a running host takes up.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +49,8 @@ class StateLock:
 
     def holder(self) -> str | None:
         """Return who has the lock, such as ``, pid 12,``; None if it is free. Makes and changes no file."""
+        import fcntl  # Windows lacks it, and has commands that import this module to call hosts elsewhere.
+
         for file in self._files:
             try:
                 descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -76,6 +77,8 @@ def _lock_file(file: Path) -> int:
 
     :raises StoreError: see :meth:`StateLock.acquire`.
     """
+    import fcntl
+
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

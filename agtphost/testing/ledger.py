@@ -16,7 +16,7 @@ class Promptly(EntryCollector):
     """Hands over what there is at once, and goes on at once."""
 
     def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
-        """Note the end of a group; see :meth:`agtphost.audit.collecting.EntryCollector.note_finished`. Nothing rests."""
+        """As :meth:`agtphost.audit.collecting.EntryCollector.note_finished`, without turns of the reactor and rests."""
         self._under_way -= len(entries)
         settle()
 

@@ -14,6 +14,7 @@ from agtphost.config.reading import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import Given
 from agtphost.host.loaded import Loaded, Parts, catalogs_of, combine
+from agtphost.host.plugins import Factory
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
@@ -63,11 +64,13 @@ def loaded_of(
     directory: AgentDirectory,
     declarations: Declarations,
     key: SigningKey | None,
+    plugins: Mapping[str, Factory],
 ) -> Loaded:
     """
     Read and check everything.
 
     :param key: signs records and the manifest.
+    :param plugins: factories of plugins that need not be installed, by name.
     :raises agtphost.errors.ConfigurationError: with everything that is wrong.
     """
     parts = Parts()
@@ -78,7 +81,7 @@ def loaded_of(
         parts,
         directory=directory,
         identity=lambda: (key, _tls(config)),
-        given=Given(declared=declarations.declared, find=declarations.find),
+        given=Given(declared=declarations.declared, find=declarations.find, plugins=plugins),
         volatile=True,
     )
     if loaded is None:

@@ -139,6 +139,8 @@ def _cure(text: str, number: int, what: str) -> str:
     """
     lines = text.split("\n")
     line = lines[number - 1].rstrip()
+    if what.startswith("Cannot") and (other := _other_form(lines, number)):
+        return other
     if what.startswith("Cannot overwrite"):
         return f"{line.partition('=')[0].strip()[:64]} is set twice: remove this line, or the other one"
     if what.startswith("Cannot declare"):
@@ -152,6 +154,16 @@ def _cure(text: str, number: int, what: str) -> str:
             return False
         return True
 
+    if number == 1 and text.startswith(_MARK):
+        return "save it without a byte order mark"
+    if re.search(r"\r(?!\n)", text):
+        return "save it with lines that end with LF, or with CRLF"
+    if line.endswith(",") and parses(line.rstrip(",")):
+        return "remove the comma at the end of this line"
+    plain = line.translate(_TYPED)
+    if plain != line and parses(plain):
+        odd = next(char for char in line if ord(char) in _TYPED)
+        return f"replace U+{ord(odd):04X}, which is no ASCII character, by what the keyboard has, or remove it"
     for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
         if parses(line + ending):
             return f"end this line with {ending}"
@@ -166,6 +178,29 @@ def _cure(text: str, number: int, what: str) -> str:
     if name and parses(f"{key}={_BARE_WORD.sub(lambda match: match[1] + _quote(match[2].strip()), value)}"):
         return f"put each text of {name} into quotes"
     return "mend the file's syntax there"
+
+
+def _other_form(lines: Sequence[str], number: int) -> str:
+    """Return what to write where one of several tables of a list has the brackets of a single one; empty elsewhere."""
+    line = lines[number - 1].strip()
+    bare = line.strip("[]").strip()
+    if not line.startswith("["):
+        return ""
+    if not line.startswith("[["):
+        return f"write [[{bare}]]" if f"[[{bare}]]" in map(str.strip, lines[: number - 1]) else ""
+    single = next((at for at, each in enumerate(lines[: number - 1], 1) if each.strip() == f"[{bare}]"), 0)
+    return f"write [[{bare}]] in line {single} too" if single else ""
+
+
+_MARK = "\ufeff"
+"""The byte order mark."""
+
+_TYPED = {
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u00ab\u00bb"), '"'),
+    **dict.fromkeys(map(ord, "\u00a0\u2002\u2003\u2009\u202f"), " "),
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\u2028\u200e\u200f"), None),
+}
+"""Characters that word processors and web pages put in place of quotes and spaces, and what they stand for."""
 
 
 def _quote(value: str) -> str:

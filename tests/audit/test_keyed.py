@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from agtphost.audit.writer import Claim, GroupWriter, Submission
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IChainStore
-from agtphost.stores import MemoryStore, upgrade
+from agtphost.stores import MemoryStore
 from agtphost.stores.rows import KeyedRow
 from agtphost.vocabulary.holdings import ANSWERS
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
@@ -191,20 +189,6 @@ def test_the_count_of_all_follows_what_expires(store: IChainStore) -> None:
     now[0] += 60
     writer.forget()
     assert store.read_usage([ALL]) == {}
-
-
-def test_an_older_store_learns_the_count_of_all(tmp_path: Path) -> None:
-    """The step to the version of the schema that has it."""
-    with closing(sqlite3.connect(tmp_path / "records.sqlite3")) as connection, connection:
-        for step in upgrade.steps()[:4]:
-            connection.executescript(step.read_text(encoding="utf-8"))
-        for agent, keys in ((ALICE, 2), (BOB, 3)):
-            connection.execute("INSERT INTO keyed VALUES (?, ?, 0, 7)", (owner_name(key("", agent)), keys))
-        connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
-        connection.execute("PRAGMA user_version=4")
-    again = sqlite_store(tmp_path)
-    assert again.read_usage([ALL])[ALL].keys == 5
-    again.close()
 
 
 def test_a_key_that_is_used_anew_after_its_time_counts_once(store: IChainStore) -> None:

@@ -27,6 +27,13 @@ CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
     (
+        "a required key that is not there",
+        '[[methods.price]]\nexpected = "tokens=5"\n',
+        4,
+        "[[methods.price]] number 1 call is missing",
+        'write call = "..."',
+    ),
+    (
         "far-off section",
         "[zzzzzz]\n",
         4,

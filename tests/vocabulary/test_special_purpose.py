@@ -210,7 +210,7 @@ def verdicts(source: str) -> list[str]:
     """The interpreter's verdicts that a module reads off an address."""
     return [
         f"{node.lineno}: {node.attr}"
-        for node in ast.walk(ast.parse(source))
+        for node in (ast.walk(ast.parse(source)) if any(name in source for name in VERDICTS) else ())
         if isinstance(node, ast.Attribute) and node.attr in VERDICTS
     ]
 

@@ -154,6 +154,8 @@ class AuthorityGate:
             raise Refusal(Reason.NOT_FOUND, "Nothing is bound to the request.")
         exchange.call.bound = binding
         if binding is exchange.admitted:
+            if self._behind_body and exchange.doubted is not None:
+                raise exchange.doubted
             return
         try:
             for check in authority.CHECKS:
@@ -163,6 +165,8 @@ class AuthorityGate:
             raise
         self._require_present(exchange, binding)
         exchange.admitted = binding
+        if self._behind_body and exchange.doubted is not None:
+            raise exchange.doubted
 
     def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason | ForeignReason) -> None:
         """

@@ -52,6 +52,9 @@ Whether a wire verb asks for a document about agents: at what follows an agent's
 ``/agents`` itself.
 """
 
+Discloses = Callable[[Exchange, Agent], bool]
+"""Whether the caller of an exchange may read documents about an agent by its name."""
+
 States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
@@ -232,7 +235,12 @@ class CallerGate:
     """
     The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
 
-    Unknown identifiers end here, before any state is kept for them (T-ID-40).
+    Unknown identifiers end here, before any state is kept for them (T-ID-40). A stranger who names an agent that nobody
+    knows, or that is stopped, is refused later where headers are not believed: behind the gates of authority, which
+    refuse every such caller where a name is not enough (``Exchange.doubted``). So whether an agent is known is told
+    only where a name is enough to call, or no name is needed: AGTP-159 demands 401 there.
+
+    :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
     """
 
     name = "caller and lifecycle"
@@ -243,7 +251,9 @@ class CallerGate:
         states: States,
         authorities: ClientAuthorities | None = None,
         narrowings: Narrowings = lambda agent_id: None,
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
+        self._doubts = floor > Assurance.HEADER
         self._narrowings = narrowings
         self._by_id = directory.by_id
         self._states = states
@@ -258,11 +268,15 @@ class CallerGate:
         exchange.call.agent_id = agent_id
         caller = self._by_id(agent_id)
         if caller is None:
-            raise _refuse_unauthenticated(
+            unknown = _refuse_unauthenticated(
                 "agent-unknown",
                 "The Agent-ID does not resolve to an agent that this host knows.",
                 "Have the operator add the agent's Genesis and Identity Document to the known agents.",
             )
+            if certificate is not None or not self._doubts:
+                raise unknown
+            exchange.assurance, exchange.doubted = Assurance.HEADER, unknown
+            return
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
@@ -275,7 +289,12 @@ class CallerGate:
         else:
             exchange.assurance = Assurance.HEADER
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
-        refuse_stopped(self._states(caller), "caller", agent_id)
+        try:
+            refuse_stopped(self._states(caller), "caller", agent_id)
+        except StoppedAgent as stopped:
+            if exchange.assurance is not Assurance.HEADER or not self._doubts:
+                raise
+            exchange.doubted = stopped
 
     def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """
@@ -335,6 +354,7 @@ class AddresseeGate:
     :param own_refusal: wire verbs whose calls of stopped agents are refused later, with another status.
     :param own: where this host is reached, for addresses in its answers.
     :param documents: which requests besides those of DESCRIBE ask for a document about an agent.
+    :param discloses: whether a caller may read documents about an agent; to all others there is none of that name.
     """
 
     name = "addressee and lifecycle"
@@ -348,7 +368,9 @@ class AddresseeGate:
         own_refusal: Collection[str] = (),
         own: addressing.Authority = addressing.NOWHERE,
         documents: Documents = lambda verb, rest: False,
+        discloses: Discloses = lambda exchange, agent: True,
     ) -> None:
+        self._discloses = discloses
         self._own = own
         self._documents = documents
         self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
@@ -415,7 +437,9 @@ class AddresseeGate:
         if agent is None and is_agent_id(label):
             found = self._directory.by_id(label)
             agent = found if found is not None and found.hosted else None
-        if agent is None:
+        method = exchange.request.method
+        about = method == "DESCRIBE" or self._documents(method, rest)
+        if agent is None or (about and not self._discloses(exchange, agent)):
             addressing.refuse_label(label, rest, exchange.peer.server_name, self._own)
         caller = exchange.caller
         if (

@@ -24,6 +24,7 @@ from agtphost.methods.cognitive.documents import Library
 from agtphost.search.words import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor
 
@@ -65,8 +66,8 @@ class Summary:
 
     kind = "built_in"
 
-    def __init__(self, library: Library, offload: Executor, server_id: str = "") -> None:
-        self._host = server_id.partition(":")[0].lower()
+    def __init__(self, library: Library, offload: Executor, address: OwnAddress = NOWHERE) -> None:
+        self._address = address
         self._library = library
         self._offload = offload
 
@@ -136,7 +137,7 @@ class Summary:
             raise _source_unresolved(
                 error.explanation, "Send an agtp: URI of this host, or the content itself."
             ) from None
-        if uri.host not in ("", self._host):
+        if uri.host and self._address.local_path(source) is None:
             raise _source_unresolved(
                 "The URI is another host's, and the host fetches nothing from other places.",
                 "Send the content itself.",

@@ -41,7 +41,8 @@ class Resources:
 
     def local(self, identifier: str) -> str:
         """An identifier without this host's own address before it."""
-        return identifier.removeprefix(f"agtp://{self.parts.server_id}/").removeprefix("collections/")
+        path = self.parts.address.local_path(identifier)
+        return (identifier if path is None else path[1:]).removeprefix("collections/")
 
     def item(self, context: BuiltInContext, identifier: str) -> Item | None:
         """The item that ``collection/id`` names, if the caller may read it."""

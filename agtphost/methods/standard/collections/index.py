@@ -275,4 +275,6 @@ class Stocks:
         if item is None:
             self.find(name).drop(item_id)
         else:
-            self.find(name).put(item_id, item)
+            own = item.brief.get("id")
+            # The item has the text already: one more of it for each would be a tenth of a short one.
+            self.find(name).put(own if own == item_id else item_id, item)

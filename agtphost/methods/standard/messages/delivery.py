@@ -69,7 +69,7 @@ def deliver(
             **more,
         )
         if change is None:
-            found.full.append(recipient)
+            found.full.append(notification.name_of_inbox(recipient))
         else:
             found.changes.append(change)
             found.reached.append(recipient)

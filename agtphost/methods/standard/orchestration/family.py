@@ -24,6 +24,6 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
         "ROUTE": Route(parts.directory, parts.states, parts.visibility, parts.find, parts.search, parts.offload),
         "RETRY": Retry(workflows, parts.find),
         "PAUSE": Pause(workflows),
-        "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization),
+        "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization, parts.address),
         "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor, parts.offload),
     }

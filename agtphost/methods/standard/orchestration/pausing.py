@@ -194,7 +194,8 @@ class Resumption:
         coming = not open_ and not pause.get("approval_id") and len(steps) < count
         if coming:
             open_, allowed = {next(each for each in range(1, count + 1) if each not in steps)}, (DONE, SKIP)
-        if not isinstance(number, int) or number not in open_ or says not in allowed:
+        # True is no number of a step, though it equals 1.
+        if type(number) is not int or number not in open_ or says not in allowed:
             named = ", ".join(map(str, sorted(open_))) or "none"
             explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(allowed)}."
             raise parameters.invalid("checkpoint", explanation, f"Send the step, and {' or '.join(allowed)}.")

@@ -132,7 +132,9 @@ class Route:
                 return named
             return _endpoint(named, binding, path)
         agent = self._directory.by_id(named.id) if is_agent_id(named.id) else self._directory.by_name(named.id)
-        if agent is None or not self._visibility.in_lists(context)(agent):
+        if agent is None or not (agent.hosted or self._visibility.is_own(context, agent)):
+            return named
+        if not self._visibility.in_lists(context)(agent):
             return named
         told = {"agent_id": agent.agent_id, "name": agent.name, "uri": f"agtp://{agent.agent_id}"}
         text = f"{agent.name} {' '.join(sorted(agent.scopes))} {jsontext.encode(dict(named.says)).decode()}"
