@@ -19,7 +19,7 @@ from agtphost.contract.schemas import SchemaError
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Assurance, counted_as
 from agtphost.negotiation.contract import Contract, Origin
@@ -93,7 +93,7 @@ class Committing:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         return Answer(
-            result=await asked(self._inner, context),
+            result=await ask_handler(self._inner, context),
             headers=self._headers,
             changes=self._changes,
             events=self._events,
@@ -138,7 +138,7 @@ class NegotiationLocks:
             named = headers.get(FORMERLY)
             if named is None:
                 return None
-        if headers.repeated & {PRESENT, FORMERLY}:
+        if headers.repeated_names & {PRESENT, FORMERLY}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
         if exchange.assurance is not Assurance.NONE:
             # Before it is looked up: who only names an agent is not told which contracts the agent has.

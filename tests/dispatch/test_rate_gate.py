@@ -148,13 +148,17 @@ def test_calls_that_the_host_makes_for_an_agent_are_counted() -> None:
 def test_several_calls_are_taken_together_or_not_at_all() -> None:
     """Calls that are announced take no part of an allowance that has too few; what is left is told exactly."""
     allowances = Allowances(60, 60.0)
-    assert (allowances.most, allowances.left("one", 0.0)) == (60, 60)
+    assert (allowances.most, allowances.calls_left("one", 0.0)) == (60, 60)
     assert not allowances.take("one", 0.0, 50)
-    assert (allowances.left("one", 0.0), allowances.take("one", 0.0, 11)) == (10, 1.0)
+    assert (allowances.calls_left("one", 0.0), allowances.take("one", 0.0, 11)) == (10, 1.0)
     assert not allowances.take("one", 0.0, 10)
-    assert (allowances.left("one", 0.0), allowances.left("one", 3.0)) == (0, 3)
+    assert (allowances.calls_left("one", 0.0), allowances.calls_left("one", 3.0)) == (0, 3)
     allowances.owe("one", 3.0, 5)
-    assert (allowances.left("one", 3.0), allowances.left("one", 5.0), allowances.left("one", 6.0)) == (0, 0, 1)
+    assert (
+        allowances.calls_left("one", 3.0),
+        allowances.calls_left("one", 5.0),
+        allowances.calls_left("one", 6.0),
+    ) == (0, 0, 1)
     assert allowances.take("two", 0.0, 61) == 1.0, "more than there ever is"
 
 

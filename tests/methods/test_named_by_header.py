@@ -117,7 +117,7 @@ def noticed(host: PrivateHost) -> Mapping[str, Any]:
     shown = host.call("INSPECT", "/", {"target": "sessions", "agent_id": mine}, caller=host.operator).result
     (agent,) = host.call("INSPECT", "/", {"target": "agents", "agent_id": mine}, caller=host.operator).result["agents"]
     return {
-        "items": {kind: [(item.key, item.version) for item in held.of(kind, mine)] for kind in ITEM_KINDS},
+        "items": {kind: [(item.key, item.version) for item in held.items_of(kind, mine)] for kind in ITEM_KINDS},
         "room": {kind: (held.count(kind, mine), held.octets(kind, mine)) for kind in ITEM_KINDS},
         "approvals": lists("/approvals", "approvals"),
         "escalations": lists("/escalations", "escalations"),

@@ -96,7 +96,7 @@ class Visibility:
 
     def filter_offered(self, agents: Iterable[Agent]) -> list[Agent]:
         """Return the agents that lists may show at all: they can be called, and are not for development alone."""
-        return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
+        return [agent for agent in agents if agent.is_listed and not self._states(agent).is_stopped]
 
     def state(self, agent: Agent) -> str:
         """The agent's lifecycle state, as lists name it."""
@@ -181,7 +181,7 @@ class Visibility:
         def sees(agent: Agent) -> bool:
             # It is called for ten thousand agents in one list, and nearly all of them are active.
             state = states(agent)
-            return (state.status is active or not state.stopped) and within(agent)
+            return (state.status is active or not state.is_stopped) and within(agent)
 
         return sees
 

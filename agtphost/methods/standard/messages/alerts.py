@@ -67,7 +67,7 @@ class Alerting:
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))
-        message = parameters.kept(given, "message", CONTENT - 1_024)
+        message = parameters.read_json(given, "message", CONTENT - 1_024)
         if message is None:
             raise parameters.invalid("message", "The parameter message is missing.", "Send message.", missing=True)
         recipient = parameters.identifier(given, "recipient")

@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.decision import Objecting
-from agtphost.dispatch.resumption import resumed
+from agtphost.dispatch.resumption import build_resumed_call
 from agtphost.dispatch.spending import OCTETS_PER_CALL
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
@@ -100,7 +100,7 @@ class Monitors:
 
     def _look_at_owned(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._looks.enqueue(each.key for each in self.held.of(MONITOR, item.owner))
+            self._looks.enqueue(each.key for each in self.held.items_of(MONITOR, item.owner))
 
     def _update_subscription(self, key: str, item: StateItem | None) -> None:
         self._timers.drop(key)
@@ -195,7 +195,7 @@ class Monitors:
         if authority is None or self._objection is None:
             return ""
         given = {**{name: value[name] for name in ("target", "events")}, "callback": "inbox"}
-        refusal = await self._objection(*resumed(authority, "MONITOR", "/", given), calls)
+        refusal = await self._objection(*build_resumed_call(authority, "MONITOR", "/", given), calls)
         return "" if refusal is None else str(refusal.reason)
 
     async def _end(self, item: StateItem) -> None:
