@@ -456,7 +456,7 @@ def _program(server: MCPServerSection, where: Location, context: LoadContext) ->
 def _extras(config: Config) -> Iterator[ConfigFault]:
     """A fault for every section whose package is missing, naming the extra that brings it."""
     for location, package in _needed_packages(config):
-        if not extras.installed(package):
+        if not extras.is_installed(package):
             yield ConfigFault(
                 location=location,
                 message=f"needs the package {package}, which is not installed",
