@@ -17,7 +17,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.config import secret
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.secret import Secret
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint, HandlerReference
@@ -169,7 +169,7 @@ class WrongHandlerSettings(UnresolvableFunction):
     :param faults: with locations within the settings.
     """
 
-    def __init__(self, message: str, faults: Sequence[Fault]) -> None:
+    def __init__(self, message: str, faults: Sequence[ConfigFault]) -> None:
         super().__init__(message)
         self.faults = tuple(faults)
 

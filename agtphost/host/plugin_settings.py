@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from agtphost.config.faults import Fault, describe_error
+from agtphost.config.faults import ConfigFault, describe_error
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.vocabulary.tomltext import Location
 
@@ -38,7 +38,7 @@ class WrongSettings(Exception):
     :param faults: everything wrong with them, with locations within the settings.
     """
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[ConfigFault]) -> None:
         super().__init__("; ".join(f"{_name(fault.location)} {fault.message}" for fault in faults))
         self.faults = faults
 
@@ -86,7 +86,7 @@ def _require_schema(schema: Mapping[str, Any], settings: Mapping[str, Any]) -> N
         raise WrongSettings(list(_schema_faults(compiled, plain)))
 
 
-def _schema_faults(compiled: CompiledSchema, settings: Any) -> Iterator[Fault]:
+def _schema_faults(compiled: CompiledSchema, settings: Any) -> Iterator[ConfigFault]:
     for found in compiled.faults(settings):
         location = _locate(found["path"], settings)
         if found["keyword"] == "additionalProperties":
@@ -94,7 +94,7 @@ def _schema_faults(compiled: CompiledSchema, settings: Any) -> Iterator[Fault]:
             if unknown:
                 yield from unknown
                 continue
-        yield Fault(location=location, message=found["message"])
+        yield ConfigFault(location=location, message=found["message"])
 
 
 def _locate(pointer: str, settings: Any) -> Location:
@@ -110,7 +110,7 @@ def _locate(pointer: str, settings: Any) -> Location:
     return tuple(found)
 
 
-def _undeclared(schema: Mapping[str, Any], settings: Any, location: Location) -> Iterator[Fault]:
+def _undeclared(schema: Mapping[str, Any], settings: Any, location: Location) -> Iterator[ConfigFault]:
     """Yield a fault for each name that ``properties`` doesn't declare; none where other keywords decide about names."""
     declared, here = schema, settings
     for step in location:
@@ -143,10 +143,10 @@ def _to_text(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is no value of TOML")
 
 
-def _fault(settings: Any, details: Mapping[str, Any]) -> Fault:
+def _fault(settings: Any, details: Mapping[str, Any]) -> ConfigFault:
     location = tuple(details["loc"])
     if details["type"] == "missing":
-        return Fault(location=location[:-1], message=f"misses {location[-1]}", hint=f"write {location[-1]} = ...")
+        return ConfigFault(location=location[:-1], message=f"misses {location[-1]}", hint=f"write {location[-1]} = ...")
     here, inside = settings, []
     for step in location:
         # Alternatives of a union add steps that are in no file.
@@ -156,7 +156,7 @@ def _fault(settings: Any, details: Mapping[str, Any]) -> Fault:
     return describe_error(tuple(inside), {**details, "input": here})
 
 
-def _unknown_members(hint: Any, value: Any, location: Location) -> Iterator[Fault]:
+def _unknown_members(hint: Any, value: Any, location: Location) -> Iterator[ConfigFault]:
     """Yield a fault for each key that is no field of the dataclass which stands for its table."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, Mapping):
@@ -181,7 +181,7 @@ def _unknown_members(hint: Any, value: Any, location: Location) -> Iterator[Faul
             yield from _unknown_members(arguments[1], each, (*location, name))
 
 
-def _unknown(location: Location, known: list[str]) -> Fault:
+def _unknown(location: Location, known: list[str]) -> ConfigFault:
     close = difflib.get_close_matches(str(location[-1]), known, 1, 0.6)
     hint = f'did you mean "{close[0]}"?' if close else f"leave it out; known here: {', '.join(known) or 'none'}"
-    return Fault(location=location, message="is unknown", hint=hint)
+    return ConfigFault(location=location, message="is unknown", hint=hint)

@@ -20,7 +20,7 @@ from zope.interface.exceptions import BrokenImplementation, Invalid
 from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault, subject
+from agtphost.config.faults import ConfigFault, subject
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
@@ -40,7 +40,9 @@ class Unusable(Exception):
     :param faults: what is wrong with single settings, with locations within them; empty where nothing more is known.
     """
 
-    def __init__(self, message: str, hint: str = "", *, settings: bool = False, faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, settings: bool = False, faults: Sequence[ConfigFault] = ()
+    ) -> None:
         super().__init__(message)
         self.hint = hint
         self.settings = settings
@@ -144,7 +146,7 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
     :param given: factories that are installed nowhere, by name.
     :param problems: takes what is wrong, with file and line.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
 
     def one(name: str, settings: Mapping[str, Any], interface: type[Interface], place: Location) -> Any:
         try:
@@ -154,7 +156,9 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
                 faults.extend(replace(each, location=(*place, "settings", *each.location)) for each in error.faults)
                 return None
             key = "settings" if error.settings and settings else "plugin"
-            faults.append(Fault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint))
+            faults.append(
+                ConfigFault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint)
+            )
             return None
 
     def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
@@ -176,7 +180,7 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
     return result
 
 
-def problems_of(config: Config, faults: Sequence[Fault]) -> list[Problem]:
+def problems_of(config: Config, faults: Sequence[ConfigFault]) -> list[Problem]:
     """Return faults with the lines of their keys; the file is read again for them alone."""
     if not faults:
         return []

@@ -188,7 +188,7 @@ class HostedCards:
 
     def _agents(self, context: BuiltInContext, name: str | None = None) -> Iterator[Subject]:
         sees = self._visibility.in_lists(context)
-        for agent in self._directory.hosted():
+        for agent in self._directory.list_hosted():
             if (name is None or agent.name == name) and sees(agent):
                 yield _of_agent(agent, self._of(agent))
 

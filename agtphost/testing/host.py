@@ -34,7 +34,7 @@ from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
 from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor, reactor_in_use, run_reactor_until
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits
 
 ADDRESS = "127.0.0.1"
@@ -157,10 +157,10 @@ class MemoryHost:
         factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         on = self.foundation(Foundation.of(loaded, self.clock, evidence))
-        core = finished(compose(on, self.upstreams(on), factory))
+        core = run_to_end(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
-        evidence.observers.startService()
+        evidence.observers.startService()  # type: ignore[no-untyped-call]
         evidence.clock_watch.begin()
         on.lasting.workflows.start()
         on.lasting.monitors.start()

@@ -18,8 +18,8 @@ from agtphost.host.plugins import Factory
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.revocation import Revoked
-from agtphost.protocols.tls import Prepared, ServerTLS
+from agtphost.identity.revocation import RevokedLinks
+from agtphost.protocols.tls import PreparedTLS, ServerTLS
 from agtphost.testing.declarations import Declarations
 from agtphost.vocabulary.catalog_set import CatalogSet
 
@@ -91,9 +91,9 @@ def loaded_of(
 
 def _tls(config: Config) -> ServerTLS:
     """Nobody connects by TLS, and nobody is revoked by a list, unless a test has its own adopted."""
-    prepared = Prepared(
+    prepared = PreparedTLS(
         context=SSL.Context(SSL.TLS_SERVER_METHOD),
-        revoked=Revoked.of(()),
+        revoked=RevokedLinks.from_lists(()),
         mandates=Mandates(),
         fingerprint=sha256(config.host.server_id.encode()).hexdigest(),
     )

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from agtphost.handlers.asyncio_loop import AsyncioLoop, called
+from agtphost.handlers.asyncio_loop import AsyncioLoop, await_result
 from agtphost.handlers.threads import Threads
 
 
@@ -147,7 +147,7 @@ class LoopInTurn(AsyncioLoop):
 
         def work() -> None:
             try:
-                outcome.append(succeed(asyncio.run(called(begin))))
+                outcome.append(succeed(asyncio.run(await_result(begin))))
             except BaseException:
                 outcome.append(fail())
 

@@ -13,7 +13,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.gates.plugin import FIRST, LAST, OperatorGate, placed
+from agtphost.dispatch.gates.plugin import FIRST, LAST, OperatorGate, place_gates
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped
 from agtphost.iagtp import IGate, IOperatorGate
@@ -46,7 +46,7 @@ def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[Disp
     host, plugin = DispatchHost(), Plugin(verdict)
     gate = OperatorGate(plugin, host.clock, SECONDS)
     assert verifyObject(IGate, gate)
-    host.rewire(placed(host.gates, [(after, gate)]))
+    host.rewire(place_gates(host.gates, [(after, gate)]))
     return host, plugin
 
 
@@ -82,7 +82,7 @@ def test_it_admits_nothing() -> None:
 
 def guarded_by(host: DispatchHost, after: str) -> DispatchHost:
     gate = OperatorGate(Plugin(lambda view: None), host.clock, SECONDS)
-    host.rewire(placed(host.gates, [(after, gate)]))
+    host.rewire(place_gates(host.gates, [(after, gate)]))
     return host
 
 
@@ -156,12 +156,12 @@ def test_where_they_stand() -> None:
     """Behind the gate that is named, in the order given; not before the caller is known, nor after the input is."""
     gates = DispatchHost().gates
     one, two, three = (OperatorGate(Plugin(refusing), DispatchHost().clock, 1.0) for _ in range(3))
-    order = placed(gates, [(LAST, one), (FIRST, two), (LAST, three)])
+    order = place_gates(gates, [(LAST, one), (FIRST, two), (LAST, three)])
     at = [gate.name for gate in gates].index(LAST)
     assert order[at + 2] is one and order[at + 3] is three
     assert order[[gate.name for gate in gates].index(FIRST) + 1] is two
     assert [gate for gate in order if gate not in (one, two, three)] == gates
     for name in ("framing", "caller and lifecycle", "idempotency", "store", "nowhere", "operator: plugin"):
         with pytest.raises(ValueError, match="claimed scopes"):
-            placed(gates, [(name, one)])
+            place_gates(gates, [(name, one)])
     assert certificate().agent_id == CALLER

@@ -91,6 +91,35 @@ def test_a_later_schema_is_left_alone(tmp_path: Path) -> None:
         open_store(url(tmp_path), create=True)
 
 
+@pytest.mark.parametrize("version", range(upgrade.latest()))
+def test_a_number_that_was_lowered_is_told_from_an_earlier_schema(tmp_path: Path, version: int) -> None:
+    """No start brings such a database up to date: the message names the version that its tables are of."""
+    open_store(url(tmp_path), create=True).close()
+    damage(tmp_path, f"PRAGMA user_version={version}")
+    before = (tmp_path / "records.sqlite3").read_bytes()
+    said = f"schema version is {version}, and has the tables of version {upgrade.latest()}: its number was changed"
+    for use in (lambda: open_reader(url(tmp_path)), lambda: open_store(url(tmp_path), create=False)):
+        with pytest.raises(StoreError, match=said) as refused:
+            use()
+        assert f"PRAGMA user_version={upgrade.latest()}" in str(refused.value)
+    assert (tmp_path / "records.sqlite3").read_bytes() == before
+
+
+@pytest.mark.parametrize("version", range(1, upgrade.latest()))
+def test_an_earlier_schema_is_brought_up_to_date_by_a_start(tmp_path: Path, version: int) -> None:
+    """The control: a reader says so, and a start does it."""
+    with closing(sqlite3.connect(tmp_path / "records.sqlite3", isolation_level=None)) as connection:
+        for step in upgrade.steps()[:version]:
+            for statement in upgrade.statements(step.read_text()):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
+        connection.execute(f"PRAGMA user_version={version}")
+    with pytest.raises(StoreError, match="start the host once"):
+        open_reader(url(tmp_path))
+    open_store(url(tmp_path), create=False).close()
+    open_reader(url(tmp_path)).close()
+
+
 @pytest.mark.parametrize("content", ["CREATE TABLE theirs (a)", "PRAGMA user_version=1"])
 def test_another_programs_database_is_left_alone(tmp_path: Path, content: str) -> None:
     """Only an empty file or one of ours is used."""

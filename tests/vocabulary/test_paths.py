@@ -141,9 +141,9 @@ def test_the_memo_is_bounded() -> None:
     checked = grammar()
     for number in range(3 * MAX_MEMO):
         checked.offence(f"/item/{number}")
-    assert checked.remembered <= MAX_MEMO
+    assert checked.memo_size <= MAX_MEMO
     checked.offence("/" + "a" * 1_000)
-    assert checked.remembered <= MAX_MEMO
+    assert checked.memo_size <= MAX_MEMO
 
 
 def test_a_known_path_costs_a_look_up() -> None:

@@ -145,7 +145,7 @@ def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
 
 def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool, as_json: bool) -> None:
     notes = list(_notes(told, checked, target, pinned=pinned))
-    keys = KeyRing.of(checked.report.keys).in_use
+    keys = KeyRing.copy_of(checked.report.keys).in_use
     if as_json:
         print_json(
             {

@@ -43,8 +43,7 @@ class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
 
-    A request that presents a contract is for that contract or for nothing; what nobody registered may
-    still be negotiated about.
+    A request that presents a contract can only call that contract; unregistered endpoints may still be negotiated.
 
     :param claims: works out the effective scopes, ahead of its turn, where negotiation asks for them.
     """
@@ -82,7 +81,7 @@ class EndpointGate:
         exchange.path_parameters = match.path_parameters
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is registered stays; what was negotiated may not."""
+        """Keep the verdict of a registered endpoint; one of a contract may end."""
         match = self._match(exchange.method, exchange.path)
         return None if match is None or match.binding is not exchange.binding else ()
 
@@ -106,8 +105,10 @@ class SchemaGate:
     @staticmethod
     def _require(exchange: Exchange, schema: CompiledSchema, *, parameter: bool) -> None:
         """
-        :param parameter: whether the refusal names the first parameter that is wrong: those of a method have names
-            that its callers know, whoever answers it.
+        Check the input against a schema.
+
+        :param parameter: whether the refusal names the first parameter that is wrong: a method's parameters have
+            standard names that its callers know.
         :raises Refusal: the input does not follow the schema.
         """
         request = exchange.request
@@ -128,7 +129,10 @@ class SchemaGate:
 
     @staticmethod
     def _require_registry(schema: CompiledSchema | None) -> None:
-        """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
+        """
+        Check that the input schema of a RUN lists its procedures: RUN takes no free-form strings (core v08 section
+        7.4.2, MUST NOT).
+        """
         for _ in parameter_faults("RUN", None if schema is None else schema.schema):
             raise Refusal(Reason.PROCEDURE_UNREGISTERED)
 

@@ -13,9 +13,9 @@ from zope.interface import implementer
 
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Overstepped, checked_refusal
+from agtphost.handlers.built_in import Overstepped, require_plain_refusal
 from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.vocabulary.reasons import Reason
 
@@ -29,7 +29,7 @@ log = Logger()
 
 
 def view(exchange: Exchange) -> CallView:
-    """What is shown of an exchange."""
+    """Return what an operator's gate sees of an exchange."""
     return CallView(
         method=exchange.method,
         path=exchange.path,
@@ -51,7 +51,7 @@ def view(exchange: Exchange) -> CallView:
 @implementer(IGate)
 class OperatorGate:
     """
-    Asks a plugin; whatever it does but refuse or let pass is 500.
+    Asks a plugin; an answer other than a refusal or a pass is 500.
 
     :param gate: the plugin.
     :param seconds: that it may wait.
@@ -64,15 +64,15 @@ class OperatorGate:
         self._seconds = seconds
 
     async def check(self, exchange: Exchange) -> None:
-        """Ask it. A verdict that is none of both lets nobody through."""
+        """Ask the plugin. An invalid verdict refuses the call."""
         try:
             verdict: Any = self._gate.check(view(exchange))
             if inspect.iscoroutine(verdict):
                 verdict = Deferred.fromCoroutine(verdict)
             if isinstance(verdict, Deferred):
-                verdict = await bounded(verdict, self._seconds, self._clock)
+                verdict = await limit_time(verdict, self._seconds, self._clock)
         except Refusal as refusal:
-            checked_refusal(refusal)
+            require_plain_refusal(refusal)
             raise
         except TimeoutError:
             raise Refusal(
@@ -82,12 +82,12 @@ class OperatorGate:
             raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")
 
 
-def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
+def place_gates(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
     """
-    The gates with the operator's among them, which keep their order.
+    Insert the operator's gates, in their order, into the host's.
 
-    :param own: the name of the gate behind which each stands, and the gate.
-    :raises ValueError: no operator's gate can stand there.
+    :param own: the name of the gate that each follows, and the gate.
+    :raises ValueError: an operator's gate cannot follow that gate.
     """
     names = [gate.name for gate in gates]
     possible = names[names.index(FIRST) : names.index(LAST) + 1]
@@ -95,7 +95,7 @@ def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence
     for after, gate in own:
         if after not in possible:
             raise ValueError(
-                f"{after[:64]!r} is no gate that another can stand behind; these are: {', '.join(possible)}"
+                f"{after[:64]!r} is not a gate that another can follow; choose one of: {', '.join(possible)}"
             )
         at = next(index for index, each in enumerate(order) if each.name == after) + 1
         while at < len(order) and order[at].name.startswith(PREFIX):
