@@ -17,10 +17,10 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.contract`: what a host offers and how it decides what a request means
 - :mod:`.dispatch`: the one way in and the one way out
 - :mod:`.errors`: the errors that cross package boundaries
-- :mod:`.extras`: what a plain install leaves out: the extra that brings each package, and what is said where one is
+- :mod:`.extras`: packages that a plain install leaves out: the extra that brings each, and the message where one is
   missing
 - :mod:`.host`: the composition root: the only place that knows concrete classes
-- :mod:`.http`: HTTP beside AGTP
+- :mod:`.http`: HTTP surfaces
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
 - :mod:`.mcp`: the server side of MCP, over the way to a host that it is given
@@ -28,6 +28,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.metrics`: what a host tells in numbers: Prometheus metrics, health, readiness
 - :mod:`.negotiation`: runtime negotiation
 - :mod:`.page`: the operators' page: a host in the browser, asked over AGTP
+- :mod:`.plugin`: everything that a package imports which extends a host; provisional until release 0.3
 - :mod:`.protocols`: AGTP over TLS over TCP, the server's side
 - :mod:`.registry`: cards of what can be called here, and of agents elsewhere that registered
 - :mod:`.search`: what there is, found by words and by meaning
@@ -35,7 +36,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.tap`: ``twistd agtp``: options, then assembly
 - :mod:`.testing`: a whole host in memory, for tests
 - :mod:`.traces`: OpenTelemetry traces of calls, where ``[traces]`` is configured
-- :mod:`.upstream`: what all services behind this host have in common, whatever protocol they speak
+- :mod:`.upstream`: what all services behind this host share, for all protocols
 - :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
 - :mod:`.wire`: AGTP framing without I/O
 """
@@ -43,6 +44,6 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.endpoint import endpoint
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["EndpointContext", "EndpointError", "EndpointResponse", "__version__", "endpoint"]

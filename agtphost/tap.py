@@ -10,6 +10,7 @@ from twisted.application.service import IService
 from twisted.python import usage
 
 from agtphost.errors import ConfigurationError
+from agtphost.vocabulary import platforms
 
 
 class Options(usage.Options):
@@ -17,13 +18,17 @@ class Options(usage.Options):
 
     synopsis = "[options] --config host.toml"
     longdesc = (
-        "Hosts MCP servers and Python functions behind the Agent Transfer Protocol (AGTP). Everything is said in "
-        "the configuration file: `agtp check host.toml` validates it, and `agtp init DIR` writes a ready deployment."
+        "Hosts MCP servers and Python functions behind the Agent Transfer Protocol (AGTP). Everything is configured in "
+        "one file: `agtp check host.toml` validates it, and `agtp init DIR` writes a ready deployment."
     )
     optParameters = [["config", "c", None, "The configuration file, host.toml."]]
 
     def postOptions(self) -> None:
-        """:raises twisted.python.usage.UsageError: without ``--config``."""
+        """
+        Check the options.
+
+        :raises twisted.python.usage.UsageError: without ``--config``.
+        """
         if not self["config"]:
             raise usage.UsageError("--config host.toml is needed; `agtp init DIR` writes one")
 
@@ -34,6 +39,8 @@ def makeService(options: Options) -> IService:
 
     :raises SystemExit: with status 1, every reason printed, where it cannot start.
     """
+    if platforms.lacks_host():
+        raise SystemExit(f"{platforms.explain_platform('twistd agtp')}. {platforms.REMEDY}")
     # The reactor is named here and at the command's edge; everything else is handed it.
     from twisted.internet import reactor
 

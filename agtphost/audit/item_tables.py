@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.audit.items import StateItem
-from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.bounds import ANY, ItemQuota, fair_share
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 
 ALL = "all"
@@ -22,18 +22,18 @@ ALL = "all"
 
 class StateFull(LedgerUnavailable):
     """
-    There is no room for an item, and nothing of its kind may go for it.
+    A quota is used up, and no item of the kind may be evicted for a new one.
 
-    :param in_all: whether all owners together have as many as there may be.
-    :param given: whether ``limit`` is the share of whoever causes such items.
+    :param in_all: whether the quota of all owners together is used up.
+    :param given: whether ``limit`` is the share of the agent that causes such items.
     :param now: whether ``limit`` is the share that an owner has because of what the others have.
     """
 
     def __init__(
-        self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
+        self, holding: ItemQuota, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
     ) -> None:
         whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
-        when = " beside what the others have at present" if now else ""
+        when = " next to what the others have at present" if now else ""
         super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
         self.holding = holding
         self.limit = limit
@@ -56,7 +56,7 @@ _NONE = Load()
 class ItemTable:
     """The items of one kind, and what finds them."""
 
-    holding: Holding
+    holding: ItemQuota
     items: dict[str, StateItem] = field(default_factory=dict)
     owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
     found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class ItemTable:
     coming: dict[str, int] = field(default_factory=dict)
     """New keys that are under way, with how many changes make them."""
 
-    going: set[str] = field(default_factory=set)
+    evicting: set[str] = field(default_factory=set)
     """Keys that make room in a change under way."""
 
-    gone: dict[str, Load] = field(default_factory=dict)
+    evicted_size: dict[str, Load] = field(default_factory=dict)
     """What these are, by owner; with :data:`ALL` of all."""
 
     def is_finished(self, item: StateItem) -> bool:
@@ -108,7 +108,7 @@ class ItemTable:
             del self.loads[owner]
 
     def count_given(self, giver: str, items: int, octets: int) -> None:
-        """Count what somebody caused, or no longer."""
+        """Add to the count of items that an agent caused for others, or subtract from it."""
         if not giver:
             return
         load = self.given.setdefault(giver, Load())
@@ -118,14 +118,14 @@ class ItemTable:
             del self.given[giver]
 
     def giver_of(self, value: Mapping[str, Any]) -> str:
-        """Who caused an item; empty where its kind does not ask."""
+        """Return the agent that caused an item; empty where its kind does not record that."""
         return str(value.get(self.holding.giver) or "") if self.holding.giver else ""
 
     def put(self, item: StateItem) -> StateItem | None:
         """
-        It came, or is another by now.
+        Insert or replace an item; return the previous version.
 
-        :return: what it was before.
+        :return: the previous version, or None.
         """
         known = self.items.get(item.key)
         if known is not None:
@@ -134,9 +134,9 @@ class ItemTable:
         self.owned.setdefault(item.owner, {})[item.key] = item
         for member in self.holding.indexed:
             self.found.setdefault((member, item.brief.get(member)), {})[item.key] = item
-        going = item.key in self.going
+        going = item.key in self.evicting
         if going:
-            _add(self.gone, item, 1)
+            _add(self.evicted_size, item, 1)
         if not self.is_finished(item):
             self.count_given(self.giver_of(item.brief), 1, item.octets)
             for member in self.holding.indexed:
@@ -151,7 +151,7 @@ class ItemTable:
         return known
 
     def drop(self, key: str) -> StateItem | None:
-        """It is there no longer; what it was."""
+        """Remove an item and return it."""
         item = self.items.pop(key, None)
         if item is not None:
             self._unlink(item, keep_place=False)
@@ -160,11 +160,11 @@ class ItemTable:
     def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
         """Out of every index; ``keep_place``: another version takes its place among its owner's."""
         if not keep_place:
-            _out(self.owned, item.owner, item.key)
+            _remove_from_index(self.owned, item.owner, item.key)
         for member in self.holding.indexed:
-            _out(self.found, (member, item.brief.get(member)), item.key)
-        if item.key in self.going:
-            _add(self.gone, item, -1)
+            _remove_from_index(self.found, (member, item.brief.get(member)), item.key)
+        if item.key in self.evicting:
+            _add(self.evicted_size, item, -1)
         if not self.is_finished(item):
             self.count_given(self.giver_of(item.brief), -1, -item.octets)
             for member in self.holding.indexed:
@@ -192,28 +192,28 @@ class ItemTable:
         if not of_owner:
             del self.finished_of[item.owner]
 
-    def go(self, key: str) -> bool:
-        """It makes room in a change under way; False where it does already, or is not there."""
+    def mark_for_eviction(self, key: str) -> bool:
+        """Mark an item for eviction by a pending change; False if it is marked already, or missing."""
         item = self.items.get(key)
-        if item is None or key in self.going:
+        if item is None or key in self.evicting:
             return False
-        self.going.add(key)
-        _add(self.gone, item, 1)
+        self.evicting.add(key)
+        _add(self.evicted_size, item, 1)
         self._withdraw(item)
         return True
 
-    def stay(self, key: str) -> None:
-        """That change is over: what is there still may go for another, in its turn."""
-        self.going.discard(key)
+    def unmark(self, key: str) -> None:
+        """Unmark an item, because the change is over: if it still exists, another change may evict it."""
+        self.evicting.discard(key)
         item = self.items.get(key)
         if item is None:
             return
-        _add(self.gone, item, -1)
+        _add(self.evicted_size, item, -1)
         if self.is_finished(item):
             self._offer(item)
 
     def open_of(self, owner: str) -> Load:
-        """What an owner has that has not finished; ``ALL``: what all have."""
+        """Return the load of an owner's unfinished items; with ``ALL`` of all owners."""
         load = self.load if owner == ALL else self.loads.get(owner) or Load()
         done = self.done.get(owner) or Load()
         return Load(load.items - done.items, load.octets - done.octets)
@@ -229,18 +229,18 @@ def _add(loads: dict[str, Load], item: StateItem, sign: int) -> None:
             del loads[who]
 
 
-def _out(index: Any, place: Any, key: str) -> None:
+def _remove_from_index(index: Any, place: Any, key: str) -> None:
     there = index[place]
     there.pop(key, None)
     if not there:
         del index[place]
 
 
-def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
-    """What there is too much of, once so many items and octets are added."""
+def find_excess(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
+    """Return which quota so many further items and octets would exceed; None if none."""
     holding, every = table.holding, table.load
     own = table.loads.get(owner, _NONE)
-    gone, gone_of = table.gone.get(ALL, _NONE), table.gone.get(owner, _NONE)
+    gone, gone_of = table.evicted_size.get(ALL, _NONE), table.evicted_size.get(owner, _NONE)
     most = holding.per_owner if proven else min(holding.unproven, holding.per_owner)
     if items and own.items - gone_of.items + items > most:
         return StateFull(holding, most, "items", in_all=False)
@@ -256,9 +256,8 @@ def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) ->
 
 def beyond_its_share(table: ItemTable, owner: str, octets: int, giver: str = "") -> StateFull | None:
     """
-    Whether a new item is more than an owner may have, or who causes it may cause, beside what the others have.
-
-    What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
+    Return which share a new item would exceed, that of its owner or of the agent that causes it, given what the others
+    have. Finished items can be evicted and do not count; the first item of an owner only needs free space.
     """
     holding, every = table.holding, table.open_of(ALL)
     if holding.per_owner >= holding.in_all:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, NamedTuple
 
 from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.bounds import ItemQuota
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
@@ -20,7 +21,7 @@ _ABSENT: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateItem:
-    """One state item as it was last committed."""
+    """A state item as it was last committed."""
 
     kind: str
     key: str
@@ -40,14 +41,17 @@ class StateItem:
     """Of its JSON."""
 
     mark: int
-    """That text, hashed: good in this process, and told by nobody outside it."""
+    """A hash of that text, valid in this process only."""
 
     kept: Mapping[str, Any] | bytes
     """The item, or its JSON where that is longer than :data:`SHORT`."""
 
     @property
     def value(self) -> Mapping[str, Any]:
-        """The item. A long one is decoded each time: many of them cost no more memory than their octets."""
+        """
+        Return the item's value. A long one is decoded each time, so that many of them cost no more memory than their
+        octets.
+        """
         if isinstance(self.kept, bytes):
             decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
             return decoded
@@ -65,7 +69,7 @@ class StateItem:
 
 class Batch:
     """
-    What was prepared together.
+    A batch of changes that were prepared together.
 
     :param rows: digest of the set of all its rows.
     :param count: of these.
@@ -79,7 +83,7 @@ class Batch:
 
 
 class PreparedItem(NamedTuple):
-    """What a change stores if the item has the version that the change expects."""
+    """The prepared form of a change, which is stored if the item has the version that the change expects."""
 
     row: ItemRow
     leaf: bytes
@@ -89,7 +93,7 @@ class PreparedItem(NamedTuple):
     batch: Batch
 
 
-def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str, Any] | None = None) -> StateItem:
+def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[str, Any] | None = None) -> StateItem:
     """
     An item as it is stored.
 
@@ -104,16 +108,34 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str,
     return StateItem(
         kind=row.kind,
         key=row.key,
-        owner=row.owner.hex(),
+        owner=intern(row.owner.hex()),
         version=row.version,
         expires_at=row.expires_at,
-        brief={name: value[name] for name in names if name in value} or _ABSENT,
+        brief={name: _share_texts(value[name], row.key) for name in names if name in value} or _ABSENT,
         octets=len(octets),
         mark=hash(octets),
         kept=value if len(octets) <= SHORT else octets,
     )
 
 
-def made(row: ItemRow) -> StateItem | None:
-    """The same of what the host itself keeps: in the writer's thread, so that long ones hold nobody up."""
+def _share_texts(value: Any, key: str) -> Any:
+    """
+    Return a member with one object for equal texts of all items: who has thousands of items is named in each.
+
+    Of 500 items of 1,800 octets, owners and shares by themselves took 450 octets each.
+
+    :param key: of the item; the text that it ends with is no other item's.
+    """
+    if type(value) is str:
+        return value if key.endswith(value) else intern(value)
+    if type(value) is list:
+        return [intern(each) if type(each) is str else each for each in value]
+    return value
+
+
+def build_item(row: ItemRow) -> StateItem | None:
+    """
+    Return the item of a row of the host's own, or None; called in the writer's thread, so that long ones do not block
+    the reactor.
+    """
     return None if row.value is None else item_of(row, row.value, ITEM_KINDS[row.kind])

@@ -68,8 +68,8 @@ class RowSetHash:
             lanes += more
             even += more & _EVEN
             if not number % _TOGETHER:
-                lanes, even = _reduced(lanes, even)
-        lanes, self._even = _reduced(lanes, even)
+                lanes, even = _reduce(lanes, even)
+        lanes, self._even = _reduce(lanes, even)
         self._odd = (lanes >> 16) & _EVEN
 
     def merge(self, other: RowSetHash) -> None:
@@ -83,8 +83,8 @@ class RowSetHash:
         return sha256(b"agtphost state 1\n" + lanes.to_bytes(_OCTETS, "little")).digest()
 
 
-def _reduced(lanes: int, even: int) -> tuple[int, int]:
-    """Both sums modulo 2**16 a lane; what the even lanes carried is taken out of the sum of all first."""
+def _reduce(lanes: int, even: int) -> tuple[int, int]:
+    """Reduce both sums modulo 2**16 a lane; the carry of the even lanes is removed from the sum of all first."""
     odd = ((lanes - even) >> 16) & _EVEN
     even &= _EVEN
     return even | (odd << 16), even
@@ -127,13 +127,13 @@ def leaves_of(states: Mapping[str, StateRow], held: Iterable[ItemRow]) -> Leaves
 
 
 class Statement(NamedTuple):
-    """What a signed record says of the two tables as they are after it."""
+    """A signed record's statement about the two tables as they are after it."""
 
     digest: bytes
     """Of all rows: :meth:`RowSetHash.digest`."""
 
     log: bytes
-    """Of every list of changes since the newest baseline, this record's included: :func:`extended`."""
+    """Of every list of changes since the newest baseline, this record's included: :func:`extend_log`."""
 
     baseline: bool = False
     """Whether the record's list has every row, and nothing before it counts."""
@@ -156,12 +156,12 @@ def statement_of(payload: Mapping[str, Any]) -> Statement | None:
     return Statement(digest, log, said.get("baseline") is True) if len(digest) == len(log) == 32 else None
 
 
-def extended(log: bytes, changes: Iterable[StateChangeRow]) -> bytes:
+def extend_log(log: bytes, changes: Iterable[StateChangeRow]) -> bytes:
     """
     Return the log digest after one more record's list of changes.
 
-    It runs over the numbers of the entries too, so that their order is signed; it tells a caller, who sees it in its
-    record, nothing of how many changes others have made.
+    It runs over the numbers of the entries too, so that their order is signed; a caller, who sees it in its record,
+    cannot find out from it how many changes others have made.
     """
     hashed = sha256(log)
     for number, _, kind, key, leaf in changes:

@@ -11,7 +11,7 @@ the stored one as soon as it is full; the root is compared at the size of each s
 for each chain, one tile for each level, and eight octets for each stored answer. The host may write during the check:
 records and checkpoints that come later are left out.
 
-Pure: rows come through :class:`agtphost.stores.interfaces.ITableRows`, whatever they hold.
+Pure: rows come through :class:`agtphost.stores.interfaces.ITableRows`, with unchecked values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ROOTS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a store is compared with."""
+    """The facts that a store is compared with."""
 
     keys: Mapping[str, VerifyingKey] | None
     """What may have signed it; None for a host that signs nothing."""
@@ -76,10 +76,10 @@ def check_tables(rows: ITableRows, expected: Expected, progress: Progress = lamb
         keyed = KeyedCheck(rows, expected.keys, live_after(rows, expected))
         walk = _Walk(rows, expected, keyed)
         for part in (walk.read_moment, keyed.reservations, keyed.uses, walk.check_places):
-            yield from named(part())
+            yield from report_damage(part())
     finally:
         rows.end()
-    yield from named(walk.records(progress))
+    yield from report_damage(walk.records(progress))
 
 
 def live_after(rows: ITableRows, expected: Expected) -> int:
@@ -96,8 +96,8 @@ def live_after(rows: ITableRows, expected: Expected) -> int:
     return max(expected.now, issued_at) - ANSWERS.lives * 1000 + MARGIN
 
 
-def named(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings, and one more where a table cannot be read on."""
+def report_damage(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield the findings, and one more where a table cannot be read further."""
     try:
         yield from findings
     except DamagedRow as error:
@@ -124,7 +124,7 @@ class _Strays:
 
 
 class _Walk:
-    """One pass over the records, with tree and checkpoints along."""
+    """A pass over the records, with tree and checkpoints along."""
 
     def __init__(self, rows: ITableRows, expected: Expected, keyed: KeyedCheck) -> None:
         self._rows = rows
@@ -139,7 +139,7 @@ class _Walk:
         self._strays: dict[int, _Strays] = {}
         self._heads: dict[str, _Head] = {}
         self._found: list[Finding] = []
-        self._frontier = Frontier(self._completed)
+        self._frontier = Frontier(self._check_completed)
         self._leaves: tuple[int, bytes] = (-1, b"")
         self._roots = 0
 
@@ -282,7 +282,7 @@ class _Walk:
             self._frontier.add(self._stored_leaf(number))
             yield from self._at(number, checkpoints)
 
-    def _completed(self, level: int, number: int, hashes: bytes) -> None:
+    def _check_completed(self, level: int, number: int, hashes: bytes) -> None:
         if level < 8:
             self._compare_tile(level, number, hashes, full=True)
 
@@ -300,7 +300,7 @@ class _Walk:
     def _at(self, number: int, checkpoints: _Checkpoints) -> Iterator[Finding]:
         """Compare what is stored of the tree of so many records."""
         if number == self._size:
-            for level, tile, hashes in self._frontier.unfinished():
+            for level, tile, hashes in self._frontier.unfinished_tiles():
                 self._compare_tile(level, tile, hashes, full=False)
         if self._found:
             yield from self._found

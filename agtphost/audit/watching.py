@@ -1,7 +1,6 @@
 """
-The one way of being told of what was sealed: metrics, a live view, the access log and an operator's observers.
-
-Nothing is made for them where there are none, so that a host without them pays one test for each group.
+Report sealed records to watchers: metrics, a live view, the access log and an operator's observers. Without watchers
+nothing is made for them, so that a host without them pays one test for each group.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.audit.writer import Entry, Submission
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 Watcher = Callable[[ObservedGroup], object]
 """Takes a group; one that does much for each record is a generator, and others have their turn where it yields."""
@@ -24,7 +23,7 @@ log = Logger()
 
 
 class Watchers:
-    """Who is told, in the order in which they came."""
+    """The watchers, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._watchers: tuple[Watcher, ...] = ()
@@ -37,9 +36,9 @@ class Watchers:
         """Tell it no longer."""
         self._watchers = tuple(each for each in self._watchers if each != watcher)
 
-    def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
+    def report_group(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
         """
-        A group is on disk: steps, between which others may have their turn.
+        Report a committed group, in steps between which other work can run.
 
         :param now: when the reactor learned of it, in seconds since the Unix epoch.
         :param seconds: how long the transaction took.
@@ -53,13 +52,13 @@ class Watchers:
             sealed = entry.outcome
             # Of state items alone there is nothing to tell, nor of what could not be written.
             if isinstance(sealed, Sealed) and sealed.audit_id:
-                records.append(_observed(entry.draft, sealed, now, entry.draft.chain, True))
+                records.append(_observe(entry.draft, sealed, now, entry.draft.chain, True))
         yield from self._tell(ObservedGroup(records, seconds))
 
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
         """A record was signed that is in no chain."""
         if self._watchers:
-            finished(self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None)))
+            run_to_end(self._tell(ObservedGroup((_observe(draft, sealed, now, "", False),), None)))
 
     def _tell(self, group: ObservedGroup) -> Steps:
         for watcher in self._watchers:
@@ -69,13 +68,11 @@ class Watchers:
                     yield from going
             except Exception:
                 self.discard(watcher)
-                log.failure(
-                    "{watcher!r}, which watched the ledger, failed: it is told of nothing more", watcher=watcher
-                )
+                log.failure("{watcher!r}, which watched the ledger, failed: it is not called any more", watcher=watcher)
 
 
-def _observed(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
-    # The clock may have gone back meanwhile: nothing takes less than no time.
+def _observe(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
+    # The clock may have gone back: a duration is never negative.
     seconds = None if draft.began is None else max(now - draft.began, 0.0)
     return ObservedRecord(
         sealed.audit_id,

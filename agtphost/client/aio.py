@@ -25,7 +25,7 @@ from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.purchasing import Buyer
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
-from agtphost.client.target import found as found_target
+from agtphost.client.target import find_for_client as found_target
 from agtphost.vocabulary.uris import AgtpUri
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Client(AsyncCalls[Link]):
         verify: bool = True,
         **options: Unpack[ClientOptions],
     ) -> Host[Client]:
-        """A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`."""
+        """Find a host as the ``agtp`` command does: see :meth:`agtphost.client.sync.Client.of`."""
         target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(**found), target, verify=verify)
 
@@ -94,18 +94,18 @@ class Client(AsyncCalls[Link]):
             running.cancel()
             await asyncio.wait([running])
             if not running.cancelled():
-                running.exception()  # Seen, also by whoever asks for no more.
+                running.exception()  # Retrieved, even if the caller reads no further.
 
     # Its own ways
 
-    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+    async def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
         try:
-            async with asyncio.timeout(max(deadline.left, 0)):
+            async with asyncio.timeout(max(deadline.seconds_left, 0)):
                 return await work
         except TimeoutError:
-            raise deadline.passed() from None
+            raise deadline.timeout_error() from None
 
-    async def _freed(self, key: Destination, deadline: Deadline) -> None:
+    async def _wait_freed(self, key: Destination, deadline: Deadline) -> None:
         waiting = self._waiting[key]
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(turn)
@@ -141,11 +141,11 @@ class Client(AsyncCalls[Link]):
             key,
             self._context,
             deadline,
-            lambda: Link(self._limits, self._open_links, lambda ended: self._ended(key, ended)),
+            lambda: Link(self._limits, self._open_links, lambda ended: self._note_end(key, ended)),
         )
 
-    def _ended(self, key: Destination, link: Link) -> None:
-        """A connection ended: if it was free, it is no more."""
+    def _note_end(self, key: Destination, link: Link) -> None:
+        """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)
 

@@ -58,29 +58,29 @@ class Deadline:
         self._doing = "starting"
 
     @property
-    def left(self) -> float:
-        """Seconds left; none or fewer where it has passed."""
+    def seconds_left(self) -> float:
+        """The seconds that are left; zero or negative once it has passed."""
         return self._end - self._clock()
 
     def remaining(self, doing: str) -> float:
         """
-        Seconds left.
+        Return the seconds that are left.
 
         :param doing: what is done in them, for the error of not getting done.
-        :raises Timeout: if there are none.
+        :raises Timeout: if none are left.
         """
         self._doing = doing
-        if self.left <= 0:
-            raise self.passed()
-        return self.left
+        if self.seconds_left <= 0:
+            raise self.timeout_error()
+        return self.seconds_left
 
     def sooner(self, seconds: float) -> Deadline:
-        """So many seconds from now, if that is sooner."""
+        """Return the earlier of this deadline and one so many seconds from now."""
         other = Deadline(self._clock, seconds)
         return other if other._end < self._end else self
 
-    def passed(self) -> Timeout:
-        """The error that says what took too long."""
+    def timeout_error(self) -> Timeout:
+        """Return the error that says what took too long."""
         return Timeout(
             f"The call took longer than {self._seconds:g} seconds, while {self._doing}.", "Allow it more time."
         )
@@ -107,14 +107,14 @@ class Link(Protocol):
         """End it in order."""
 
     def abort(self) -> object:
-        """End it at once."""
+        """End it immediately."""
 
 
 L = TypeVar("L", bound=Link)
 
 
-def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Carry out a procedure that never suspends."""
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, and return its result."""
     with closing(work):
         try:
             work.send(None)
@@ -125,7 +125,7 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 def patient(options: CallOptions, stream: Stream | None, patience: float | None) -> CallOptions:
-    """The options of a call, with which a host is told how long a stream is to wait for a person."""
+    """Return the options of a call, with the seconds that a streaming host waits for a person."""
     if stream is None or patience is None or options.get("body") is not None:
         return options
     return {**options, "context": {**(options.get("context") or {}), WAIT: max(patience, 0)}}
@@ -157,7 +157,7 @@ class Calls(Generic[L]):
         """A connection whose server is verified."""
 
     @abstractmethod
-    def _freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
+    def _wait_freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
         """Wait until a connection may have become free; called with the guard held."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Calls(Generic[L]):
         """Let time pass."""
 
     @abstractmethod
-    def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
+    def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
         """Carry out work, and give it up at its deadline wherever it waits."""
 
     @abstractmethod
@@ -184,7 +184,7 @@ class Calls(Generic[L]):
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self._caller.identity.agent_id
 
     async def call(
@@ -209,16 +209,16 @@ class Calls(Generic[L]):
             that besides: the very same call is made again, as often as the host asks for, until it is decided.
             None hands out the host's first answer; of a stream that is the one after the decision, within ``timeout``.
         :param options: see :class:`~agtphost.client.caller.CallOptions`.
-        :return: the final reply, whatever its status.
-        :raises ClientError: if there is none.
+        :return: the final reply, with any status.
+        :raises ClientError: if the call gets none.
         """
         options = patient(options, stream, wait_for_approval)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return await self._decided(call, stream, timeout, wait_for_approval)
+        return await self._call_until_decided(call, stream, timeout, wait_for_approval)
 
     async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """
-        What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
+        Return what a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
 
         A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything. Of a
         manifest in parts this is the first; :meth:`manifest` and :meth:`resolution` read all of them.
@@ -236,7 +236,7 @@ class Calls(Generic[L]):
         policy: TrustPolicy = TrustPolicy(),  # noqa: B008
     ) -> Resolution:
         """
-        What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
+        Return what a URI addresses, with every check: the level 2 check of core v08 section 10.2 for agents.
 
         A check that fails is in the answer, and no exception.
 
@@ -245,7 +245,7 @@ class Calls(Generic[L]):
         """
         asked = question(uri, format)
         return await verifying(
-            self._answer, asked, self._caller.resolvers, policy, self._caller.bootstraps.located, time
+            self._answer, asked, self._caller.resolvers, policy, self._caller.bootstraps.locate, time
         )
 
     async def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
@@ -293,7 +293,7 @@ class Calls(Generic[L]):
         :raises VerificationFailed: if the server does not show its manifest, or that does not say.
         """
         check_versions(preferred, known)
-        return self._caller.agreed(server_of(uri), agree(await self._discover(uri), preferred, known))
+        return self._caller.remember_agreement(server_of(uri), agree(await self._discover(uri), preferred, known))
 
     # Manifests and domains
 
@@ -320,7 +320,7 @@ class Calls(Generic[L]):
     async def _answer(self, ask: Ask) -> Reply:
         """Answer what a resolution asks: at the endpoint that the URI's domain gives, asked first if it never was."""
         bootstraps = self._caller.bootstraps
-        domain = bootstraps.unasked(ask.uri, self._now())
+        domain = bootstraps.domain_to_ask(ask.uri, self._now())
         if domain is not None and bootstraps.policy is not None:
             bootstraps.note(domain, await self._fetch(domain, bootstraps.policy), self._now())
         if ask.part:
@@ -329,10 +329,10 @@ class Calls(Generic[L]):
 
     # The steps of a call
 
-    async def _decided(
+    async def _call_until_decided(
         self, call: PreparedCall, stream: Stream | None, seconds: float | None, patience: float | None
     ) -> Reply:
-        """A call, and while a person has not decided about it and there is patience left, the same call again."""
+        """Make a call, and make it again while a person has not decided about it and patience is left."""
         if self._caller.asks_about(call):
             await self._agreed_to(call, seconds)
         if patience is None:
@@ -341,25 +341,25 @@ class Calls(Generic[L]):
         asked = ""
         while True:
             # With a stream, it is the host that waits, as long as it is asked to.
-            more = max(waiting.left, 0.0) if stream is not None else 0.0
+            more = max(waiting.seconds_left, 0.0) if stream is not None else 0.0
             reply = await self._perform(call, stream, (self._timeout if seconds is None else seconds) + more)
-            pending, left = reply.approval, waiting.left
+            pending, left = reply.approval, waiting.seconds_left
             if pending is None or left <= 0 or asked not in ("", pending.approval_id):
-                # Another approval than the one that was waited for: that one is over, and nobody approved it.
+                # Another approval than the awaited one: that one has ended without being approved.
                 return reply
             asked = pending.approval_id
             await self._sleep(min(pause_after(reply.retry_after), left))
 
     async def _agreed_to(self, call: PreparedCall, seconds: float | None) -> None:
         """
-        Have somebody agree to a call that needs it (AGIS v01 section 6).
+        Have a person agree to a call that needs it (AGIS v01 section 6).
 
-        :raises NotConfirmed: if nobody does.
+        :raises NotConfirmed: if the person does not agree.
         """
         found: tuple[Definition, ...] | None = None
         unusable = ""
         try:
-            found = await self._defined(call, seconds)
+            found = await self._definitions_for(call, seconds)
         except VerificationFailed as error:
             unusable = f"nothing that the server says of it can be used: {error.explanation}"
         asked = consequence(call.request.method, call.request.path, found, call.confidence, unusable)
@@ -367,10 +367,12 @@ class Calls(Generic[L]):
             return
         answer = self._caller.confirm(asked)
         if not (await answer if inspect.isawaitable(answer) else answer):
-            raise NotConfirmed(f"Nobody has agreed to {asked.method} {asked.path}: {asked.why}", "Nothing was sent.")
+            raise NotConfirmed(
+                f"The call {asked.method} {asked.path} was not confirmed: {asked.why}", "Nothing was sent."
+            )
 
-    async def _defined(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
-        """What the server of a call says of its endpoints to its caller, from memory as long as that counts."""
+    async def _definitions_for(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
+        """Return the endpoints that the server of a call lists for its caller, from memory while that counts."""
         server, anonymous = call.destination, call.caller_id is None
         known = self._caller.definitions.get((server, anonymous))
         if known is not None and self._now() < known[0]:
@@ -387,7 +389,7 @@ class Calls(Generic[L]):
                 if self._caller.manifests.stale(call):
                     await self._read_manifest(self._caller.manifest_call(call.destination), None, seconds)
         deadline = Deadline(self._now, self._timeout if seconds is None else seconds)
-        return await self._limited(self._attempts(call, stream, deadline), deadline)
+        return await self._run_limited(self._attempts(call, stream, deadline), deadline)
 
     async def _attempts(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         attempt = 1
@@ -395,14 +397,14 @@ class Calls(Generic[L]):
             reply = await self._reconnecting(call, stream, deadline)
             self._caller.note(call, reply)
             wait = self._caller.policy.wait_after(reply, call.repeatable, attempt)
-            if wait is None or wait >= deadline.left:
+            if wait is None or wait >= deadline.seconds_left:
                 return reply
             deadline.remaining("waiting to call again")
             await self._sleep(wait)
             attempt += 1
 
     async def _reconnecting(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
-        """One call over a pooled connection, and once more over a new one if that was dead."""
+        """Make a call over a pooled connection, and once more over a new one if that was dead."""
         attempt = 1
         while True:
             link = await self._borrow(call.destination, deadline)
@@ -432,23 +434,23 @@ class Calls(Generic[L]):
                 link = self._pool.take(key, now)
                 if link is None and not self._pool.open(key):
                     deadline.remaining("waiting for a free connection")
-                    await self._freed(key, deadline)
+                    await self._wait_freed(key, deadline)
                     continue
             if link is None:
                 return await self._open(key, deadline)
             if link.fresh:
                 return link
             link.abort()
-            self._gone(key)
+            self._forget(key)
 
     async def _open(self, key: Destination, deadline: Deadline) -> L:
         """A new connection; its time is the smaller of what connecting and the call are allowed."""
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
-            return await self._limited(self._connect(key, sooner), sooner)
+            return await self._run_limited(self._connect(key, sooner), sooner)
         except BaseException:
-            self._gone(key)
+            self._forget(key)
             raise
 
     def _return(self, key: Destination, link: L) -> None:
@@ -461,11 +463,11 @@ class Calls(Generic[L]):
             link.close()
         else:
             link.abort()
-        self._gone(key)
+        self._forget(key)
 
-    def _gone(self, key: Destination) -> None:
+    def _forget(self, key: Destination) -> None:
         with self._guard:
-            self._pool.gone(key)
+            self._pool.forget(key)
             self._wake(key)
 
     def _drain(self) -> list[L]:

@@ -107,7 +107,7 @@ class Link(Protocol):
         return closed
 
     def abort(self) -> None:
-        """Drop the connection at once."""
+        """Drop the connection immediately."""
         if not self._ended and self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]
 
@@ -117,7 +117,7 @@ class Link(Protocol):
         """Let calls begin, if the certificate is for the host that was dialled."""
         assert self.transport is not None
         if ITCPTransport.providedBy(self.transport):
-            # The first request follows the handshake's last flight at once; it need not wait for that to be confirmed.
+            # The first request follows the handshake's last flight directly, without waiting for its confirmation.
             self.transport.setTcpNoDelay(True)
         certificate: X509 = self.transport.getPeerCertificate()  # type: ignore[attr-defined]
         try:
@@ -130,18 +130,18 @@ class Link(Protocol):
             self.ready.callback(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Octets of an answer."""
+        """Take octets of an answer."""
         self._delivery.receive(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The end, whoever wanted it."""
+        """Handle the end of the connection, caused by either side."""
         self._ended = True
         if self._closing is not None and self._closing.active():
             self._closing.cancel()
         refusal = self._refusal or _refusal_of(reason, self._notes)
         if not self.ready.called:
-            self.ready.errback(refusal or tls.refused(""))
-        elif refusal is not None and not self._delivery.answered:
+            self.ready.errback(refusal or tls.to_refusal(""))
+        elif refusal is not None and not self._delivery.has_answer:
             self._delivery.fail(refusal)
         else:
             self._delivery.receive(b"")
@@ -162,7 +162,7 @@ def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     error = reason.value
     if isinstance(error, SSL.Error):
-        return tls.refused(_reason_of(error), notes.message)
+        return tls.to_refusal(_reason_of(error), notes.message)
     if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):
         return None
     return ConnectionLost(
@@ -189,5 +189,5 @@ class LinkFactory(Factory):
         self._link = link
 
     def buildProtocol(self, addr: object) -> Link:
-        """The link; asked for once."""
+        """Return the link; called once."""
         return self._link

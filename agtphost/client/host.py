@@ -1,4 +1,4 @@
-"""One host, as one caller: what ``Client.of`` gives asynchronous programs, whatever loop they run on."""
+"""One host, as one caller: what ``Client.of`` returns to asynchronous programs on any loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
 
 
-class Believer:
+class RecordVerifier:
     """
     Checks the record of every answer of one host.
 
@@ -33,11 +33,11 @@ class Believer:
         self._target = target
         self._keys = target.keys
 
-    async def believed(self, reply: Reply) -> Reply:
+    async def verify(self, reply: Reply) -> Reply:
         """
-        The reply, its record verified.
+        Verify the record of a reply, and return the reply.
 
-        A refusal may come without a record: a host makes none of what it could not read.
+        A refusal may come without a record: a host makes none for requests that it could not read.
 
         :raises UnverifiedRecord: for one that is not genuine, and for a success without one.
         """
@@ -55,7 +55,9 @@ class Believer:
         return replace(reply, verified=True)
 
     async def _read(self) -> Mapping[str, VerifyingKey]:
-        """From the host's own files, if they are at hand; else from its manifest, over TLS."""
+        """
+        Read the host's signing keys: from its own files, if they are at hand; otherwise from its manifest, over TLS.
+        """
         if self._target.pinned:
             return self._keys
         kept = {} if self._target.config is None else signing_keys(self._target.config)
@@ -100,7 +102,7 @@ C = TypeVar("C", bound=AsyncCalls[Any])
 
 class Host(Generic[C]):
     """
-    One host, called as one agent; ``async with`` closes its connections.
+    A host, called as one agent; ``async with`` closes its connections.
 
     Made by ``Client.of``. Methods, options and errors are those of the client, without the URI.
 
@@ -113,15 +115,15 @@ class Host(Generic[C]):
         """The client below, for other URIs."""
 
         self.uri = target.uri
-        self._believer = Believer(client, target) if verify else None
+        self._believer = RecordVerifier(client, target) if verify else None
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self.client.agent_id
 
     def __repr__(self) -> str:
-        return shown(self.uri, self.agent_id)
+        return describe_host(self.uri, self.agent_id)
 
     async def __aenter__(self) -> Self:
         return self
@@ -161,7 +163,7 @@ class Host(Generic[C]):
             wait_for_approval=wait_for_approval,
             **options,
         )
-        return reply if self._believer is None else await self._believer.believed(reply)
+        return reply if self._believer is None else await self._believer.verify(reply)
 
     async def stream(
         self,
@@ -179,7 +181,7 @@ class Host(Generic[C]):
         )
         async with aclosing(running):
             async for reply in running:
-                yield reply if self._believer is None else await self._believer.believed(reply)
+                yield reply if self._believer is None else await self._believer.verify(reply)
 
     async def tools(self) -> list[Tool]:
         """
@@ -215,15 +217,15 @@ class Host(Generic[C]):
         return result_of(name, reply)
 
     async def manifest(self) -> ServerManifest:
-        """What the host says of itself: see :meth:`agtphost.client.Client.manifest`."""
+        """Return the host's manifest: see :meth:`agtphost.client.Client.manifest`."""
         return await self.client.manifest(self.uri)
 
 
-def shown(uri: str, agent_id: str | None) -> str:
-    """A host for people."""
+def describe_host(uri: str, agent_id: str | None) -> str:
+    """Return a text that describes a host to people."""
     return f"<Host {escape(uri)} {caller(agent_id)}>"
 
 
 def caller(agent_id: str | None) -> str:
-    """Whom calls are made as, for people."""
+    """Return a text that names the agent that calls are made as."""
     return f"as {agent_id[:SHORT] if agent_id else 'nobody'}"

@@ -1,12 +1,10 @@
 """
 Buying from a merchant: its identity is verified before PURCHASE goes out (core v08 section 9).
 
-The counterparty is verified from its Identity Document, fetched anew: it is
-the agent the URI names, has the role ``merchant``, is active, and what its
-registrar signed. The fingerprint of that document goes with the purchase, so
-that the merchant's host refuses it, 458, if the document is no longer the one
-that was verified. A 458 is never answered by sending the same again: what was
-verified then counts for nothing, and has to be verified anew.
+The counterparty is verified from its Identity Document, fetched anew: it is the agent the URI names, has the role
+``merchant``, is active, and what its registrar signed. The fingerprint of that document goes with the purchase, so that
+the merchant's host refuses it, 458, if the document differs from the one that was verified. A 458 is never answered by
+sending the same again: the merchant has to be verified anew.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ MOST_REFUSED = 1_024
 
 
 class CounterpartyUnverified(VerificationFailed):
-    """The other side is no merchant to buy from; no PURCHASE was sent."""
+    """The other side is not a verified merchant; no PURCHASE was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,10 +53,10 @@ class Counterparty:
 
     document: Mapping[str, Any]
     signer: VerifyingKey | None
-    """Who signed the document; None where nobody did."""
+    """The key that signed the document; None if it is not signed."""
 
 
-def verified(
+def verify_merchant(
     uri: str | AgtpUri, reply: Reply, *, registrars: Collection[VerifyingKey] = (), merchant_id: str | None = None
 ) -> Counterparty:
     """
@@ -67,37 +65,37 @@ def verified(
     :param reply: its host's answer to a resolution of ``uri``.
     :param registrars: who may have signed its document; without any a signature has to hold, and may be missing.
     :param merchant_id: the Agent-ID that the buyer expects; None: the one in ``uri``, or any.
-    :raises CounterpartyUnverified: if it is none to buy from.
+    :raises CounterpartyUnverified: if it is not a verified merchant.
     """
     target = parse_uri(uri)
     if not reply.ok:
-        raise _unverified(f"its host answered {reply.status} {escape(reply.reason)}".rstrip())
+        raise _refuse(f"its host answered {reply.status} {escape(reply.reason)}".rstrip())
     document = reply.document
     try:
         signer = documents.check_signature(document)
         faults = documents.faults_of(document)
         fingerprint = sha256(canonical(document)).hexdigest()
     except (DocumentError, CanonicalError) as error:
-        raise _unverified(f"its Identity Document cannot be believed: {escape(str(error))}") from None
+        raise _refuse(f"its Identity Document cannot be believed: {escape(str(error))}") from None
     if faults:
-        raise _unverified(f"it has no sound Identity Document: {escape(faults[0])}")
+        raise _refuse(f"it has no sound Identity Document: {escape(faults[0])}")
     for expected in (merchant_id, target.agent_id):
         if expected is not None and document["agent_id"] != expected:
-            raise _unverified("its Identity Document is another agent's")
+            raise _refuse("its Identity Document is another agent's")
     if documents.role_of(document) != "merchant":
-        raise _unverified("its Identity Document does not have the role merchant")
+        raise _refuse("its Identity Document does not have the role merchant")
     if documents.status_of(document) != "active":
-        raise _unverified(f"it is {documents.status_of(document)}")
+        raise _refuse(f"it is {documents.status_of(document)}")
     if registrars and signer not in registrars:
-        raise _unverified("no registrar that this client trusts signed its Identity Document")
+        raise _refuse("no registrar that this client trusts signed its Identity Document")
     return Counterparty(
         uri=target, merchant_id=document["agent_id"], fingerprint=fingerprint, document=document, signer=signer
     )
 
 
-def _unverified(why: str) -> CounterpartyUnverified:
+def _refuse(why: str) -> CounterpartyUnverified:
     return CounterpartyUnverified(
-        f"The counterparty is no merchant to buy from: {why}.", "Nothing was bought; address another merchant."
+        f"The counterparty is not a verified merchant: {why}.", "Nothing was bought; address another merchant."
     )
 
 
@@ -122,7 +120,7 @@ class Buyer:
         :raises CounterpartyUnverified: if it is none to buy from.
         """
         reply = await self._client.resolve(uri)
-        found = verified(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
+        found = verify_merchant(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
         self._worthless.pop((found.merchant_id, found.fingerprint), None)
         return found
 
@@ -145,8 +143,8 @@ class Buyer:
         :param counterparty: verified just before by :meth:`verify`; None verifies now.
         :param intent_assertion: the JWT of the platform that governs this agent.
         :param cart_digest: of a cart that the merchant quoted.
-        :return: the reply, whatever its status; after a 458 the merchant has to be verified again.
-        :raises CounterpartyUnverified: if it is no merchant to buy from: then no PURCHASE was sent.
+        :return: the reply, with any status; after a 458 the merchant has to be verified again.
+        :raises CounterpartyUnverified: if it is not a verified merchant: then no PURCHASE was sent.
         """
         given = [name for name, _ in options.get("headers", ()) if name.lower() in OWN_FIELDS]
         if given:

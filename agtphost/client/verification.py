@@ -59,10 +59,10 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One exchange, as this side saw it."""
+    """An exchange, as this side saw it."""
 
     status: int | None
-    """None where it is not known; then it is not compared, as with the others that can be None."""
+    """None where it is unknown; then it is not compared, like other members that can be None."""
 
     headers: Headers
     body: bytes | None
@@ -108,7 +108,7 @@ def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) ->
     if header["alg"] == "none":
         return Check(name="signature", ok=True, detail="The record is unsigned and proves nothing."), payload
     kid = escape(str(header["kid"])[:_SHOWN])
-    if isinstance(keys, KeyRing) and keys.ended(str(header["kid"]), payload.get("issued_at")):
+    if isinstance(keys, KeyRing) and keys.has_ended(str(header["kid"]), payload.get("issued_at")):
         why = f"Signed by {kid}, whose use ended at {escape(keys.until[str(header['kid'])])}: before this record."
         return Check(name="signature", ok=False, detail=why), payload
     return Check(name="signature", ok=True, detail=f"Signed by {kid}."), payload

@@ -44,7 +44,7 @@ MOST_WAITING_EACH = 128
 
 MOST_OCTETS = 8_388_608
 MOST_OCTETS_EACH = 2_097_152
-"""Octets of the requests that wait, in all and of one key. One call may wait whatever its length."""
+"""Octets of the requests that wait, in all and of one key. A single call may wait even if it is longer."""
 
 LONGEST = 60.0
 """Seconds by the clock for one computation: it may wait for a processor, and for the pipes."""
@@ -74,7 +74,7 @@ class ComputationFailed(Exception):
 
 
 class _Call:
-    """One computation that waits or runs."""
+    """A computation that waits or runs."""
 
     __slots__ = ("answer", "encode", "function", "key", "length")
 
@@ -201,7 +201,7 @@ class WorkerPool(Service):
         return made
 
     def _abandon(self, call: _Call) -> None:
-        """Nobody waits for the answer any more."""
+        """Give up a call whose caller is gone."""
         own = self._queues.get(call.key)
         if own is not None and call in own:
             own.remove(call)
@@ -215,15 +215,15 @@ class WorkerPool(Service):
 
     # What workers say
 
-    def ended(self, call: _Call, result: Any) -> None:
-        """A computation is over: ``result`` is octets, or a Failure."""
+    def finish_call(self, call: _Call, result: Any) -> None:
+        """Finish a call: ``result`` is octets, or a Failure."""
         self._running.pop(call.key, None)
         if not call.answer.called:
             call.answer.callback(result)
         self._serve()
 
-    def lost(self, gone: _Worker) -> None:
-        """A worker has ended: what waits is another one's."""
+    def drop_worker(self, gone: _Worker) -> None:
+        """Drop a worker that has ended; another one takes the waiting calls."""
         if gone in self.workers:
             self.workers.remove(gone)
         if self._queues:
@@ -231,7 +231,7 @@ class WorkerPool(Service):
 
 
 class _Worker(ProcessProtocol):
-    """One process."""
+    """A worker process."""
 
     def __init__(self, pool: WorkerPool, reactor: Any) -> None:
         self._pool, self._reactor = pool, reactor
@@ -254,7 +254,7 @@ class _Worker(ProcessProtocol):
         Lower the priority of the process, so that the reactor has the processor first where there is one for both.
 
         From here and not in the worker itself: starting one takes 0.2 s of processor time, most of it imports, and
-        two that started with the host's own priority doubled the time of every call meanwhile.
+        two that started with the host's own priority doubled the time of every call in that time.
         """
         with suppress(OSError):  # It has ended already.
             own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -264,7 +264,7 @@ class _Worker(ProcessProtocol):
         """Compute this, as soon as its input is encoded."""
         self.call = call
         self._set(LONGEST, self._expire)
-        Deferred.fromCoroutine(_encoded(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
+        Deferred.fromCoroutine(_encode_call(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
 
     def _begin(self, octets: bytes, call: _Call) -> None:
         if self.call is not call or self._gone:
@@ -334,7 +334,7 @@ class _Worker(ProcessProtocol):
     # What it says
 
     def outReceived(self, data: bytes) -> None:
-        """Octets of an answer."""
+        """Take octets of an answer."""
         self._buffer += data
         head = worker.ANSWER_HEAD
         while len(self._buffer) >= head.size:
@@ -347,26 +347,26 @@ class _Worker(ProcessProtocol):
                 self._over_with(_outcome(kind, said))
 
     def errReceived(self, data: bytes) -> None:
-        """What only a broken worker writes."""
+        """Log what the worker writes to standard error, which only a broken one does."""
         log.error("a worker process says: {text}", text=data[:2_000].decode("utf-8", "replace"))
 
     def _over_with(self, outcome: Any) -> None:
-        """What it was to compute is over."""
+        """End the present computation with this outcome."""
         call, self.call, self._begun = self.call, None, False
         if self._retiring:
             self._close()
         elif not self._closing:
             self._set(IDLE, self._close)
         if call is not None:
-            self._pool.ended(call, outcome)
+            self._pool.finish_call(call, outcome)
 
     def childConnectionLost(self, childFD: int) -> None:
-        """Where its output ends, it is as good as gone."""
+        """Treat the worker as lost when its output ends."""
         if childFD == 1:
             self._lose()
 
     def processEnded(self, reason: Failure) -> None:
-        """It is gone."""
+        """Treat the worker as lost when its process ended."""
         self._lose()
 
     def _lose(self) -> None:
@@ -374,18 +374,18 @@ class _Worker(ProcessProtocol):
             return
         self._gone = True
         self._clear()
-        self._pool.lost(self)
+        self._pool.drop_worker(self)
         call, self.call = self.call, None
         if call is not None:
             if not self._closing:
                 log.error("a worker process ended while it computed {function}", function=call.function)
-            self._pool.ended(call, _failure("the worker process ended"))
+            self._pool.finish_call(call, _failure("the worker process ended"))
         over, self._over = self._over, []
         for each in over:
             each.callback(None)
 
 
-async def _encoded(call: _Call) -> bytes:
+async def _encode_call(call: _Call) -> bytes:
     return await call.encode()
 
 
@@ -398,7 +398,7 @@ def _too_long() -> Refusal:
 
 
 def _outcome(kind: bytes, said: bytes) -> Any:
-    """What an answer of a worker means: octets of a result, or a Failure."""
+    """Return the meaning of a worker's answer: the octets of a result, or a Failure."""
     error: Exception
     if kind == functions.RESULT:
         return said
@@ -416,13 +416,13 @@ def _outcome(kind: bytes, said: bytes) -> Any:
 
 
 class LocalPool(Service):
-    """Runs registered functions in this process: where there are no processes, as in a host in memory."""
+    """Runs registered functions in this process, for hosts without worker processes, such as one in memory."""
 
     name = "compute"
     done = 0
 
     def run(self, key: str, function: str, encode: Encode, length: int) -> Deferred[bytes]:
-        """See :meth:`WorkerPool.run`."""
+        """Run a function here and now; see :meth:`WorkerPool.run`."""
 
         async def perform() -> Any:
             self.done += 1
@@ -434,7 +434,7 @@ class LocalPool(Service):
         return Deferred.fromCoroutine(perform())
 
     def renew(self) -> None:
-        """There is nothing that could be outdated."""
+        """Do nothing, because no worker could be outdated."""
 
 
 Pool = WorkerPool | LocalPool

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, listener_of
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Fingerprint, Items, Seconds, Table, form
@@ -28,7 +28,9 @@ SAID = 'under [admin.browsers] write "SHA-256 of the certificate" = "fingerprint
 
 
 def _of_certificate(value: Any) -> Any:
-    """As ``openssl x509 -fingerprint -sha256`` writes it, too."""
+    """
+    Return a fingerprint without colons and in lower case, also as ``openssl x509 -fingerprint -sha256`` writes it.
+    """
     return value.replace(":", "").lower() if isinstance(value, str) else value
 
 
@@ -39,15 +41,15 @@ CertificateDigest = Annotated[
 ]
 
 
-def _named(value: Any) -> Any:
-    """A list would not say who comes in: with another operator, the same certificates would be another's."""
+def _require_table(value: Any) -> Any:
+    """Refuse a list: it would not say which operator each certificate belongs to."""
     if isinstance(value, list):
-        raise ValueError(f"does not say for whom each certificate stands: {SAID}")
+        raise ValueError(f"does not say whose each certificate is: {SAID}")
     return value
 
 
 class Admin(HttpSection):
-    """``[admin]``: a page in the browser for the people who run the host, entered by ``agtp page``."""
+    """The section ``[admin]``: a page in the browser for the people who run the host, entered by ``agtp page``."""
 
     url: Annotated[str, BeforeValidator(_base)] | None = None
     """
@@ -59,20 +61,20 @@ class Admin(HttpSection):
     """Whether anything can be done there; false: everything can be looked at, and nothing else."""
 
     viewers: Items[Fingerprint] = ()
-    """SHA-256 of the public keys that may look, beside those of ``[audit] operators`` and of registrars."""
+    """SHA-256 of the public keys that may look, besides those of ``[audit] operators`` and of registrars."""
 
-    browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_named)] = {}
+    browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_require_table)] = {}
     """
     ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator,
-    viewer or person of ``[notify.people]`` that it stands for.
+    viewer or person of ``[notify.people]`` whose it is.
     """
 
     idle: Seconds = 1_800.0
-    """After which a session that nobody used is over."""
+    """The idle time after which a session ends."""
 
     @property
     def base(self) -> str:
-        """Where browsers find it, without a slash at the end."""
+        """The address at which browsers find the page, without a slash at the end."""
         if self.url is not None:
             return self.url
         listener = listener_of(self.listen or "")
@@ -80,10 +82,10 @@ class Admin(HttpSection):
         return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
 
 
-def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[Fault]:
+def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[ConfigFault]:
     where: Location = ("admin", "browsers")
     if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
-        yield Fault(
+        yield ConfigFault(
             location=where,
             message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
             hint='such as listen = "ssl:4481:interface=127.0.0.1"',
@@ -94,12 +96,12 @@ def _browser_faults(given: Admin, operators: Collection[str], people: Collection
             message = (
                 f"stands for {person[:16]}..., whom none of [audit] operators, [admin] viewers, [notify.people] lists"
             )
-            yield Fault(location=(*where, digest), message=message, hint="remove it, or name one of them")
+            yield ConfigFault(location=(*where, digest), message=message, hint="remove it, or name one of them")
 
 
-def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[Fault]:
+def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[ConfigFault]:
     """
-    What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common.
+    Check rules that span several keys of ``[admin]``, besides those of all HTTP listeners.
 
     :param operators: those of ``[audit] operators``.
     :param people: the keys of ``[notify.people]``.
@@ -107,18 +109,18 @@ def admin_faults(given: Admin, operators: Collection[str], people: Collection[st
     where: Location = ("admin",)
     yield from _browser_faults(given, operators, people)
     if (given.certificate is None) != (given.key is None):
-        yield Fault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
     if given.listen is None or given.url is not None:
         return
     listener = listener_of(given.listen)
     if listener.secure and not listener.local:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "url"),
             message="is missing: the page is reached from elsewhere, and does not know by which name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
         )
     elif listener.local and not listener.secure:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "url"),
             message="is missing: without TLS the page is behind a proxy that speaks it, and does not know its name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',

@@ -1,4 +1,4 @@
-"""``[mcp.front]``: where MCP clients reach this host without a bridge, each of them as somebody."""
+"""``[mcp.front]``: where MCP clients reach this host without a bridge, each as an agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, certificates_count, listener_of
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Items, Line, Section, Text, form
@@ -20,13 +20,14 @@ LONGEST_WAIT = 86_400.0
 
 class MCPFront(HttpSection):
     """
-    ``[mcp.front]``: an MCP server over Streamable HTTP for many clients, each with what its agent may use.
+    The section ``[mcp.front]``: an MCP server over Streamable HTTP for many clients, each with what its agent may use.
 
-    Who calls is said by a token of ``[[http.client]]``, by a client certificate, or by an identity provider's token.
+    The caller is identified by a token of ``[[http.client]]``, by a client certificate, or by an identity provider's
+    token.
     """
 
     path: Annotated[str, Text, form(r"(/[a-z0-9][a-z0-9._-]{0,31}){1,4}", 'must be a path, such as "/mcp"')] = "/mcp"
-    """The endpoint of all servers, whose tools are ``SERVER__TOOL``; below it each server has one of its own."""
+    """The endpoint of all servers, whose tools are ``SERVER__TOOL``; below it each server has a separate one."""
 
     anonymous: Line = ""
     """The agent in whose name clients without a credential call, by name or Agent-ID; empty: they are answered 401."""
@@ -39,8 +40,8 @@ class MCPFront(HttpSection):
 
     client_certificates: bool = True
     """
-    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller. Where
-    ``listen`` is not ``ssl`` nobody is asked.
+    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller. Without
+    ``ssl`` in ``listen`` they are not asked.
     """
 
     url: Annotated[str | None, BeforeValidator(base_url)] = None
@@ -58,11 +59,11 @@ class MCPFront(HttpSection):
     it wants, and reads no other definition.
     """
 
-    def reached(self, server_id: str) -> str:
+    def public_base(self, server_id: str) -> str:
         """
-        Where clients find it, without the path.
+        Return the address at which clients find the front, without the path.
 
-        :param server_id: the host's name, where no address is said.
+        :param server_id: the host's name, for a listener without an address.
         """
         if self.url is not None:
             return self.url
@@ -73,20 +74,20 @@ class MCPFront(HttpSection):
 
     @property
     def speaker(self) -> str:
-        """In whose name those call who are no agent themselves."""
+        """The agent in whose name those call that are not agents themselves."""
         return self.anonymous or self.agent
 
 
 class MCP(Section):
-    """``[mcp]``: the MCP servers behind this host, and where MCP clients reach it."""
+    """The section ``[mcp]``: the MCP servers behind this host, and where MCP clients reach it."""
 
     server: Items[MCPServerSection] = ()
     front: MCPFront = Field(default_factory=MCPFront)
 
 
-def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[Fault]:
+def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[ConfigFault]:
     """
-    What no key of ``[mcp.front]`` tells alone, besides what all listeners of HTTP have in common.
+    Check rules that span several keys of ``[mcp.front]``, besides those of all HTTP listeners.
 
     :param holders: whether there is an ``[[http.client]]``.
     :param issuers: whether an identity provider is trusted.
@@ -95,25 +96,25 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     where: Location = ("mcp", "front")
     if given.listen is None:
         if given.model_fields_set:
-            yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
         return
     if (given.certificate is None) != (given.key is None):
-        yield Fault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
     if given.anonymous and given.agent:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "agent"),
-            message="stands beside anonymous, which is the agent of whoever is none",
+            message="cannot be combined with anonymous, which is the agent of clients that are none",
             hint="leave one of them out",
         )
     if given.agent and not issuers:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "agent"),
             message="is for identity providers' tokens, and none is trusted",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
     if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
-        yield Fault(
+        yield ConfigFault(
             location=where,
-            message="has no clients: nobody could call",
+            message="has no clients, so that no call could be made",
             hint="add [[http.client]] with a token and an agent; docs/mcp-front.rst shows how",
         )

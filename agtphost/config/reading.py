@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.config.checks import check
-from agtphost.config.faults import Fault, admit, concluded, default_hint, subject
+from agtphost.config.faults import ConfigFault, admit, default_hint, drop_consequences, subject
 from agtphost.config.sections import Config
-from agtphost.config.values import LoadContext
+from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
@@ -28,7 +28,7 @@ DEFAULT_STATE = "state"
 
 @dataclass(frozen=True, kw_only=True)
 class HostFile:
-    """A parsed TOML file that knows where everything stands."""
+    """A parsed TOML file with the lines of its keys."""
 
     file: Path
     """Absolute."""
@@ -37,23 +37,23 @@ class HostFile:
 
     @property
     def tree(self) -> dict[str, Any]:
-        """Its tables."""
+        """The tables of the file."""
         return self.document.tree
 
-    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+    def problems(self, faults: Iterable[ConfigFault]) -> list[Problem]:
         """``faults`` with their keys, file and lines, in file order."""
         found = [
             Problem(
-                message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
+                message=f"{subject(fault.location, self.tree)} {fault.message}{self._other_line(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint or default_hint(Config, fault.location),
+                hint=fault.hint or default_hint(Config, fault.location, fault.message),
             )
             for fault in faults
         ]
         return sorted(found, key=lambda problem: problem.line)
 
-    def _beside(self, fault: Fault) -> str:
+    def _other_line(self, fault: ConfigFault) -> str:
         line = 0 if fault.beside is None else self.document.line(fault.beside)
         return f" (line {line})" if line else ""
 
@@ -74,16 +74,16 @@ def read(path: str | os.PathLike[str]) -> HostFile:
 
 
 def line_of(file: Path, location: Location) -> int:
-    """Where a key stands, for what is found wrong with it later; 0 for a configuration that is in no such file."""
+    """Return the line of a key, for faults that are found later; 0 for a configuration that is not from a file."""
     try:
         return tomltext.read(file, MAX_OCTETS).line(location)
     except TomlError:
         return 0
 
 
-def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
+def problems_in(file: Path, faults: Iterable[ConfigFault]) -> list[Problem]:
     """
-    What is found wrong with a configuration that is in use, as reading it would tell.
+    Return the faults of a configuration in use as problems, as reading its file would report them.
 
     :raises ConfigurationError: the file cannot be read any more.
     """
@@ -92,13 +92,13 @@ def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
 
 
 def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
-    """What the document's values are read against."""
+    """Return the context in which the document's values are validated."""
     folder = document.file.parent
     host = document.tree.get("host")
     named = host.get("state_dir") if isinstance(host, dict) else None
     if environ.get(STATE_VARIABLE):
         state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
-    elif isinstance(named, str) and named and "\0" not in named:
+    elif isinstance(named, str) and named and can_be_path(folder, named):
         state = folder / Path(named).expanduser()
     else:
         state = folder / DEFAULT_STATE
@@ -116,7 +116,7 @@ class Reading:
     """In file order."""
 
     sections: frozenset[str]
-    """Top-level tables that something is wrong in: what is concluded from their defaults is no finding."""
+    """Top-level tables with faults: conclusions from their defaults do not count."""
 
 
 def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Reading:
@@ -127,15 +127,15 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
     :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
     :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
-    return _examined(read(path), environ)
+    return _examine(read(path), environ)
 
 
-def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
+def _examine(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
     context = context_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
     config = config.read_from(document.file, document.document.lines)
     concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
-    faults.extend(concluded(concerning, removed))
+    faults.extend(drop_consequences(concerning, removed))
     return Reading(
         config=config,
         problems=tuple(document.problems(faults)),
@@ -145,7 +145,7 @@ def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collec
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Config:
     """
-    Read ``host.toml``.
+    Read ``host.toml`` and return it.
 
     :raises ConfigurationError: with every problem found, in file order; see also :func:`examine`.
     """
@@ -163,7 +163,7 @@ def read_tree(
     :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
     :raises ConfigurationError: with every problem found.
     """
-    return _sound(_examined(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
+    return _sound(_examine(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
 
 
 def _sound(reading: Reading) -> Config:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import FilePath, Items, Line, Network, SecretReference, Section
 from agtphost.vocabulary.tomltext import Location
@@ -27,8 +27,8 @@ MODEL = ("model.onnx", "tokenizer.json")
 
 class SearchSection(Section):
     """
-    ``[search]``: what DISCOVER with ``criteria``, the registry and ``search_tools`` rank by (``docs/search``). A change
-    of it is taken on a reload.
+    The section ``[search]``: how DISCOVER with ``criteria``, the registry and ``search_tools`` rank (``docs/search``).
+    A change of it is taken on a reload.
     """
 
     engine: Literal["bm25", "static", "onnx", "http"] = "bm25"
@@ -47,7 +47,7 @@ class SearchSection(Section):
     url: Annotated[str, BeforeValidator(lambda value: web_url(value) if value else "")] = ""
     """
     For ``http``: where embeddings are asked for as OpenAI's are, such as ``https://models.example/v1/embeddings``, or
-    over ``http`` on this machine's own loopback addresses. It is told descriptions of what is hosted, and queries.
+    over ``http`` on this machine's own loopback addresses. It gets descriptions of what is hosted, and queries.
     """
 
     key: SecretReference | None = None
@@ -57,7 +57,7 @@ class SearchSection(Section):
     """For ``http``: PEM file of the only authorities trusted for the service; None: this machine's."""
 
     allow_addresses: Items[Network] = ()
-    """For ``http``: networks beside the public ones that the service may be in, such as ``10.1.0.0/16``."""
+    """For ``http``: networks besides the public ones that the service may be in, such as ``10.1.0.0/16``."""
 
     timeout: Annotated[float, Field(gt=0, le=60)] = 10.0
     """For ``http``: seconds until a request counts as failed."""
@@ -70,29 +70,29 @@ class SearchSection(Section):
 ONLY_HTTP = ("url", "key", "ca", "allow_addresses")
 
 
-def search_faults(search: SearchSection, folder: Path) -> Iterator[Fault]:
-    """What no key tells alone."""
+def search_faults(search: SearchSection, folder: Path) -> Iterator[ConfigFault]:
+    """Check rules that span several keys of ``[search]``."""
 
     def at(key: str) -> Location:
         return ("search", key)
 
     if search.engine == "http" and not search.url:
-        yield Fault(location=at("url"), message="is missing", hint="name where embeddings are asked for")
+        yield ConfigFault(location=at("url"), message="is missing", hint="name where embeddings are asked for")
     if search.engine in ("http", "onnx") and not search.model:
         hint = "name the directory of model.onnx" if search.engine == "onnx" else "name the service's model"
-        yield Fault(location=at("model"), message="is missing", hint=hint)
+        yield ConfigFault(location=at("model"), message="is missing", hint=hint)
     elif search.engine == "onnx":
         for file in MODEL:
             if not (search.folder(folder) / file).is_file():
-                yield Fault(
+                yield ConfigFault(
                     location=at("model"),
                     message=f"has no {file}: {search.folder(folder)}",
                     hint="export the model to ONNX, with the tokenizer.json that it was trained with",
                 )
     if search.engine in ("bm25", "static") and search.model:
-        yield Fault(location=at("model"), message=f"says nothing to the engine {search.engine}", hint="remove it")
+        yield ConfigFault(location=at("model"), message=f"says nothing to the engine {search.engine}", hint="remove it")
     for key in ONLY_HTTP:
         if search.engine != "http" and getattr(search, key):
-            yield Fault(location=at(key), message='is for engine = "http"', hint="remove it")
+            yield ConfigFault(location=at(key), message='is for engine = "http"', hint="remove it")
     if search.ca is not None and not search.ca.is_file():
-        yield Fault(location=at("ca"), message=f"does not exist: {search.ca}")
+        yield ConfigFault(location=at("ca"), message=f"does not exist: {search.ca}")

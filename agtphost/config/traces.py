@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import header_name, web_url
 from agtphost.config.values import FilePath, HeaderValue, Line, Section, Table
 
@@ -16,12 +16,12 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
 class TracesSection(Section):
-    """``[traces]``: OpenTelemetry traces; without this section there are none, and they cost nothing."""
+    """The section ``[traces]``: OpenTelemetry traces; without this section there are none, and they cost nothing."""
 
     endpoint: Annotated[str, BeforeValidator(web_url)] = ""
     """
     Where the collector takes OTLP over HTTP, such as ``http://127.0.0.1:4318``: spans are posted to ``/v1/traces``,
-    or to the path that stands here. Required.
+    or to the path given here. Required.
     """
 
     sample: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -47,15 +47,15 @@ class TracesSection(Section):
         return {name: value.reveal() for name, value in self.headers.items()}
 
 
-def traces_faults(traces: TracesSection | None) -> Iterator[Fault]:
-    """What no key tells alone."""
+def traces_faults(traces: TracesSection | None) -> Iterator[ConfigFault]:
+    """Check rules that span several keys of ``[traces]``."""
     if traces is None:
         return
     if not traces.endpoint:
-        yield Fault(
+        yield ConfigFault(
             location=("traces", "endpoint"),
             message="is missing",
             hint='name the collector, such as endpoint = "http://127.0.0.1:4318"',
         )
     if traces.ca is not None and not traces.ca.is_file():
-        yield Fault(location=("traces", "ca"), message=f"does not exist: {traces.ca}")
+        yield ConfigFault(location=("traces", "ca"), message=f"does not exist: {traces.ca}")

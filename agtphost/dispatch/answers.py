@@ -1,4 +1,6 @@
-"""What a handler's answer may be, and what becomes of the others: an undeclared error, an output beside its schema."""
+"""
+The rules for a handler's answer, and the refusals for others: an undeclared error, an output that breaks its schema.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from twisted.logger import Logger
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Answer, Overstepped, checked_refusal
+from agtphost.handlers.built_in import Answer, Overstepped, require_plain_refusal
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -47,17 +49,20 @@ def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
 
 
 def require_plain(binding: Binding, refusal: Refusal) -> None:
-    """An operator's code refuses as it answers: with nothing of the host's (see :func:`checked_refusal`)."""
+    """An operator's code refuses as it answers: with nothing of the host's (see :func:`require_plain_refusal`)."""
     try:
-        checked_refusal(refusal)
+        require_plain_refusal(refusal)
     except Overstepped as error:
-        raise overstepped(binding, error) from None
+        raise refuse_overstepping(binding, error) from None
 
 
-def overstepped(binding: Binding, error: Overstepped) -> Refusal:
-    """The caller learns only that it failed; the author of the handler, in the log, why."""
+def refuse_overstepping(binding: Binding, error: Overstepped) -> Refusal:
+    """
+    Return the refusal for an answer that no handler may give. The caller only learns that the handler failed; the log
+    says why.
+    """
     log.error(
-        "the handler of {method} {path} ended with what no endpoint may say, so that its caller got 500: {why}{where}",
+        "the handler of {method} {path} gave an answer that is not allowed, so that its caller got 500: {why}{where}",
         method=binding.method,
         path=binding.path,
         why=str(error),
@@ -66,8 +71,8 @@ def overstepped(binding: Binding, error: Overstepped) -> Refusal:
     return surprise()
 
 
-def declared(binding: Binding, error: EndpointError) -> Refusal:
-    """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
+def refuse_named_error(binding: Binding, error: EndpointError) -> Refusal:
+    """Return the refusal for a named error: 422, or 500 where the endpoint does not declare it."""
     if error.name not in binding.errors:
         log.error(
             "the handler of {method} {path} raised EndpointError({name!r}), which the endpoint does not declare, "

@@ -20,7 +20,7 @@ from agtphost.vocabulary.jsonslices import Encoded
 
 async def run_computations(exchange: Exchange, answer: Any, pool: Pool, clock: IReactorTime) -> Any:
     """
-    Wait for what a handler returned, and run each computation that comes of it, one after the other.
+    Await the result of a handler, and run each computation that it returns, one after the other.
 
     :raises Refusal: as :func:`run_computation` does.
     """
@@ -49,7 +49,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
         result = functions.call(computation.function, computation.given)
     else:
 
-        async def encoded() -> bytes:
+        async def encode_input() -> bytes:
             if computation.read is None and computation.given is exchange.parameters and exchange.parameter_text:
                 # Writing 300 kB of small values anew takes as long as reading them did.
                 return exchange.parameter_text
@@ -57,7 +57,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
             return given.octets if type(given) is Encoded else await encode(given, clock)
 
         length = len(exchange.request.body)
-        result = Encoded(await pool.run(key_of(exchange), computation.function, encoded, length))
+        result = Encoded(await pool.run(key_of(exchange), computation.function, encode_input, length))
         if finish is not None:
             result = jsontext.decode_kept(result.octets)
     return result if finish is None else finish(result)

@@ -23,33 +23,34 @@ from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.dispatch import answers, following, handler_view
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.computing import run_computations
-from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
+from agtphost.dispatch.encoding import PIECE, digest, encode_result, in_turns, is_heavy
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.invocation import Interim
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.passage import Passage
+from agtphost.dispatch.passage import GateChain
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.spending import Charges, charge_changes, charge_record
-from agtphost.dispatch.standing import after_handler, stopped
+from agtphost.dispatch.standing import after_handler, refuse_stopped_call
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
-from agtphost.dispatch.under_way import UnderWay
+from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import log_unbelieved
-from agtphost.dispatch.waiting import as_deferred, bounded, in_time, resumed
+from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -70,8 +71,9 @@ class Dispatcher:
     :param approvals: of calls that a person approves; None: none needs it.
     :param tracer: gives each call its span; None: calls have none.
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
-    :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
+    :param offload: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
+    :param rest_always: whether the reactor rests after every large body, also where no other one waits.
     """
 
     def __init__(
@@ -85,21 +87,23 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        aside: Aside | None = None,
+        offload: Executor | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
+        *,
+        rest_always: bool = False,
     ) -> None:
-        self._approvals, self.aside, self._now = approvals, aside, now
+        self._approvals, self.offload, self._now = approvals, offload, now
         self._compute = compute or LocalPool()
         self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
-        self._passage = Passage(gates, self._objection, clock, ledger.door)
+        self._passage = GateChain(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
-        self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
+        self.under_way = InFlightWork()  # what another dispatcher waits for that takes the place of this one
 
     async def dispatch(
         self, request: Request, peer: Peer, interim: Interim | None = None, place: Place | None = None
@@ -131,7 +135,7 @@ class Dispatcher:
                     trace.part("handler")
                 answer = await self._handle(exchange, interim)
             if is_heavy(answer):
-                answer = await written(answer, self._clock)
+                answer = await encode_result(answer, self._clock)
             if isinstance(answer, EndpointResponse):
                 outcome = self._sealer.success(exchange, answer)
             else:
@@ -141,18 +145,21 @@ class Dispatcher:
         except Refusal as refusal:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
-                refusal = self._refusals.counted(exchange, refusal)
-            log_unbelieved(exchange, refusal.cause)
+                refusal = self._refusals.count_refused(exchange, refusal)
+            # Of whom only the name is known the answer does not say that nobody knows it: the log does.
+            doubted = exchange.doubted
+            log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = self._objection(exchange)
             if objection is not None and performed:
                 objection = after_handler(objection)
             outcome = self._sealer.refusal(exchange, objection or answers.given_up())
-        except Exception:
+        except Exception as error:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             CALL.set(call)  # A call made inside may have been the last to say so.
-            log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
+            said = "the handler of {method} {path} failed" + advice_on(error)
+            log.failure(said, method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         if CALL.get() is not call:
             CALL.set(call)
@@ -183,15 +190,15 @@ class Dispatcher:
             reason, explanation, remedy="Open a new connection and send a well-formed request.", close=True
         )
         if self._refusals is not None:
-            # Octets that are no request are answered as such, however many came.
-            self._refusals.counted(exchange, refusal)
+            # Octets that are not a request keep their own answer, even if too many came.
+            self._refusals.count_refused(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Response:
         """Answer a request that a front refuses at its door; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, self._now())
         if self._refusals is not None:
-            refusal = self._refusals.counted(exchange, refusal)
+            refusal = self._refusals.count_refused(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def _admit(self, exchange: Exchange, interim: Interim | None, held: Refusal) -> None:
@@ -199,7 +206,7 @@ class Dispatcher:
         Every gate once more: a stream waits for the person that its call needs.
 
         :param held: what ended it at first.
-        :raises Refusal: the first gate's that objects; 202 of whoever asked for no stream.
+        :raises Refusal: the first gate's that objects; 202 for a caller that asked for no stream.
         """
         asked = False
         ends: float | None = None
@@ -221,7 +228,7 @@ class Dispatcher:
                 await self._hear(exchange, held, interim, ends)
             exchange.restart(self._now())
             try:
-                waiting = self._passage.anew(exchange)
+                waiting = self._passage.pass_again(exchange)
                 if waiting is not None:
                     await waiting
                 return
@@ -235,7 +242,7 @@ class Dispatcher:
         Who leaves, leaves the approval as it is: the same call finds it again.
 
         :param ends: when the caller waits no longer.
-        :raises Refusal: 202 then; 408 where nobody decides in time; whatever ends a call of an agent that was stopped.
+        :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
         """
         approvals = self._approvals
         assert approvals is not None
@@ -245,29 +252,29 @@ class Dispatcher:
         except Refusal as refusal:
             if refusal.reason is not Reason.STATE_CONFLICT:
                 raise
-            return  # Another call has asked for the same meanwhile.
+            return  # A concurrent call has asked for the same.
         leaving = None if exchange.peer.depth else exchange.peer.leaving
-        entered = leaving if self._running is None else self._running.of(exchange, leaving)
+        entered = leaving if self._running is None else self._running.entry_for(exchange, leaving)
         seconds = max(held.until - approvals.now(), 0.0) + 0.01
         left = ends - self._clock.seconds()
         try:
-            await bounded(approvals.decided(held.approval_id), min(seconds, left), self._clock, entered)
+            await limit_time(approvals.wait_decision(held.approval_id), min(seconds, left), self._clock, entered)
         except TimeoutError:
             if left < seconds:
-                raise held.remembered() from None
+                raise held.as_durable() from None
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
     def _objection(self, exchange: Exchange) -> StoppedAgent | None:
-        """Why a call that waited may not go on."""
+        """Return why a call that waited may not go on; None if it may."""
         return None if self._running is None else self._running.objection(exchange)
 
     # The handler
 
     async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
         """
-        What the handler answered: an EndpointResponse, or the bare result.
+        Call the handler and return its answer: an EndpointResponse, or the bare result.
 
-        Only a built-in sees the host's inside, and only what it answers changes held state or adds to the record.
+        Only a built-in has access to the host's inside, and only its answer can change held state or add to the record.
         """
         binding: Binding = exchange.binding  # type: ignore[assignment]
         seconds = binding.timeout or self._timeout
@@ -286,14 +293,16 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    answer = await in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
+                    answer = await in_time(
+                        continue_coroutine(answer, first, seconds, self._deadlines, leaving), seconds
+                    )
             elif type(answer) is not dict and inspect.isawaitable(answer):
                 deferred = as_deferred(answer)
                 if not deferred.called:
-                    deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
+                    deferred = limit_time(deferred, seconds, self._clock, self._leaving(exchange, binding))
                 answer = await in_time(deferred, seconds)
             if type(answer) is not dict and not built_in:
-                checked(answer)
+                require_plain_answer(answer)
         except EndpointError as error:
             answer = error
         except Refusal as refusal:
@@ -301,25 +310,25 @@ class Dispatcher:
                 answers.require_plain(binding, refusal)
             raise
         except Overstepped as error:
-            raise answers.overstepped(binding, error) from None
+            raise answers.refuse_overstepping(binding, error) from None
         if isinstance(answer, EndpointError):
-            raise answers.declared(binding, answer)
+            raise answers.refuse_named_error(binding, answer)
         if binding.output_schema is not None:
             answers.check_output(binding, binding.output_schema, answer)
         return answer
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
-        Where to hear that the caller is gone: nobody needs the rest of a call that changes nothing then.
+        Return where to learn that the caller is gone, so that a call that changes nothing can be given up.
 
-        What changes the world is finished and recorded, and so is each step of a call that may.
-        A call of an agent that was stopped ends in any case.
+        State-changing calls are finished and recorded, and so is each step of a call that may change state. A call of a
+        stopped agent ends in any case.
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
-        return leaving if self._running is None else self._running.of(exchange, leaving)
+        return leaving if self._running is None else self._running.entry_for(exchange, leaving)
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
-        """What an operator's code sees."""
+        """Return the context that an operator's code gets."""
         exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
@@ -345,7 +354,10 @@ class Dispatcher:
         )
 
     def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
-        """What a built-in sees. Each member is named again: a copy of the narrow context would cost as much as that."""
+        """
+        Return the context that a built-in gets. Each member is named again: copying the narrow context would cost as
+        much again.
+        """
         exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         return BuiltInContext(
             input=exchange.input,
@@ -377,7 +389,7 @@ class Dispatcher:
         """
         Seal an interim message, and hand it to the connection.
 
-        :raises StoppedAgent: the caller or the addressee was stopped meanwhile: nothing more is said of the call.
+        :raises StoppedAgent: the caller or the addressee was stopped in the meantime: nothing more of the call is sent.
         """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
@@ -441,7 +453,7 @@ class Dispatcher:
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
-            refusal = stopped(exchange, error, performed=performed)
+            refusal = refuse_stopped_call(exchange, error, performed=performed)
             if outcome.continuation:
                 raise refusal from None
             return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
@@ -454,26 +466,29 @@ class Dispatcher:
             return await self._seal(exchange, self._stale(exchange, outcome), performed=performed)
         except LedgerUnavailable as error:
             if self._ledger.healthy:
-                # Else the ledger said why, once: a line for each request would fill what is left of the disk.
+                # Otherwise the ledger has logged it once: a line for each request would fill the rest of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
-        charge_record(self.charges, exchange, draft, sealed)
+        charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
-        following.kept(exchange, outcome)
+        following.mark_durable(exchange, outcome)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
-        """What an outcome becomes whose changes came too late; of two that ask for one approval, both wait for it."""
+        """
+        Return the outcome of a call whose changes came too late; of two calls that ask for one approval, both wait for
+        it.
+        """
         refusal = None
         if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
-            refusal = self._approvals.again(exchange)
+            refusal = self._approvals.find_concurrent(exchange)
         if exchange.approval is not None:
             exchange.approval.forget()
         return self._sealer.refusal(exchange, refusal or taken_meanwhile())
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
-        """Answer what a summary seals, not a record of its own; not at once, so that a flood has its pace."""
+        """Answer a call that a summary seals, not a separate record; with a pause, to slow a flood down."""
         response_id = exchange.call.response_id or new_id(exchange.now)
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)

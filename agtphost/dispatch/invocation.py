@@ -10,17 +10,17 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange, Place
-from agtphost.dispatch.spending import Charges, InnerCalls
-from agtphost.dispatch.under_way import UnderWay
+from agtphost.dispatch.spending import Charges, InnerCalls, charge_later
+from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import INTERNAL, Following, Peer
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 from agtphost.wire.heads import PER_CALL
@@ -35,13 +35,13 @@ COUNTERPARTY = (*OF_PURCHASE, "Budget-Limit")
 """Fields of a purchase, which a PURCHASE made in a request's course needs as much."""
 
 MOST_HEADS = 100
-"""Heads kept of the calls of one invocation: as many as a BATCH has calls."""
+"""Heads kept of the calls of one invocation: a BATCH has at most so many calls."""
 
 MOST_NAMED = 100
 """Calls that the record of the one that made them names: with 160 of them callers could not read it as a header."""
 
 MOST_KINDS = 4
-"""The same of all that are made in the course of one peer's requests: as many as the wire keeps of a connection."""
+"""Heads kept of the calls in the course of one peer's requests; the wire keeps the same number for a connection."""
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -53,10 +53,10 @@ Interim = Callable[[Response], None]
 
 
 class Dispatches(Protocol):
-    """What an invocation needs of the dispatcher, :class:`agtphost.dispatch.dispatcher.Dispatcher`."""
+    """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
-    under_way: UnderWay
-    aside: Aside | None
+    under_way: InFlightWork
+    offload: Executor | None
     charges: Charges | None
 
     async def dispatch(
@@ -85,7 +85,7 @@ class Dispatches(Protocol):
 
 class Invocation:
     """
-    What one handler may do in its caller's name.
+    The inner calls that one handler may make in its caller's name.
 
     The request it makes carries the caller's Agent-ID, the effective scopes
     of the present request and its identifiers, and goes through every gate:
@@ -107,8 +107,8 @@ class Invocation:
         self._heads: dict[tuple[str, str], _Head] = {}
 
     @property
-    def under_way(self) -> UnderWay:
-        """To hold what goes on beyond the call: by it, further calls are made."""
+    def under_way(self) -> InFlightWork:
+        """The work in flight, which must be held by what goes on beyond the call: further calls are made through it."""
         return self._dispatcher.under_way
 
     async def emit(self, event: Mapping[str, Any]) -> None:
@@ -118,7 +118,7 @@ class Invocation:
 
     def admits(self, binding: Binding) -> bool:
         """Whether the caller could call ``binding``: what lists are filtered by."""
-        return authority.admits(self._exchange.listed, binding)
+        return authority.admits(self._exchange.for_lists, binding)
 
     def require(self, binding: Binding) -> None:
         """
@@ -135,11 +135,11 @@ class Invocation:
 
         :param agent: one that serves.
         """
-        return authority.admits(replace(self._exchange.listed, agent=agent, agent_state=None), binding)
+        return authority.admits(replace(self._exchange.for_lists, agent=agent, agent_state=None), binding)
 
     @property
-    def addressed(self) -> bool:
-        """Whether the request itself names the agent it is for, by the path ``/agents/NAME``."""
+    def is_addressed_by_path(self) -> bool:
+        """Whether the request names its addressee by the path ``/agents/NAME``."""
         return self._exchange.request.path.startswith("/agents/")
 
     @property
@@ -149,7 +149,7 @@ class Invocation:
 
     def authority(self) -> tuple[Any, ...]:
         """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
-        exchange = self._exchange.listed
+        exchange = self._exchange.for_lists
         agent = exchange.agent
         return (
             None if exchange.caller is None else exchange.caller.agent_id,
@@ -169,10 +169,10 @@ class Invocation:
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
         response = await self.ask(method, path, input)
-        aside = self._dispatcher.aside
-        if aside is None or len(response.body) <= LONG:
+        offload = self._dispatcher.offload
+        if offload is None or len(response.body) <= LONG:
             return result_of(response)
-        found: Mapping[str, Any] = await aside(result_of, response)
+        found: Mapping[str, Any] = await offload(result_of, response)
         return found
 
     async def ask(
@@ -183,17 +183,17 @@ class Invocation:
         relay: Interim | None = None,
         *,
         key: str = "",
-        follow: Following | None = None,
+        follow: FollowUp | None = None,
     ) -> Response:
         """
-        Call another endpoint of this host, and have its answer whatever it is.
+        Call another endpoint of this host, and return its answer, refusals included.
 
         :param relay: gets its interim messages, which it is asked for then.
         :param key: an Idempotency-Key of the caller's; empty for none.
         :param follow: what becomes true with the record of the call.
         :raises Refusal: calls inside calls go too deep, or are too many, or the caller's rate is used up.
         """
-        place = self._made().enter(method)
+        place = self._inner_calls().enter(method)
         inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(
@@ -205,9 +205,13 @@ class Invocation:
 
     def announce(self, calls: int, *, lists: bool = False, alone: bool = False) -> None:
         """Charge for calls before the first of them; see :meth:`.InnerCalls.announce`."""
-        self._made().announce(calls, lists=lists, alone=alone)
+        self._inner_calls().announce(calls, lists=lists, alone=alone)
 
-    def _made(self) -> InnerCalls:
+    def charge_later(self, octets: int) -> None:
+        """Charge for what is stored in the caller's name after the call; see :func:`.spending.charge_later`."""
+        charge_later(self._dispatcher.charges, self._exchange, octets)
+
+    def _inner_calls(self) -> InnerCalls:
         if self._calls is None:
             self._calls = InnerCalls(self._exchange, self._dispatcher.charges)
         return self._calls
@@ -223,10 +227,10 @@ class Invocation:
             self._exchange.invoked.append(audit_id)
 
     def _caller(self) -> Peer:
-        """Who makes the calls: the caller of the present request, from inside this host."""
+        """Return the peer that makes the calls: the caller of the present request, from inside this host."""
         if self._inner is None:
             exchange = self._exchange
-            peer, approved = exchange.peer, self._approved()
+            peer, approved = exchange.peer, self._approval_of_steps()
             usual = not approved and exchange.granted is None and exchange.acting_principal is None
             inside = peer.inside
             if usual and type(inside) is _Inside and inside.peer.link is peer.link:
@@ -246,11 +250,11 @@ class Invocation:
         """Whether the caller asked for a stream, and gets one."""
         return self._interim is not None and self._exchange.context.get("stream") is True
 
-    def _approved(self) -> str:
+    def _approval_of_steps(self) -> str:
         """
-        The approval that the steps of this call go under: those of a recipe, which was approved with all its steps.
+        Return the approval under which the steps of this call run: a recipe is approved with all its steps.
 
-        What a function calls is not known before it does, so that nobody can have approved it.
+        The calls of a function are unknown beforehand, so they cannot have been approved.
         """
         exchange = self._exchange
         if exchange.approval is None or exchange.binding is None or exchange.binding.handler.kind != "composition":
@@ -277,19 +281,19 @@ class Invocation:
         return await self._dispatcher.commit(self._exchange, event, changes, extra, self._interim if wanted else None)
 
     async def withdraw(self, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]) -> str:
-        """What is left to say of a request that was answered before; see :meth:`.Dispatches.withdraw`."""
+        """Withdraw a request that was answered before; see :meth:`.Dispatches.withdraw`."""
         return await self._dispatcher.withdraw(self._exchange, refusal, changes, extra)
 
     async def delegate(
         self, method: str, path: str, input: Mapping[str, Any], lineage: Lineage, session_id: str
     ) -> Response:
         """
-        Call an endpoint under a delegation: with the granted scopes and no others, in a session of its own.
+        Call an endpoint under a delegation: with the granted scopes only, in a separate session.
 
         :param path: at the delegatee, ``/agents/NAME/...``.
         """
         exchange = self._exchange
-        place = self._made().enter(method)
+        place = self._inner_calls().enter(method)
         peer = _inner(exchange, delegation=lineage, approved="")
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, lineage.scope, session_id, kept)
@@ -310,7 +314,11 @@ class Invocation:
         key: str = "",
         alone: bool = False,
     ) -> Request:
-        """:param alone: whether its peer is that of no other call."""
+        """
+        Build the request of an inner call.
+
+        :param alone: whether its peer is used for no other call.
+        """
         exchange = self._exchange
         usual = scope is None and session_id is None and not kept and not key
         if usual and not alone and exchange.call.trace is None:
@@ -324,10 +332,10 @@ class Invocation:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:
                 fields.append((name, bound))
-        return inner_request(method, self._addressed(path), input, Headers(fields), stream=stream)
+        return inner_request(method, self._path_at_agent(path), input, Headers(fields), stream=stream)
 
     def _head(self, method: str, path: str) -> _Head:
-        """What such a call begins with: those of one kind have it in common from the second on, as on a connection."""
+        """Return the head of such a call; from the second on, calls of one kind share it, as on a connection."""
         head = self._heads.get((method, path))
         if head is not None:
             if head.headers.common is None and self._inside is not None:
@@ -336,8 +344,8 @@ class Invocation:
         if self._usual is None:
             self._usual = Headers(self._fields(None, None))
             self._lasting = tuple(each for each in self._usual.fields if each[0].lower() not in PER_CALL)
-        headers = Headers.indexed(self._usual.fields, self._usual.by_name)
-        head = _Head(method, self._addressed(path), headers)
+        headers = Headers.from_index(self._usual.fields, self._usual.by_name)
+        head = _Head(method, self._path_at_agent(path), headers)
         if self._inside is not None:
             head = self._inside.like(head, self._lasting)
         if len(self._heads) < MOST_HEADS:
@@ -359,8 +367,8 @@ class Invocation:
         fields.extend((name, given[lowered]) for name, lowered in _BOUNDS if lowered in given)
         return fields
 
-    def _addressed(self, path: str) -> str:
-        """The path at the agent that the present request addresses by its own path, if it does."""
+    def _path_at_agent(self, path: str) -> str:
+        """Return the path at the agent that the present request addresses by its own path, if it does."""
         exchange = self._exchange
         own = path == "/agents" or path.startswith("/agents/")
         if own or exchange.agent is None or not exchange.request.path.startswith("/agents/"):
@@ -369,7 +377,7 @@ class Invocation:
 
 
 def _inner(exchange: Exchange, **more: Any) -> Peer:
-    """Who makes calls in the course of a request: its caller, from inside this host."""
+    """Return the peer of calls in the course of a request: its caller, from inside this host."""
     return replace(
         exchange.peer,
         transport=INTERNAL,
@@ -385,7 +393,7 @@ def _inner(exchange: Exchange, **more: Any) -> Peer:
 
 
 class _Head:
-    """What a request of this host to itself begins with."""
+    """The head of a request of this host to itself."""
 
     __slots__ = ("headers", "line", "method", "path", "query")
 
@@ -411,7 +419,7 @@ class _Inside:
     What gates found of one of them holds for the next of its kind, on the same conditions as on a connection
     (:mod:`agtphost.dispatch.passage`): also where another request makes it.
 
-    :param peer: who makes them, where no grant, approval or principal is to be said.
+    :param peer: their caller, without a grant, approval or principal.
     """
 
     __slots__ = ("_heads", "peer")
@@ -461,8 +469,8 @@ def awaits_approval(status: int, body: Any) -> bool:
     )
 
 
-def _held(status: int, body: Any) -> dict[str, Any]:
-    """Which approval a call waits for; empty for all others."""
+def _approval_members(status: int, body: Any) -> dict[str, Any]:
+    """Return the members that name the approval a call waits for; empty for all others."""
     names = ("approval_id", "expires_at", "digest")
     return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
 
@@ -475,13 +483,13 @@ def _document(response: Response) -> Any:
     try:
         return jsontext.decode_own(response.body)
     except jsontext.JSONTextError:
-        # What a call brought along is inside of what is said about it: deeper or more than a call may bring.
+        # The input of a call is nested in the answer, which may so be deeper or larger than a call's body may be.
         return jsontext.decode_kept(response.body)
 
 
 def result_of(response: Response) -> Mapping[str, Any]:
     """
-    What an answer gives.
+    Return the result of an answer.
 
     :raises Refusal: with its status and reason, where it is outside 2xx or waits for a person.
     """
@@ -495,6 +503,6 @@ def result_of(response: Response) -> Mapping[str, Any]:
     raise Refusal(
         ForeignReason(reason or Reason.INVOCATION_FAILED, Status(response.status)),  # type: ignore[call-arg]
         body.get("explanation", "") if isinstance(body, dict) else "",
-        details={"audit_id": response.audit_id, **_held(response.status, body)},
+        details={"audit_id": response.audit_id, **_approval_members(response.status, body)},
         scopes=scopes_of(body),
     )

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.internet.interfaces import IReactorProcess, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.turns import key_of
@@ -26,9 +26,9 @@ REST = 8.0
 """
 Times as long as a body took, until the next one is read.
 
-Writing the answers and letting go of what was read follow outside of the turn. Beside 16 connections with 15,000 small
+Writing the answers and freeing memory happens outside of the turn. Next to 16 connections with 15,000 small
 objects in each body, the p99 of others was 60 and 80 ms with 3; with 8 it was 43 ms on an idle machine, and 85 to 129
-where other programs kept both cores busy. Reading one such body is one turn of 8 to 20 ms, whatever the rest.
+where other programs kept both cores busy. Reading one such body is one turn of 8 to 20 ms in any case.
 """
 
 MOST_OCTETS = 33_554_432
@@ -40,7 +40,7 @@ LONGEST = 30.0
 
 
 class _Waiting:
-    """One call whose body waits to be read."""
+    """A call whose body waits to be read."""
 
     __slots__ = ("alone", "key", "octets", "ready")
 
@@ -58,13 +58,13 @@ class LargeBodies:
     Says whose large body is read next.
 
     :param clock: the reactor's, for the rest between two, and for how long one waits.
-    :param rest_always: whether a body that comes during the rest waits too; None for all reactors but those of a host
-        in memory, whose time only its test moves.
+    :param rest_always: whether a body that comes after the last one waiting was read rests too. A host in memory does
+        without: only its test moves the clock.
     """
 
-    def __init__(self, clock: IReactorTime, *, rest_always: bool | None = None) -> None:
+    def __init__(self, clock: IReactorTime, *, rest_always: bool) -> None:
         self._clock = clock
-        self._rest_always = IReactorProcess.providedBy(clock) if rest_always is None else rest_always
+        self._rest_always = rest_always
         self._queues: dict[str, deque[_Waiting]] = {}
         self._octets: dict[str, int] = {}
         self._answering: set[str] = set()
@@ -84,7 +84,7 @@ class LargeBodies:
         :raises CancelledError: the caller has left.
         """
         if exchange.peer.transport == INTERNAL:
-            return _nothing  # The host wrote it itself, in the course of a call that may have a turn of its own.
+            return _nothing  # The host wrote it itself, in the course of a call that may have its turn already.
         alone = exchange.binding is not None and exchange.binding.in_turn
         waiting = _Waiting(key_of(exchange), len(exchange.request.body), alone=alone)
         own = self._octets.get(waiting.key, 0)
@@ -97,7 +97,7 @@ class LargeBodies:
         self._next()
         if not waiting.ready.called:
             waiting.ready.addTimeout(LONGEST, self._clock)
-            # A caller that has left takes no turn: nobody would hear that it is gone once its call runs.
+            # A caller that has left takes no turn: once its call runs, this would not be noticed.
             leave, leaving = waiting.ready.cancel, exchange.peer.leaving
             leaving.add(leave)
             try:
@@ -111,7 +111,7 @@ class LargeBodies:
             finally:
                 leaving.discard(leave)
         if alone:
-            exchange.when_over = self._answered(waiting.key)
+            exchange.when_over = self._release_after(waiting.key)
         return self._turn()
 
     def _turn(self) -> Callable[[], None]:
@@ -129,7 +129,7 @@ class LargeBodies:
 
         return end
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._resting = False
         self._next()
 
@@ -138,15 +138,15 @@ class LargeBodies:
         left = self._rested_at - self._clock.seconds()
         if left > 0 and not self._resting:
             self._resting = True
-            self._clock.callLater(left, self._rested)
+            self._clock.callLater(left, self._end_rest)
         return self._resting
 
-    def _answered(self, key: str) -> Callable[[], None]:
-        def over() -> None:
+    def _release_after(self, key: str) -> Callable[[], None]:
+        def release() -> None:
             self._answering.discard(key)
             self._next()
 
-        return over
+        return release
 
     def _next(self) -> None:
         """Let one go on, if the turn is free."""

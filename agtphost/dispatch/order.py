@@ -32,7 +32,7 @@ from agtphost.vocabulary.paths import PathGrammar
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What the gates consult."""
+    """The objects that the gates consult."""
 
     directory: IAgentDirectory
     states: identity.States
@@ -45,7 +45,7 @@ class Collaborators:
     action: IGate
     ledger: ILedger
     granted: IGate | None = None
-    """Believes the tokens of AUTHORIZE; None: nobody is asked about any."""
+    """Accepts the tokens of AUTHORIZE; None: they are not supported."""
 
     principal: IGate | None = None
     """Looks at external credentials; None where no identity provider is configured."""
@@ -53,8 +53,11 @@ class Collaborators:
     other_catalogs: Sequence[Catalog] = ()
     """Further versions that requests can ask to be validated against."""
 
+    discloses: identity.Discloses = lambda exchange, agent: True
+    """Who may read documents about an agent."""
+
     rate: IGate | None = None
-    """Counts callers; None counts nobody."""
+    """Counts callers; None counts none."""
 
     bounds: Sequence[IGate] = ()
     """What holds a call to its budget and to the operator's scope dimensions."""
@@ -72,7 +75,7 @@ class Collaborators:
     """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
 
     revocations: Revocations | None = None
-    """Asked about every client certificate; None: nobody's is revoked."""
+    """Asked about every client certificate; None: none is revoked."""
 
     authorities: ClientAuthorities | None = None
     """Which client authority vouches for whom; None: each for everybody."""
@@ -93,7 +96,7 @@ class Collaborators:
     """Tells operators and registrars apart from everybody else."""
 
     narrowings: Narrowings = lambda agent_id: None
-    """What the host lets an agent call at most; None: nobody is narrowed."""
+    """Finds the grants that narrow an agent; None for an agent that is not narrowed."""
 
     negotiator: IContractResolver | None = None
     """None: nothing is negotiated, and contracts are unknown."""
@@ -105,12 +108,13 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
-        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings),
+        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings, given.floor),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _verbs(given.policy, METHOD)),
             own=given.own,
             documents=_documents(given.policy, given.table),
+            discloses=given.discloses,
         ),
         *((given.granted,) if given.granted is not None else ()),
         method.ReservedHeadersGate(),
@@ -125,7 +129,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((given.principal,) if given.principal is not None else ()),
         claimed,
         authority.AuthorityGate(),
-        # Here the body is read, for the first time and by nobody who may not call at all.
+        # The body is read here for the first time, and only for callers that may call.
         body.BodyGate(yaml=given.yaml),
         # Where no HTTP verb is opted in there is nothing to do, and so no gate.
         *((body.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
@@ -152,7 +156,10 @@ def _verbs(policy: MethodPolicy, method: str) -> frozenset[str]:
 
 
 def _documents(policy: MethodPolicy, table: EndpointTable) -> identity.Documents:
-    """Which requests are FETCH of a document about agents; the operator's own at that place goes before it."""
+    """
+    Return the test for requests that are FETCH of a document about agents; an operator's own endpoint there has
+    priority.
+    """
     verbs, places = _verbs(policy, identity.FETCH), (None, "", "status")
 
     def documents(verb: str, rest: str | None) -> bool:

@@ -46,7 +46,7 @@ class Purchase:
 
     @property
     def use(self) -> Change | None:
-        """What uses the assertion up, once and for all; None where there is none."""
+        """Return the change that uses the assertion up; None without an assertion."""
         intent = self.intent
         if intent is None:
             return None
@@ -70,20 +70,20 @@ class UsedAssertions:
     def __init__(self, held: StateTable) -> None:
         self._held = held
 
-    def used(self, intent: Intent) -> bool:
-        """Whether an assertion of that issuer and ``jti`` was used."""
+    def is_used(self, intent: Intent) -> bool:
+        """Return whether an assertion of that issuer and ``jti`` was used."""
         return self._held.get(KIND, intent.key) is not None
 
     def full(self, agent_id: str) -> bool:
-        """Whether an agent used as many as are remembered."""
+        """Return whether an agent used the most assertions that are remembered."""
         return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
 
-def unverified(
+def refuse_unverified(
     reason: Reason, explanation: str | None = None, remedy: str | None = None, *, retryable: bool, **details: object
 ) -> Refusal:
     """
-    458, naming the check that failed (companion section 14).
+    Return a refusal with 458, naming the check that failed (companion section 14).
 
     :param retryable: whether the same purchase can succeed after the counterparty was verified again.
     """
@@ -97,9 +97,9 @@ def unverified(
     )
 
 
-def replayed() -> Refusal:
-    """458 for an assertion that was used, or is being used by a purchase that has not ended."""
-    return unverified(
+def refuse_replayed() -> Refusal:
+    """Return a refusal with 458 for an assertion that was used, or is being used by a purchase that has not ended."""
+    return refuse_unverified(
         Reason.INTENT_ASSERTION_REPLAYED,
         retryable=False,
         fault="jti",

@@ -1,7 +1,7 @@
 """
-Which refusals and which reads of strangers get a record of their own, and which are summed up.
+Which refusals, and which reads by unknown callers, get their own record, and which are summed up.
 
-Whoever is refused now and then has a record for each refusal. Beyond so many
+Occasional refusals have a record each. Beyond so many
 a minute, refusals of one origin are counted in a summary
 (:mod:`agtphost.audit.summaries`), which is signed into the host's chain once
 its time is over. An answer that is summed up still carries a signed
@@ -9,12 +9,10 @@ Attribution-Record; it is marked ``durable: false`` and names the summary, as
 the field ``Audit-Summary`` does.
 
 The origin is the agent that proves itself by its certificate; of all others
-it is the address that they come from. What somebody merely says of himself
-never decides whom a refusal is counted for.
+it is the address that they come from. An unproven claim never decides for whom a refusal is counted.
 
-Strangers are also answered, mostly when they ask what there is. What they
-read, and nothing changes by, is counted in the same way, so that nobody fills
-the disk by reading either.
+Unknown callers are also answered, mostly when they ask what the host offers. Their reads are counted in the same way,
+so that reading cannot fill the disk either.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agtphost.audit.summaries import Origin, Read, Refused, Summaries
+from agtphost.audit.summaries import AnsweredRead, Origin, RefusedCall, Summaries
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.gates.limits import Counted, address_origin
+from agtphost.dispatch.gates.limits import AllowanceTable, address_origin
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
@@ -34,7 +32,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.status import Status
 
 PAUSE = 0.05
-"""Seconds until an answer that is summed up goes out: nobody gets more than 20 of them a second from a connection."""
+"""Seconds until an answer that is summed up goes out: a connection gets at most 20 of them a second."""
 
 WINDOW = 60.0
 
@@ -64,9 +62,9 @@ class RefusalRecords:
     Decides for each refusal.
 
     :param summaries: where refusals are counted that get no record.
-    :param rate: counts requests that were refused before their turn to be counted; None counts nobody.
+    :param rate: counts requests that were refused before the gate that counts; None: they are not counted.
     :param now: seconds from any start, never going back.
-    :param counted: what was counted before; None: nothing was.
+    :param counted: the counts so far; None: there are none yet.
     """
 
     def __init__(
@@ -76,9 +74,9 @@ class RefusalRecords:
         ledger: ILedger,
         rate: IGate | None = None,
         now: Callable[[], float] = time.monotonic,
-        counted: Counted | None = None,
+        counted: AllowanceTable | None = None,
     ) -> None:
-        of = (counted or Counted()).of
+        of = (counted or AllowanceTable()).allowances_of
         self._summaries = summaries
         self._ledger = ledger
         self._rate = rate
@@ -89,7 +87,7 @@ class RefusalRecords:
         self._reads = of("reads", limits.reads, WINDOW)
         self._strangers_reads = of("reads of strangers", limits.strangers_reads, WINDOW)
 
-    def counted(self, exchange: Exchange, refusal: Refusal) -> Refusal:
+    def count_refused(self, exchange: Exchange, refusal: Refusal) -> Refusal:
         """
         Count a request whose refusal came before the gate that counts.
 
@@ -105,7 +103,7 @@ class RefusalRecords:
 
     def summed_up(self, exchange: Exchange, outcome: Outcome, *, performed: bool) -> str:
         """
-        Count a refusal or a stranger's read in a summary, if it is to have no record of its own.
+        Count a refusal, or a read by an unknown caller, in a summary, if it gets no separate record.
 
         :param performed: whether a handler ran.
         :return: the id of the summary; empty where the outcome is to be recorded.
@@ -120,15 +118,15 @@ class RefusalRecords:
         if performed and _may_have_acted(exchange, origin):
             return ""
         if self._ledger.healthy:
-            if self._recorded(origin, outcome):
+            if self._take_allowance(origin, outcome):
                 return ""
         elif not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
             return ""  # 503, as everything is.
-        refused = Refused(
+        refused = RefusedCall(
             status=int(outcome.status),
             reason=outcome.reason,
             address=exchange.peer.address,
-            claimed=_claimed(exchange, origin),
+            claimed=_further_claims(exchange, origin),
             cause=outcome.cause,
             violation=violation_of(exchange, outcome),
         )
@@ -142,17 +140,17 @@ class RefusalRecords:
         if not self._reads.take(origin, now) and not self._strangers_reads.take(None, now):
             return ""
         binding = exchange.binding
-        read = Read(
+        read = AnsweredRead(
             status=int(outcome.status),
             method=exchange.method,
             path="" if binding is None else binding.path[:LONGEST],
             address=exchange.peer.address,
-            claimed=_claimed(exchange, origin),
+            claimed=_further_claims(exchange, origin),
         )
         return self._summaries.add(origin, read)
 
-    def _recorded(self, origin: Origin, outcome: Outcome) -> bool:
-        """Whether there is an allowance left, which is then used."""
+    def _take_allowance(self, origin: Origin, outcome: Outcome) -> bool:
+        """Use up an allowance for a record; return whether one was left."""
         now = self._now()
         if origin.kind != "address":
             table = self._few if outcome.status == Status.RATE_LIMITED else self._many
@@ -161,7 +159,7 @@ class RefusalRecords:
 
 
 def origin_of(exchange: Exchange) -> Origin:
-    """Whom a refusal is counted for."""
+    """Return the origin for which a refusal is counted."""
     peer, caller = exchange.peer, exchange.caller
     certificate = peer.certificate
     if certificate is not None:
@@ -210,8 +208,8 @@ def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
     return binding.handler.kind != "built_in" or (origin.kind != "address" and not binding.vital)
 
 
-def _claimed(exchange: Exchange, origin: Origin) -> dict[str, str]:
-    """Who the request said it was, where that is not what the origin says already."""
+def _further_claims(exchange: Exchange, origin: Origin) -> dict[str, str]:
+    """Return the claims of a request about its caller that the origin does not have already."""
     claimed = claims_of(exchange)
     if claimed.get("agent_id") == origin.name:
         del claimed["agent_id"]

@@ -98,14 +98,14 @@ class BudgetGate:
         limit = budget_limit(exchange)
         if limit is None:
             return
-        beyond = budget.beyond(limit, cost)
+        beyond = budget.find_exceeded(limit, cost)
         if beyond:
             raise budget_exceeded(cost, beyond)
 
 
 def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
     """
-    What Budget-Limit allows, by unit; None where the request has none.
+    Return what Budget-Limit allows, by unit; None where the request has none.
 
     :raises Refusal: 400 for a malformed one.
     """
@@ -120,7 +120,7 @@ def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
 
 def require_affordable(exchange: Exchange, costs: Iterable[Mapping[str, Decimal] | None]) -> None:
     """
-    What several calls take that one request makes is within its Budget-Limit: each of them by itself is held to it too.
+    Check that the calls that one request makes cost together no more than its Budget-Limit; each is also checked alone.
 
     :raises Refusal: 456 before the first of them; 400 for a malformed Budget-Limit.
     """
@@ -129,7 +129,7 @@ def require_affordable(exchange: Exchange, costs: Iterable[Mapping[str, Decimal]
         for unit, amount in (cost or {}).items():
             total[unit] = total.get(unit, Decimal(0)) + amount
     limit = budget_limit(exchange) if total else None
-    if limit is not None and (beyond := budget.beyond(limit, total)):
+    if limit is not None and (beyond := budget.find_exceeded(limit, total)):
         raise budget_exceeded(total, beyond)
 
 

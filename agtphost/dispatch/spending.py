@@ -4,10 +4,10 @@ What one request from outside may cost: the calls that it makes inside this host
 Every inner call is charged to the caller's rate in ``[limits]`` as if the caller had made it itself. A request that
 says how many calls it makes (BATCH, CHAIN, RUN, a batch of inputs of a card) is charged for all of them before the
 first one, with one arithmetic operation, and refused where its caller has less left; every other inner call is charged
-when it is made. How deep calls go and how many one request makes in all is bounded here, whatever its caller has left.
+when it is made. The depth of calls and their number per request are bounded here too, even if the caller has more left.
 
-Each charged call pays for :data:`OCTETS_PER_CALL` of what is stored: records, state items and stored answers. Whoever
-has stored more owes further calls, and waits for its next request until they are paid.
+Each charged call pays for :data:`OCTETS_PER_CALL` of what is stored: records, state items and stored answers. A caller
+that has stored more owes further calls, and its next request waits until they are paid.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from agtphost.audit.drafts import Draft, Sealed
 from agtphost.dispatch.exchange import CallTree, Exchange, Place
 from agtphost.dispatch.outcome import Outcome
 from agtphost.errors import Refusal
+from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.bounds import stored_octets
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.reasons import Reason
@@ -47,7 +48,7 @@ class Charges(Protocol):
         """
 
     def owe(self, exchange: Exchange, calls: int) -> None:
-        """Charge the caller for so many calls, whatever is left."""
+        """Charge the caller for so many calls, even beyond its allowance."""
 
 
 class InnerCalls:
@@ -55,7 +56,7 @@ class InnerCalls:
     The calls that one handler makes inside this host.
 
     :param exchange: the request that the handler answers.
-    :param charges: None charges nobody.
+    :param charges: None: callers are not charged.
     """
 
     __slots__ = ("_charges", "_exchange", "_paid", "_place")
@@ -80,7 +81,7 @@ class InnerCalls:
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,
                 "A call of a list makes many calls itself: BATCH, RUN and a card's batch are none of its calls.",
-                remedy="Make it a request by itself.",
+                remedy="Make it a separate request.",
             )
         if place.tree.made + calls > MOST_CALLS:
             raise _too_many()
@@ -124,10 +125,10 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
     """
     Have the ledger charge for the state items of a draft, before it writes any.
 
-    What does nothing but store them is refused where fewer calls are left than they cost. Whatever else a call has
-    done by then, or goes on to do, is not undone by a refusal: there the caller owes them.
+    A call that only stores items is refused where fewer calls are left than they cost. A refusal would not undo other
+    effects of a call: such a caller is charged beyond its allowance.
 
-    :param charges: None charges nobody.
+    :param charges: None: callers are not charged.
     :param outcome: of the call; None in the middle of one.
     """
     if charges is None:
@@ -147,10 +148,32 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
     draft.grows = charge
 
 
-def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed) -> None:
-    """Charge for a record that was stored, its answer that is kept, and its handler's records: none can be refused."""
+def charge_later(charges: Charges | None, exchange: Exchange, octets: int) -> None:
+    """
+    Charge for what the host will store in the caller's name when the call is over.
+
+    :param charges: None charges nobody.
+    :raises Refusal: 429; the caller has fewer calls left than that costs.
+    """
+    calls = (octets + OCTETS_PER_CALL - 1) // OCTETS_PER_CALL
+    if calls and charges is not None:
+        charges.charge(exchange, exchange.request.method, calls, octets)
+
+
+def charge_record(
+    charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed, outcome: Outcome | None = None
+) -> None:
+    """
+    Charge for a record that was stored, its answer that is kept, and its handler's records: none can be refused.
+
+    :param outcome: of the call; None in the middle of one.
+    """
     octets = len(sealed.jws) + len(exchange.request.path) + exchange.unpaid
     exchange.unpaid = 0
+    if exchange.peer.http is not None and outcome is not None:
+        link = exchange.peer.link
+        if isinstance(link, Withdrawable) and link.keeps:
+            octets += stored_octets(min(len(outcome.body), link.keeps))
     if draft.reservation is not None:
         octets += stored_octets(min(len(draft.result), ANSWERS.longest))
     further = _further(exchange, octets)
@@ -160,6 +183,8 @@ def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sea
 
 
 def _further(exchange: Exchange, octets: int) -> int:
-    """How many calls pay for these octets, beside those that pay for what the exchange has stored already."""
+    """
+    Return how many calls pay for these octets, in addition to those that pay for what the exchange has stored already.
+    """
     before = max(exchange.stored, 1)
     return (before + octets - 1) // OCTETS_PER_CALL - (before - 1) // OCTETS_PER_CALL

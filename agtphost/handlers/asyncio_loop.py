@@ -1,7 +1,7 @@
 """
-Functions of asyncio: ``asyncio = true`` runs them on an event loop of their own, in one thread beside the reactor's.
+Functions of asyncio: ``asyncio = true`` runs them on a separate event loop, in one thread next to the reactor's.
 
-Libraries of asyncio work there as they do anywhere, whichever reactor runs the host.
+Libraries of asyncio work there as usual, with every reactor of the host.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MOST_CALLS = 256
 
 class AsyncioLoop:
     """
-    One asyncio event loop, in a thread that starts with the first call.
+    An asyncio event loop, in a thread that starts with the first call.
 
     The thread is a daemon: a coroutine that blocks must not keep the host from ending.
 
-    :param reactor: hears of results.
+    :param reactor: gets the results.
     :param most: calls at the same time.
     """
 
@@ -60,7 +60,7 @@ class AsyncioLoop:
         if self._running >= self._most:
             raise Refusal(Reason.HANDLERS_BUSY, headers=(("Retry-After", "1"),))
         self._running += 1
-        loop = self._started()
+        loop = self._ensure_loop()
         tasks: list[asyncio.Task[Any]] = []
         result: Deferred[Any] = Deferred(lambda _: _ask_to_cancel(loop, tasks))
         context = copy_context()  # What the loop logs is this call's.
@@ -73,7 +73,7 @@ class AsyncioLoop:
         if loop is not None:
             loop.call_soon_threadsafe(_end, loop)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             Thread(target=_serve, args=(self._loop,), name="agtphost-asyncio", daemon=True).start()
@@ -89,13 +89,13 @@ class AsyncioLoop:
         context: Context,
         result: Deferred[Any],
     ) -> None:
-        task = loop.create_task(called(begin), context=context)
+        task = loop.create_task(await_result(begin), context=context)
         tasks.append(task)
-        task.add_done_callback(partial(self._done, result))
+        task.add_done_callback(partial(self._pass_outcome, result))
         if result.called:
             task.cancel()
 
-    def _done(self, result: Deferred[Any], task: asyncio.Task[Any]) -> None:
+    def _pass_outcome(self, result: Deferred[Any], task: asyncio.Task[Any]) -> None:
         outcome: Any
         if task.cancelled():
             outcome = Failure(CancelledError())  # type: ignore[no-untyped-call]
@@ -103,18 +103,18 @@ class AsyncioLoop:
             outcome = Failure(error)  # type: ignore[no-untyped-call]
         else:
             outcome = task.result()
-        self._reactor.callFromThread(self._ended, result, outcome)
+        self._reactor.callFromThread(self._finish_call, result, outcome)
 
     # In the reactor's thread again
 
-    def _ended(self, result: Deferred[Any], outcome: Any) -> None:
+    def _finish_call(self, result: Deferred[Any], outcome: Any) -> None:
         self._running -= 1
         if not result.called:
             result.callback(outcome)
 
 
-async def called(begin: Callable[[], Awaitable[Any]]) -> Any:
-    """Return what a function of asyncio answers, whatever it returns on the way."""
+async def await_result(begin: Callable[[], Awaitable[Any]]) -> Any:
+    """Call a function of asyncio and await its result, also where that is awaitable again."""
     answer: Any = begin()
     while hasattr(answer, "__await__"):
         answer = await answer
@@ -165,7 +165,7 @@ class AsyncioFunction:
         self._reactor = reactor
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
-        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        """Call the function on the loop; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._from_loop(context.invoke), emit=self._from_loop(context.emit))
         return self._loop.run(lambda: self._function(inside))
 

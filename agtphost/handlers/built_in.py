@@ -4,7 +4,7 @@ What the host's own methods receive and return: more than an operator's code doe
 Built-in methods and payload adapters read header fields and certificates,
 change held state, and write further members into records. An operator's
 function, handler or recipe gets none of this, and an answer of it that has
-some is refused (:func:`checked`).
+some is refused (:func:`require_plain_answer`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BuiltInContext(EndpointContext):
-    """One call, as a built-in method sees it."""
+    """A call, as a built-in method sees it."""
 
     named: bool = False
     """Whether the request itself carried Agent-ID; a caller may also be known by its certificate alone."""
@@ -50,10 +50,10 @@ class BuiltInContext(EndpointContext):
     @property
     def owner(self) -> str:
         """
-        Whose state the call may touch; empty where it has no caller.
+        Return the owner of the state that the call may use; empty where it has no caller.
 
-        The caller's Agent-ID where a certificate proved it, else a name apart from it: whoever keeps something for
-        callers keeps it under this, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
+        The caller's Agent-ID if a certificate proved it, otherwise a separate name. State of callers is always kept
+        under this name, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
         """
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
@@ -97,11 +97,11 @@ class Answer(EndpointResponse):
     """Further members of the record: extension fields such as ``negotiation_id``."""
 
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """Further members of the response body, beside ``result``."""
+    """Further members of the response body, next to ``result``."""
 
 
 class IBuiltInHandler(Interface):
-    """What answers a binding of the host's own: no extension point."""
+    """The handler of one of the host's own bindings; not an extension point."""
 
     kind = Attribute("str: built_in, or the adapter's name")
 
@@ -141,9 +141,9 @@ class Overstepped(Exception):
     """An operator's code answered with what is the host's to say; the message tells its author."""
 
 
-def checked(answer: Any) -> Any:
+def require_plain_answer(answer: Any) -> Any:
     """
-    What an operator's code answered, if it is nothing but an answer.
+    Check that the answer of an operator's code is only an answer, and return it.
 
     :raises Overstepped: it would change held state, or write members of the record or the host's header fields.
     """
@@ -156,11 +156,11 @@ def checked(answer: Any) -> Any:
     return answer
 
 
-def checked_refusal(refusal: Refusal) -> None:
+def require_plain_refusal(refusal: Refusal) -> None:
     """
-    Let pass a refusal that an operator's code raised, if it is nothing but a refusal.
+    Check that a refusal that an operator's code raised is only a refusal.
 
-    :raises Overstepped: likewise.
+    :raises Overstepped: as for :func:`require_plain_answer`.
     """
     if refusal.changes or refusal.extra or refusal.cause:
         raise Overstepped("it raised a Refusal with changes, extra or cause, which are for built-ins")
@@ -169,15 +169,15 @@ def checked_refusal(refusal: Refusal) -> None:
             raise Overstepped(f"it raised a Refusal with the header field {name}, which the host itself writes")
 
 
-async def asked(handler: IHandler, context: BuiltInContext) -> Any:
+async def ask_handler(handler: IHandler, context: BuiltInContext) -> Any:
     """
-    What an operator's handler answers to a built-in that asks it: as it would be called and answer by itself.
+    Have an operator's handler answer a built-in method, as it would answer a call.
 
-    :raises Overstepped: see :func:`checked` and :func:`checked_refusal`.
+    :raises Overstepped: see :func:`require_plain_answer` and :func:`require_plain_refusal`.
     """
     try:
         answer = handler.handle(context.narrow())
-        return checked(await answer if inspect.isawaitable(answer) else answer)
+        return require_plain_answer(await answer if inspect.isawaitable(answer) else answer)
     except Refusal as refusal:
-        checked_refusal(refusal)
+        require_plain_refusal(refusal)
         raise

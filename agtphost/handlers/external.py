@@ -1,9 +1,8 @@
 """
 External services: an endpoint answered by an upstream over HTTPS (AGTP-API section 12.3).
 
-What the upstream is told comes from the operator's declaration and the
-validated input alone: no credential and no identity of the caller is
-forwarded unless the declaration says so.
+A request to the upstream is made from the operator's declaration and the validated input alone: no credential and no
+identity of the caller is forwarded unless the declaration says so.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from agtphost.handlers.http_bodies import (
     unsendable,
 )
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.tracing import around
+from agtphost.handlers.tracing import end_span_after
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed
 from agtphost.upstream.failures import Lost, TooLong
@@ -45,7 +44,7 @@ from agtphost.vocabulary.reasons import Reason
 
 
 class State(Enum):
-    """Where a circuit is."""
+    """The states of a circuit breaker."""
 
     CLOSED = "closed"
     """Calls go through."""
@@ -92,13 +91,17 @@ class Circuit:
             return True
         return False
 
-    def succeeded(self) -> None:
-        """The upstream works."""
+    def note_success(self) -> None:
+        """Note that the upstream answered."""
         self._failures = 0
         self.state = State.CLOSED
 
-    def failed(self) -> bool:
-        """The upstream does not work. :return: whether that opened the circuit."""
+    def note_failure(self) -> bool:
+        """
+        Note that the upstream failed.
+
+        :return: whether that opened the circuit.
+        """
         self._failures += 1
         if self.state is State.HALF_OPEN or (self.state is State.CLOSED and self._failures >= self._most):
             self._until = self._clock() + self._seconds
@@ -106,8 +109,8 @@ class Circuit:
             return True
         return False
 
-    def undecided(self) -> None:
-        """The call ended without telling: the next one is the trial."""
+    def note_undecided(self) -> None:
+        """Note a call that ended without a result: the next one is the trial."""
         if self.state is State.HALF_OPEN:
             self.state = State.OPEN
 
@@ -203,7 +206,7 @@ class ExternalService:
             answer = await self._ask(url, {**self._fields(context), **given}, body)
             result = self._result(answer)
             decided = True
-            self._circuit.succeeded()
+            self._circuit.note_success()
             return result
         except (TimeoutError, Lost, TooLong, EndpointError) as error:
             decided = True
@@ -211,13 +214,15 @@ class ExternalService:
         finally:
             self._running -= 1
             if not decided:
-                self._circuit.undecided()
+                self._circuit.note_undecided()
 
     async def _ask(self, url: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
         span = client_span(*self._span)
         if span is not None:
             fields = {**fields, **dict(span.fields)}
-        return await around(span, self._upstream.exchange(url, fields, body, self._reference.timeout), _error_of)
+        return await end_span_after(
+            span, self._upstream.exchange(url, fields, body, self._reference.timeout), _error_of
+        )
 
     # The request
 
@@ -227,7 +232,7 @@ class ExternalService:
         names = reference.input_transform
 
         def place(match: re.Match[str]) -> str:
-            return _encoded(match[1], given.get(self._placed[match[1]]))
+            return _percent_encode(match[1], given.get(self._placed[match[1]]))
 
         path, mark, query = reference.url.partition("?")
         filled = _PLACE.sub(place, path)
@@ -323,7 +328,8 @@ class ExternalService:
                 refused = status in (401, 403)
                 name = "upstream_authentication_failed" if refused else "upstream_error"
             raise EndpointError(name, {"upstream_status": status})
-        if self._reference.method == "HEAD" or (status in EMPTY and not answer.body):
+        may_be_empty = status in EMPTY or self._reference.empty_response
+        if self._reference.method == "HEAD" or (may_be_empty and not answer.body):
             return {}
         if answer.content_encoding not in ("", "identity"):
             raise EndpointError("upstream_malformed_response", {"upstream_status": status})
@@ -341,21 +347,21 @@ class ExternalService:
         if isinstance(error, EndpointError):
             status = error.details.get("upstream_status", 0)
             if error.name == "upstream_malformed_response" or (error.name == "upstream_error" and status >= 500):
-                self._failed(context, f"it answered {status}, {error.name}")
+                self._note_failure(context, f"it answered {status}, {error.name}")
             else:
-                self._circuit.succeeded()
+                self._circuit.note_success()
             return error
         if isinstance(error, TimeoutError):
-            self._failed(context, "it did not answer in time")
+            self._note_failure(context, "it did not answer in time")
             return EndpointError("upstream_timeout", {"timeout_seconds": self._reference.timeout})
         if isinstance(error, TooLong):
-            self._failed(context, f"its answer has more than {self._reference.max_response} octets")
+            self._note_failure(context, f"its answer has more than {self._reference.max_response} octets")
             return EndpointError("upstream_malformed_response", {"max_response": self._reference.max_response})
-        self._failed(context, str(error))
+        self._note_failure(context, str(error))
         return EndpointError("upstream_connection_error", {})
 
-    def _failed(self, context: EndpointContext, why: str) -> None:
-        opened = self._circuit.failed()
+    def _note_failure(self, context: EndpointContext, why: str) -> None:
+        opened = self._circuit.note_failure()
         log.warn(
             "the upstream of {method} {path} failed: {why}{pause}",
             method=context.method,
@@ -366,12 +372,12 @@ class ExternalService:
 
 
 def _error_of(answer: Answer) -> str:
-    """What is wrong with an answer, as OpenTelemetry's conventions for HTTP clients have it."""
+    """Return the error of an answer, as OpenTelemetry's conventions for HTTP clients name it."""
     return str(answer.status) if answer.status >= 400 else ""
 
 
-def _encoded(name: str, value: Any) -> str:
-    """A value for a path or query, percent-encoded, so that it stays the one thing it is."""
+def _percent_encode(name: str, value: Any) -> str:
+    """Percent-encode a value for a path or query, so that it stays one segment or value."""
     text = to_text(value)
     if not text:
         raise unsendable(f"{name} is empty")

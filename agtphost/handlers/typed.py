@@ -1,9 +1,9 @@
 """
 Python types as JSON Schemas, and values of theirs read from JSON and written back.
 
-What can be told: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
-``Enum``, lists, tuples of any length and sets, dictionaries with text as keys, ``TypedDict``, dataclasses, models of
-pydantic, and ``Annotated`` with a description (text) or further keywords (a dictionary).
+Supported types: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
+``Enum``, ``NewType``, lists, tuples of any length and sets, dictionaries with text as keys, ``TypedDict``, dataclasses,
+models of pydantic, and ``Annotated`` with a description (text) or further keywords (a dictionary).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 _SIMPLE: Mapping[object, str] = {
@@ -26,23 +26,38 @@ _SIMPLE: Mapping[object, str] = {
     dict: "object",
     list: "array",
 }
+_AS_TEXT = frozenset({"bytes", "bytearray", "date", "datetime", "time", "timedelta", "Decimal", "Path", "UUID"})
+"""Classes whose values authors expect to get from a text, which only models of pydantic do."""
+
 _LISTS: tuple[object, ...] = (list, Sequence, Collection, tuple, set, frozenset)
 _DICTS: tuple[object, ...] = (dict, Mapping)
 _DEEPEST = 16
 
 
-class UntoldType(TypeError):
-    """A type that no JSON Schema is made of; the message names it."""
+class UnsupportedType(TypeError):
+    """
+    A type that no JSON Schema is made of; the message names it.
+
+    :param hint: what to write instead.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
     """
     The JSON Schema of a type.
 
-    :raises UntoldType: there is none, or it leads back to itself.
+    :raises UnsupportedType: there is none, or it leads back to itself.
     """
     if depth > _DEEPEST:
-        raise UntoldType("the type leads back to itself, or is nested too deeply")
+        raise UnsupportedType(
+            "the type leads back to itself, or is nested too deeply",
+            "write dict[str, Any] or Any where it begins anew, or the schema in the declaration",
+        )
+    kind = _without_name(kind)
     if kind is Any or kind is object:
         return {}
     origin, arguments = get_origin(kind), get_args(kind)
@@ -61,12 +76,35 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
         return _list(kind, origin, arguments, depth)
     if origin in _DICTS:
         if arguments and arguments[0] is not str:
-            raise UntoldType(f"{kind}: keys of a JSON object are text")
+            raise UnsupportedType(f"{kind}: keys of a JSON object are text")
         inner = schema_of(arguments[1], depth + 1) if len(arguments) > 1 else {}
         return {"type": "object", **({"additionalProperties": inner} if inner else {})}
     if isinstance(kind, type):
         return _of_class(kind, depth)
-    raise UntoldType(f"{kind!r} cannot be told as a JSON Schema")
+    raise UnsupportedType(f"{kind!r} cannot be expressed as a JSON Schema", _instead_of(origin))
+
+
+def _without_name(kind: Any) -> Any:
+    """Return the type that a ``NewType`` or a declared alias stands for."""
+    if kind is typing.LiteralString:
+        return str
+    while True:
+        meant = getattr(kind, "__supertype__", None)
+        if meant is None and type(kind).__name__ == "TypeAliasType":
+            meant = kind.__value__
+        if meant is None:
+            return kind
+        kind = meant
+
+
+def _instead_of(kind: object) -> str:
+    """Return what to write in place of a type that cannot be expressed."""
+    name = kind.__name__ if isinstance(kind, type) else ""
+    if name in _AS_TEXT:
+        return "write str and convert the text in the function, or make it a member of a model of pydantic"
+    if isinstance(kind, type) and issubclass(kind, (AsyncIterable, Iterator)):
+        return "a call has one answer: return it whole, and send interim messages by `await context.emit({...})`"
+    return "write str, int, float, bool, list[T], dict[str, T], a TypedDict, a dataclass or a model of pydantic"
 
 
 def _annotations(said: Sequence[Any]) -> dict[str, Any]:
@@ -80,7 +118,7 @@ def _annotations(said: Sequence[Any]) -> dict[str, Any]:
 
 
 def _union(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema of several: a list of types where they say nothing else."""
+    """Join several schemas to one: a list of types if they have nothing else."""
     if any(not each for each in schemas):
         return {}
     if all(set(each) == {"type"} and isinstance(each["type"], str) for each in schemas):
@@ -91,14 +129,14 @@ def _union(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _choice(values: list[Any]) -> dict[str, Any]:
     if not all(type(value) in _SIMPLE for value in values):
-        raise UntoldType(f"{values!r}: a choice in JSON is of text, numbers, true, false and null")
+        raise UnsupportedType(f"{values!r}: a choice in JSON is of text, numbers, true, false and null")
     kinds = list(dict.fromkeys(_SIMPLE[type(value)] for value in values))
     return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
 
 def _list(kind: Any, origin: Any, arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
     if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
-        raise UntoldType(f"{kind}: write tuple[T, ...] or list[T]")
+        raise UnsupportedType(f"{kind}: write tuple[T, ...] or list[T]")
     inner = schema_of(arguments[0], depth + 1) if arguments else {}
     unique = {"uniqueItems": True} if (origin or kind) in (set, frozenset) else {}
     return {"type": "array", **({"items": inner} if inner else {}), **unique}
@@ -107,7 +145,7 @@ def _list(kind: Any, origin: Any, arguments: tuple[Any, ...], depth: int) -> dic
 def _of_class(kind: type, depth: int) -> dict[str, Any]:
     if issubclass(kind, enum.Enum):
         return _choice([member.value for member in kind])
-    if typing.is_typeddict(kind):
+    if _is_typed_dict(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         required: Collection[str] = getattr(kind, "__required_keys__", ())
         return _object(hints, [name for name, each in hints.items() if _is_key_required(name, each, required)], depth)
@@ -117,12 +155,20 @@ def _of_class(kind: type, depth: int) -> dict[str, Any]:
         needed = [each.name for each in fields if _is_required(each)]
         return _object({each.name: hints[each.name] for each in fields}, needed, depth)
     if is_model(kind):
-        return _inlined(kind.model_json_schema())  # type: ignore[attr-defined]
-    raise UntoldType(f"{kind.__qualname__} cannot be told as a JSON Schema")
+        return _inline_references(kind.model_json_schema())  # type: ignore[attr-defined]
+    raise UnsupportedType(f"{kind.__qualname__} cannot be expressed as a JSON Schema", _instead_of(kind))
+
+
+def _is_typed_dict(kind: Any) -> bool:
+    """Return whether a type is a TypedDict; that of typing_extensions has a class of its own before Python 3.12."""
+    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 
 def _is_key_required(name: str, kind: Any, required: Collection[str]) -> bool:
-    """Of a TypedDict: where hints are texts, as with ``from __future__ import annotations``, the class cannot tell."""
+    """
+    Return whether a TypedDict requires a key. With ``from __future__ import annotations`` the class itself does not
+    know, because hints are texts.
+    """
     origin = get_origin(kind)
     return origin is typing.Required or (name in required and origin is not typing.NotRequired)
 
@@ -143,13 +189,13 @@ def is_model(kind: object) -> bool:
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
 
-def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of pydantic's without references and titles."""
+def _inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of pydantic without references and titles."""
     shared = schema.get("$defs", {})
 
     def walk(value: Any, depth: int, *, members: bool = False) -> Any:
         if depth > 4 * _DEEPEST:
-            raise UntoldType("the model leads back to itself, or is nested too deeply")
+            raise UnsupportedType("the model leads back to itself, or is nested too deeply")
         if isinstance(value, list):
             return [walk(each, depth + 1) for each in value]
         if not isinstance(value, Mapping):
@@ -168,6 +214,7 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(kind: Any, value: Any) -> Any:
     """A value that came as JSON, valid against the type's schema, as the type."""
+    kind = _without_name(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (typing.Annotated, typing.Required, typing.NotRequired):
         return read(arguments[0], value)
@@ -187,10 +234,10 @@ def _read_object(kind: Any, origin: Any, arguments: tuple[Any, ...], value: Mapp
         return {name: read(arguments[1], inner) for name, inner in value.items()}
     if is_model(kind):
         return kind.model_validate(dict(value))
-    if typing.is_typeddict(kind) or dataclasses.is_dataclass(kind):
+    if _is_typed_dict(kind) or dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         members = {name: read(hints.get(name, Any), inner) for name, inner in value.items()}
-        return members if typing.is_typeddict(kind) else kind(**members)
+        return members if _is_typed_dict(kind) else kind(**members)
     return value
 
 
@@ -198,7 +245,7 @@ def _fits(kind: Any, value: Any) -> bool:
     """Whether a JSON value looks like one of a type: which of a union it is."""
     try:
         schema = schema_of(kind)
-    except UntoldType:
+    except UnsupportedType:
         return False
     kinds = schema.get("type")
     named = {"string": str, "integer": int, "boolean": bool, "array": list, "object": Mapping, "null": type(None)}
@@ -214,16 +261,16 @@ def _fits(kind: Any, value: Any) -> bool:
     return not isinstance(value, Mapping) or all(name in value for name in schema.get("required", ()))
 
 
-def written(value: Any) -> Any:
-    """A value that a function returned, as JSON has it."""
+def to_json(value: Any) -> Any:
+    """Return a value that a function returned, as JSON."""
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: written(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {each.name: to_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if is_model(type(value)):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
-        return {name: written(inner) for name, inner in value.items()}
+        return {name: to_json(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [written(each) for each in value]
+        return [to_json(each) for each in value]
     return value

@@ -16,12 +16,13 @@ from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config import Config
 from agtphost.config.delegation import DelegationHost, DelegationSection
+from agtphost.config.presence import own_address
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.calls import client_span
-from agtphost.handlers.tracing import around, fields_of
+from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.host.loaded import Loaded
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
@@ -119,7 +120,7 @@ class HostLink:
         options["headers"] = [*options.get("headers", ()), *fields_of(span)]
         options["idempotent"] = False
         try:
-            reply = await around(
+            reply = await end_span_after(
                 span, client.call(self._settings.uri, method, path, parameters, timeout=seconds, **options)
             )
         except (CannotConnect, TLSRefused, InvalidCall) as error:
@@ -286,6 +287,7 @@ def delegating(
         states,
         work.used,
         server_id=server_id,
+        address=own_address(loaded.config),
         key=loaded.key,
         clock=reactor,
         rules=given,

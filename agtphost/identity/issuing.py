@@ -1,7 +1,7 @@
 """
 Issuing an agent: what is checked before, and the registrar's statement of it (core v08 section 6.5.6).
 
-The statement, ``issue.jws`` beside the Genesis, is signed by the key that
+The statement, ``issue.jws`` next to the Genesis, is signed by the key that
 issued the Genesis. The host that takes the agent up records it in the agent's
 chain as its first event: the genesis audit entry.
 
@@ -38,7 +38,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 
 STATEMENT = "issue.jws"
-"""File beside an agent's Genesis."""
+"""The file next to an agent's Genesis."""
 
 STATEMENT_TYPE = "agtp-issue"
 """``typ`` of a statement."""
@@ -47,7 +47,7 @@ CHAIN = "chain.pem"
 SIGNATURE = "signature"
 LONGEST_CHAIN = 5
 MOST_UNPACKED = 256 * 1024 * 1024
-"""Octets of all files of a package together: more is an attack on whoever unpacks it."""
+"""Octets of all files of a package together: more is an attack on the program that unpacks it."""
 
 
 class IssueError(ValueError):
@@ -73,7 +73,7 @@ class Inspected:
         return f"sha256:{hashlib.sha256(self.octets).hexdigest()}"
 
     def evidence(self) -> dict[str, Any]:
-        """What a statement says of it."""
+        """Return the members that describe the package in a statement."""
         found: dict[str, Any] = {"format": packages.FORMATS[self.path.suffix], "integrity_hash": self.reference}
         return {**found, "author": self.author, "chain": list(self.chain)} if self.chain else found
 
@@ -84,7 +84,7 @@ def inspect_package(
     """
     Check a package that an agent is to be issued with.
 
-    :param expected_hash: what its author says its SHA-256 is, ``sha256:`` and hex; None where nobody said.
+    :param expected_hash: what its author says its SHA-256 is, ``sha256:`` and hex; None if it is not given.
     :param authorities: whose certificates authors of ``.nomo`` packages have.
     :param now: UTC.
     :raises PackageError: naming what is wrong with it.
@@ -115,8 +115,8 @@ def inspect_package(
     )
 
 
-def covered(files: Mapping[str, bytes]) -> bytes:
-    """What the author of a ``.nomo`` package signs, from its other files."""
+def covered_octets(files: Mapping[str, bytes]) -> bytes:
+    """Return the octets that the author of a ``.nomo`` package signs, made from its other files."""
     return canonical({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
 
 
@@ -130,7 +130,7 @@ def _files(octets: bytes) -> dict[str, bytes]:
                 raise PackageError(f"its files have more than {MOST_UNPACKED} octets together")
             return {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise PackageError(f"it is no readable ZIP file: {error}") from None
+        raise PackageError(f"it is not a readable ZIP file: {error}") from None
 
 
 def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime) -> list[x509.Certificate]:
@@ -144,12 +144,12 @@ def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: date
     if len(chain) > LONGEST_CHAIN:
         raise PackageError(f"{CHAIN} has more than {LONGEST_CHAIN} certificates")
     if chain[-1] not in authorities:
-        above = next((one for one in authorities if _issued(chain[-1], one)), None)
+        above = next((one for one in authorities if _is_issued_by(chain[-1], one)), None)
         if above is None:
             raise PackageError(f"{CHAIN} does not lead to a trusted authority: name it by --package-ca")
         chain.append(above)
     for below, above in pairwise(chain):
-        if not _issued(below, above):
+        if not _is_issued_by(below, above):
             raise PackageError(f"{CHAIN}: {below.subject.rfc4514_string()} was not issued by the certificate after it")
     for one in chain:
         if not one.not_valid_before_utc <= now <= one.not_valid_after_utc:
@@ -157,7 +157,7 @@ def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: date
     return chain
 
 
-def _issued(below: x509.Certificate, above: x509.Certificate) -> bool:
+def _is_issued_by(below: x509.Certificate, above: x509.Certificate) -> bool:
     try:
         below.verify_directly_issued_by(above)
         constraints = above.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -173,7 +173,7 @@ def _check_signature(signature: bytes | None, files: Mapping[str, bytes], author
     if not isinstance(key, Ed25519PublicKey):
         raise PackageError(f"{CHAIN}: the author's key is not Ed25519")
     try:
-        key.verify(decode(signature.decode("ascii").strip()), covered(files))
+        key.verify(decode(signature.decode("ascii").strip()), covered_octets(files))
     except (ValueError, InvalidSignature):
         raise PackageError(f"its {SIGNATURE} is not its author's over these files") from None
 

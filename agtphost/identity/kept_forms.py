@@ -1,8 +1,8 @@
 """
-Long arrays of a document that keep their texts, so that the whole is written and signed without looking at each item.
+Cached encodings of long arrays, so that a document is written and signed without encoding each item.
 
-A canonical form has those of its parts in it (RFC 8785), and so has a JSON text. Of a document with many thousand
-items of which few change, only what changed is written anew.
+The canonical form of an array contains those of its items (RFC 8785), and so does its JSON. Of a document with many
+thousand items, only those that changed are encoded again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ STEP = 50
 """Items that are made in one step."""
 
 
-class Kept(list[Any]):
+class EncodedArray(list[Any]):
     """
-    An array, not to be changed, with its texts.
+    An array with its encodings; it must not be changed.
 
     :param items: its values.
     :param canonical_form: of the array: UTF-8.
@@ -38,19 +38,19 @@ class Kept(list[Any]):
         self.text = text
 
 
-class Plain(str):
+class UnescapedText(str):
     """Text without a character that JSON would escape: base64url and the like. It may be megabytes long."""
 
     __slots__ = ()
 
 
-Item = tuple[Any, bytes, bytes]
+EncodedItem = tuple[Any, bytes, bytes]
 """A value, its canonical form and its JSON."""
 
 
-def item(value: Any) -> Item:
+def encode_item(value: Any) -> EncodedItem:
     """
-    :raises ValueError: where the value has no JSON, or no canonical form.
+    Return a value with its encodings.
     """
     written = _Written(jsontext.encode(value), value)
     return value, _form(written), written.text
@@ -58,7 +58,7 @@ def item(value: Any) -> Item:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A value, which its text tells from others."""
+    """A value that is compared by its text."""
 
     text: bytes
     value: Any = field(compare=False)
@@ -66,25 +66,24 @@ class _Written:
 
 @lru_cache(maxsize=16_384)
 def _form(written: _Written) -> bytes:
-    """The canonical form: a host that reads its files anew writes most of its items as before."""
+    """Return the canonical form; cached, because a host that reads its files again encodes most items as before."""
     return canonical(written.value)
 
 
-def kept(items: Iterable[Item]) -> Kept:
-    """The array of so many items."""
+def encode_array(items: Iterable[EncodedItem]) -> EncodedArray:
+    """Join encoded items to an encoded array."""
     found = list(items)
-    return Kept(
+    return EncodedArray(
         (value for value, _, _ in found),
         b"[%b]" % b",".join([form for _, form, _ in found]),
         b"[%b]" % b",".join([text for _, _, text in found]),
     )
 
 
-class Keeper(Generic[Source]):
+class EncodedItemCache(Generic[Source]):
     """
-    Items that are made of something, made anew only where that is another object.
-
-    What nothing is asked of any more is forgotten: there are never more than in the latest array.
+    Encoded items by their source; an item is made again only if its source is another object. The cache has the items
+    of the latest array only.
 
     :param name: what tells the sources apart.
     :param make: an item's value.
@@ -93,7 +92,7 @@ class Keeper(Generic[Source]):
     def __init__(self, name: Callable[[Source], str], make: Callable[[Source], Any]) -> None:
         self._name = name
         self._make = make
-        self._items: dict[str, tuple[Source, Item]] = {}
+        self._items: dict[str, tuple[Source, EncodedItem]] = {}
 
     def prepare(self, sources: Iterable[Source]) -> Generator[None, None, None]:
         """Make items in steps, so that their array has little left to make."""
@@ -101,24 +100,27 @@ class Keeper(Generic[Source]):
             name = self._name(source)
             found = self._items.get(name)
             if found is None or found[0] is not source:
-                self._items[name] = source, item(self._make(source))
+                self._items[name] = source, encode_item(self._make(source))
             if not number % STEP:
                 yield
 
-    def __call__(self, sources: Iterable[Source]) -> Kept:
+    def __call__(self, sources: Iterable[Source]) -> EncodedArray:
         """The array of what is made of the sources, in their order."""
         known, items = self._items, {}
         for source in sources:
             name = self._name(source)
             found = known.get(name)
-            items[name] = (source, item(self._make(source))) if found is None or found[0] is not source else found
+            items[name] = (
+                (source, encode_item(self._make(source))) if found is None or found[0] is not source else found
+            )
         self._items = items
-        return kept(each for _, each in items.values())
+        return encode_array(each for _, each in items.values())
 
 
 def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.identity.canonical.canonical` of an object whose members may be :class:`Kept`.
+    Yield the pieces of the canonical form of an object whose members may be :class:`EncodedArray`
+    (:func:`agtphost.identity.canonical.canonical`).
 
     :param document: with names in ASCII.
     :raises agtphost.identity.canonical.CanonicalError: where a member has no canonical form.
@@ -127,25 +129,25 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     for name in sorted(document):
         value = document[name]
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        yield value.canonical_form if type(value) is Kept else canonical(value)
+        yield value.canonical_form if type(value) is EncodedArray else canonical(value)
         sign = b","
     yield b"}"
 
 
 def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.vocabulary.jsontext.encode` of an object.
+    Yield the pieces of the JSON of an object, as :func:`agtphost.vocabulary.jsontext.encode` writes it.
 
-    Its members may be :class:`Kept` or :class:`Plain`.
+    Its members may be :class:`EncodedArray` or :class:`UnescapedText`.
 
     :param document: with names in ASCII that need no escapes.
     """
     sign = b"{"
     for name, value in document.items():
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        if type(value) is Plain:
+        if type(value) is UnescapedText:
             yield b'"%b"' % value.encode("ascii")
         else:
-            yield value.text if type(value) is Kept else jsontext.encode(value)
+            yield value.text if type(value) is EncodedArray else jsontext.encode(value)
         sign = b","
     yield b"}"

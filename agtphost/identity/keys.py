@@ -1,7 +1,7 @@
 """
 Ed25519 keys: one for records, one for each issuer and agent (companion section 1).
 
-A key is told by its fingerprint, the SHA-256 of the 32 raw octets of its
+A key is identified by its fingerprint, the SHA-256 of the 32 raw octets of its
 public half; its ``kid`` is ``ed25519-`` and the first 16 hex digits of that.
 """
 
@@ -41,7 +41,7 @@ class KeyFormatError(ValueError):
 
 
 class Signer(Protocol):
-    """What signs records: a key and its name."""
+    """A key that signs records, with its name."""
 
     @property
     def kid(self) -> str:
@@ -56,7 +56,7 @@ class VerifyingKey:
     """
     The public half of an Ed25519 key; equal and hashed by its octets.
 
-    :raises KeyFormatError: when built from octets that are no usable key.
+    :raises KeyFormatError: when built from octets that are not a usable key.
     """
 
     raw: bytes
@@ -72,7 +72,7 @@ class VerifyingKey:
         object.__setattr__(self, "_key", Ed25519PublicKey.from_public_bytes(self.raw))
 
     @classmethod
-    def of(cls, key: object) -> VerifyingKey:
+    def from_public_key(cls, key: object) -> VerifyingKey:
         """
         Wrap a public key of the cryptography library.
 
@@ -104,8 +104,8 @@ class VerifyingKey:
         try:
             octets = text.encode("ascii")
             if "-----BEGIN CERTIFICATE" in text:
-                return cls.of(x509.load_pem_x509_certificate(octets).public_key())
-            return cls.of(serialization.load_pem_public_key(octets))
+                return cls.from_public_key(x509.load_pem_x509_certificate(octets).public_key())
+            return cls.from_public_key(serialization.load_pem_public_key(octets))
         except KeyFormatError:
             raise
         except (ValueError, UnsupportedAlgorithm):
@@ -246,6 +246,6 @@ def fastest_signer(key: SigningKey) -> Signer:
     return _SodiumSigner(key, bindings)
 
 
-def exposed(path: Path) -> bool:
-    """Whether anybody but the owner may read or change the key file ``path``."""
+def is_exposed(path: Path) -> bool:
+    """Return whether other users than the owner may read or change the key file ``path``."""
     return path.stat().st_mode & 0o077 != 0

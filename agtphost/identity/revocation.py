@@ -62,7 +62,7 @@ def read_lists(octets: bytes) -> tuple[x509.CertificateRevocationList, ...]:
     """
     The revocation lists of a file: PEM, any number of them, or one in DER.
 
-    :raises RevocationError: there is none, or one cannot be read or has a critical extension that nobody here honours.
+    :raises RevocationError: the file has none, or one cannot be read or has an unsupported critical extension.
     """
     try:
         if _END in octets:
@@ -101,11 +101,11 @@ def require_signatures(
     """
     for found in lists:
         named = [authority for authority in authorities if authority.subject == found.issuer]
-        if named and not any(_signed(found, authority) for authority in named):
+        if named and not any(_is_signed_by(found, authority) for authority in named):
             raise RevocationError(f"holds a revocation list that {found.issuer.rfc4514_string()} did not sign")
 
 
-def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
+def _is_signed_by(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
     try:
         return found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
     except (TypeError, ValueError, UnsupportedAlgorithm):
@@ -113,21 +113,21 @@ def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) 
 
 
 def link_of_entry(found: x509.CertificateRevocationList, entry: x509.RevokedCertificate) -> str:
-    """What tells a revoked certificate from all others: its issuer and serial number."""
+    """Return the key of a revoked certificate: its issuer and serial number."""
     return f"{sha256(found.issuer.public_bytes()).hexdigest()[:32]}:{entry.serial_number:x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revoked:
-    """What the lists say together, at one time."""
+class RevokedLinks:
+    """The certificates that several lists revoke together, at one time."""
 
     links: frozenset[str] = frozenset()
     until: float = inf
-    """Seconds since the Unix epoch: the earliest ``nextUpdate``, after which nobody knows who was revoked."""
+    """Seconds since the Unix epoch: the earliest ``nextUpdate``, after which the state of certificates is unknown."""
 
     @classmethod
-    def of(cls, lists: Iterable[x509.CertificateRevocationList]) -> Revoked:
-        """What lists say that are in force together."""
+    def from_lists(cls, lists: Iterable[x509.CertificateRevocationList]) -> RevokedLinks:
+        """Combine lists that are in force together."""
         links: set[str] = set()
         until = inf
         for found in lists:
@@ -137,13 +137,13 @@ class Revoked:
         return cls(links=frozenset(links), until=until)
 
 
-UNKNOWN = Revoked(until=0.0)
+UNKNOWN = RevokedLinks(until=0.0)
 """What is known while a list that is needed cannot be read: nothing, so no certificate counts."""
 
 
 class Revocations:
     """
-    Who is revoked now: asked on every request, replaced as a whole when a list changes.
+    The revocations in force: asked on every request, and replaced as a whole when a list changes.
 
     :param required: whether certificates count only as long as every list is in force.
     """
@@ -152,11 +152,11 @@ class Revocations:
         self._required = required
         self._until = inf
         self._free = frozenset[str]().isdisjoint
-        self.revoked = Revoked()
+        self.revoked = RevokedLinks()
 
-    def adopt(self, revoked: Revoked, *, required: bool | None = None) -> None:
+    def adopt(self, revoked: RevokedLinks, *, required: bool | None = None) -> None:
         """
-        From the next request on, of every connection.
+        Replace the revocations; they apply from the next request on every connection.
 
         :param required: whether every list has to be in force; None: as before.
         """
@@ -168,7 +168,7 @@ class Revocations:
 
     def objection(self, certificate: PeerCertificate, now: float) -> str:
         """
-        Why a certificate counts no longer; empty if it does.
+        Return why a certificate no longer counts; empty if it does.
 
         :param now: seconds since the Unix epoch.
         """
@@ -226,8 +226,12 @@ def issue_list(
 
 
 def require_own(authority: Authority, found: x509.CertificateRevocationList) -> None:
-    """:raises RevocationError: the list was not issued by this authority."""
-    if found.issuer != authority.certificate.subject or not _signed(found, authority.certificate):
+    """
+    Check that a list was issued by this authority.
+
+    :raises RevocationError: it was not.
+    """
+    if found.issuer != authority.certificate.subject or not _is_signed_by(found, authority.certificate):
         raise RevocationError("is not a revocation list of this authority")
 
 
@@ -261,7 +265,7 @@ def pem_of(found: x509.CertificateRevocationList) -> bytes:
 
 def load_list(path: Path) -> x509.CertificateRevocationList | None:
     """
-    The one list of a file; None where there is no file.
+    Return the one list of a file; None if the file does not exist.
 
     :raises RevocationError: naming the file.
     """

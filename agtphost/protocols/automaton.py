@@ -1,17 +1,15 @@
 """
 The life of one server connection, and what follows what.
 
-How it works. The machine knows nothing of octets: :class:`Inputs` is all that can
-happen to a connection, :class:`Effects` all that it causes. A connection shakes hands,
-serves, perhaps refuses, flushes what is written, closes and is closed; there is no way
-back. The rules:
+How it works. The machine knows nothing of octets: :class:`Inputs` is all that can happen to a connection,
+:class:`Effects` all that it causes. A connection shakes hands, serves, perhaps refuses, flushes what is written, closes
+and is closed; it never goes back. The rules:
 
 - A message that breaks the framing, or that is late, ends serving: one refusal, and out.
 - What was written is taken by the peer before the connection closes.
 - From every state, what must not happen leads to ``closed`` by cutting; a peer that is
   gone leads there without.
-- ``closed`` takes everything and does nothing: a handler that is still running then finds
-  nobody to answer.
+- ``closed`` takes everything and does nothing: the answer of a handler that is still running is then dropped.
 
 The turn of a request, from reading to answering and back, goes round inside ``serving``,
 in terms of :class:`Wait`: the state's own datum, which the connection keeps. (Automat
@@ -30,7 +28,7 @@ from agtphost.errors import RemoteProtocolError
 
 
 class Wait(Enum):
-    """Whom a connection waits for: decides whether requests are read, and the deadline."""
+    """The states in which a connection waits; they decide whether requests are read, and the deadline."""
 
     HANDSHAKE = "the peer's TLS handshake"
     """Late: cut."""
@@ -60,41 +58,41 @@ class Wait(Enum):
 
 
 class Effects(Protocol):
-    """What the machine causes."""
+    """The effects of the state machine on its connection."""
 
     def expect(self, wait: Wait) -> None:
-        """From now on the connection waits for this; sets the deadline anew."""
+        """Wait for this from now on; set the deadline anew."""
 
     def refuse(self, error: RemoteProtocolError) -> None:
-        """Answer octets that are no request; ends in ``ended``."""
+        """Answer octets that are not a request; ends in ``ended``."""
 
     def close(self) -> None:
         """End the connection in order: everything is written."""
 
     def abort(self) -> None:
-        """Cut it."""
+        """Cut the connection."""
 
 
 class Inputs(Protocol):
-    """What happens to a connection."""
+    """The events of a connection, as inputs of the state machine."""
 
-    def secured(self) -> None:
-        """The TLS handshake is complete."""
+    def on_secured(self) -> None:
+        """Handle the end of the TLS handshake."""
 
-    def malformed(self, error: RemoteProtocolError) -> None:
-        """What arrived is no request, or not in time."""
+    def on_malformed(self, error: RemoteProtocolError) -> None:
+        """Handle octets that are not a request, or a request that is late."""
 
-    def ended(self) -> None:
-        """The connection is to end: nothing is owed any more."""
+    def on_ended(self) -> None:
+        """Handle the end of the last answer: the connection can be closed."""
 
-    def cleared(self) -> None:
-        """The transport has taken everything."""
+    def on_cleared(self) -> None:
+        """Handle that the transport has taken everything."""
 
-    def broken(self) -> None:
-        """Something happened that must not, or too late."""
+    def on_broken(self) -> None:
+        """Handle a forbidden or late event: cut the connection."""
 
-    def departed(self) -> None:
-        """The peer is gone, or ended its side, which is the same."""
+    def on_departed(self) -> None:
+        """Handle that the peer is gone, or ended its side, which is the same."""
 
 
 _builder = TypeMachineBuilder(Inputs, Effects)  # type: ignore[type-abstract]
@@ -107,34 +105,34 @@ _closed = _builder.state("closed")
 
 # What changes nothing: an end that is under way, and anything after it.
 
-_flushing.upon(Inputs.ended).loop().returns(None)
-_closing.upon(Inputs.ended).loop().returns(None)
-_closed.upon(Inputs.ended).loop().returns(None)
-_closed.upon(Inputs.secured).loop().returns(None)
-_closed.upon(Inputs.broken).loop().returns(None)
-_closed.upon(Inputs.departed).loop().returns(None)
+_flushing.upon(Inputs.on_ended).loop().returns(None)
+_closing.upon(Inputs.on_ended).loop().returns(None)
+_closed.upon(Inputs.on_ended).loop().returns(None)
+_closed.upon(Inputs.on_secured).loop().returns(None)
+_closed.upon(Inputs.on_broken).loop().returns(None)
+_closed.upon(Inputs.on_departed).loop().returns(None)
 
 # The way of a connection.
 
 
-@_handshaking.upon(Inputs.secured).to(_serving)
+@_handshaking.upon(Inputs.on_secured).to(_serving)
 def _serve(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.IDLE)
 
 
-@_serving.upon(Inputs.malformed).to(_refusing)
+@_serving.upon(Inputs.on_malformed).to(_refusing)
 def _refuse(machine: Inputs, effects: Effects, error: RemoteProtocolError) -> None:
     effects.expect(Wait.ANSWER)
     effects.refuse(error)
 
 
-@_serving.upon(Inputs.ended).to(_flushing)
-@_refusing.upon(Inputs.ended).to(_flushing)
+@_serving.upon(Inputs.on_ended).to(_flushing)
+@_refusing.upon(Inputs.on_ended).to(_flushing)
 def _flush(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.FLUSHING)
 
 
-@_flushing.upon(Inputs.cleared).to(_closing)
+@_flushing.upon(Inputs.on_cleared).to(_closing)
 def _close(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.CLOSE)
     effects.close()
@@ -143,22 +141,22 @@ def _close(machine: Inputs, effects: Effects) -> None:
 # The ways out of it.
 
 
-@_handshaking.upon(Inputs.ended).to(_closed)
-@_handshaking.upon(Inputs.broken).to(_closed)
-@_serving.upon(Inputs.broken).to(_closed)
-@_refusing.upon(Inputs.broken).to(_closed)
-@_flushing.upon(Inputs.broken).to(_closed)
-@_closing.upon(Inputs.broken).to(_closed)
+@_handshaking.upon(Inputs.on_ended).to(_closed)
+@_handshaking.upon(Inputs.on_broken).to(_closed)
+@_serving.upon(Inputs.on_broken).to(_closed)
+@_refusing.upon(Inputs.on_broken).to(_closed)
+@_flushing.upon(Inputs.on_broken).to(_closed)
+@_closing.upon(Inputs.on_broken).to(_closed)
 def _cut(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
     effects.abort()
 
 
-@_handshaking.upon(Inputs.departed).to(_closed)
-@_serving.upon(Inputs.departed).to(_closed)
-@_refusing.upon(Inputs.departed).to(_closed)
-@_flushing.upon(Inputs.departed).to(_closed)
-@_closing.upon(Inputs.departed).to(_closed)
+@_handshaking.upon(Inputs.on_departed).to(_closed)
+@_serving.upon(Inputs.on_departed).to(_closed)
+@_refusing.upon(Inputs.on_departed).to(_closed)
+@_flushing.upon(Inputs.on_departed).to(_closed)
+@_closing.upon(Inputs.on_departed).to(_closed)
 def _forget(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
 

@@ -12,7 +12,7 @@ follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
   more than the high-water mark.
 - Reading from the socket stops while more than :data:`READ_AHEAD` waits behind an
   unanswered request, and while the peer does not take what it is sent.
-- There are no timers here, only a deadline: one sweep over all connections calls :meth:`ServerConnection.sweep`.
+- A connection has a deadline instead of timers: one sweep over all connections calls :meth:`ServerConnection.sweep`.
 - A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
   completed, or given up where it changes nothing, and recorded, and its answer is dropped.
   While its socket is not read, the sweep asks the system.
@@ -52,7 +52,7 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.peers import peer_of
-from agtphost.protocols.reading import Reading
+from agtphost.protocols.reading import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Request, Response
 
@@ -63,25 +63,25 @@ TAKES = (Wait.TAKING, Wait.FLUSHING)
 
 
 class Owner(Protocol):
-    """Who made a connection, and has to know what becomes of it."""
+    """The listener of a connection, which is notified of its events."""
 
-    def opened(self, connection: ServerConnection) -> None:
-        """It has a transport; it is to be swept from now on."""
+    def connection_opened(self, connection: ServerConnection) -> None:
+        """Note that the connection has a transport; it is swept from now on."""
 
-    def authenticated(self, connection: ServerConnection) -> None:
-        """Its handshake ended with a client certificate."""
+    def connection_authenticated(self, connection: ServerConnection) -> None:
+        """Note that the handshake ended with a client certificate."""
 
-    def closed(self, connection: ServerConnection) -> None:
-        """It has no transport any more."""
+    def connection_closed(self, connection: ServerConnection) -> None:
+        """Note that the connection lost its transport."""
 
     def lagging(self, connection: ServerConnection) -> None:
         """More than ``UNREAD`` waits for its peer."""
 
-    def answering(self) -> None:
+    def call_started(self) -> None:
         """A call of the dispatcher begins."""
 
-    def answered(self) -> None:
-        """A call of the dispatcher ended, whether or not its connection still exists."""
+    def call_ended(self) -> None:
+        """Note that a call of the dispatcher ended, even if its connection is gone."""
 
 
 class Interim:
@@ -95,7 +95,7 @@ class Interim:
 
     def __call__(self, response: Response) -> None:
         """
-        Send one message ahead of the final one; dropped if that went out, or nobody is left to take it.
+        Send one message ahead of the final one; dropped if that was sent, or the connection is gone.
 
         :raises agtphost.errors.LocalProtocolError: if it cannot be a message.
         """
@@ -105,7 +105,7 @@ class Interim:
 @implementer(IProtocol, IHandshakeListener, IPushProducer)
 class ServerConnection:
     """
-    One accepted connection.
+    The server's side of an accepted connection.
 
     :param wire: the framing, unused so far.
     :param address: the peer's, canonical.
@@ -154,7 +154,7 @@ class ServerConnection:
         self.address = address
         """The peer's IP address, canonical."""
         self.deadline = math.inf
-        """When whoever is waited for is late, in the clock's seconds."""
+        """The time at which the awaited side is late, in the clock's seconds."""
         self._machine = automaton(self)
         self._wait = Wait.HANDSHAKE
         self._peer = Peer(address=address)  # until the handshake says more
@@ -168,7 +168,7 @@ class ServerConnection:
         self._owing = False  # whether a request is in dispatch
         self._pumping = False
         self._choked = False  # whether the transport asked for no more
-        self._reading = Reading()
+        self._reading = ReadProgress()
         self._held = False  # whether we asked the transport for no more
         self._spent = False  # whether the next answer is the last
 
@@ -181,34 +181,34 @@ class ServerConnection:
             # Answers are written whole: waiting for more to send would only delay them.
             transport.setTcpNoDelay(True)
         self.expect(Wait.HANDSHAKE)
-        self._owner.opened(self)
+        self._owner.connection_opened(self)
 
     def connectionMade(self) -> None:
         """Required by the interface; :meth:`makeConnection` does it all."""
 
     def handshakeCompleted(self) -> None:
-        """The TLS handshake is complete, so the peer is who it will be."""
+        """Read the peer's identity at the end of the TLS handshake."""
         if self._wait is not Wait.HANDSHAKE:
             return
         try:
             peer = peer_of(self._transport.getHandle(), self.address)
         except Exception:
             log.failure("the identity of a peer at {address} could not be read", address=self.address)
-            self._machine.broken()
+            self._machine.on_broken()
             return
-        self.identified(peer)
+        self.accept_peer(peer)
 
-    def identified(self, peer: Peer) -> None:
-        """It is known who the peer is: from now on it is listened to."""
+    def accept_peer(self, peer: Peer) -> None:
+        """Begin to read requests, because the peer's identity is known."""
         self._peer = peer
         if peer.certificate is not None:
-            self._owner.authenticated(self)
+            self._owner.connection_authenticated(self)
         self._transport.registerProducer(self, True)
         self._expires = self._seconds() + self._limits.connection_age
-        self._machine.secured()
+        self._machine.on_secured()
 
     def dataReceived(self, octets: bytes) -> None:
-        """Some octets arrived, decrypted."""
+        """Take decrypted octets that arrived."""
         wait = self._wait
         if self._reads:
             self._wire.receive(octets)
@@ -219,16 +219,16 @@ class ServerConnection:
             self._wire.receive(octets)
             self._regulate()
         elif wait is Wait.HANDSHAKE:
-            # Without TLS nobody is answered anything.
-            self._machine.broken()
+            # Without TLS nothing is answered.
+            self._machine.on_broken()
 
     def connectionLost(self, reason: Failure) -> None:
         """The transport is gone."""
-        self._machine.departed()
+        self._machine.on_departed()
         self._wire.receive(b"")
         self._output.clear()
         self._transport = None
-        self._owner.closed(self)
+        self._owner.connection_closed(self)
         for leave in tuple(self._peer.leaving):
             leave()
 
@@ -270,23 +270,23 @@ class ServerConnection:
         if now >= self.deadline:
             self._give_up()
         elif self._reading.is_over(self._transport, now, waits=len(self._output) > WAITING, held=self._held):
-            self._machine.broken()
+            self._machine.on_broken()
 
     def drain(self) -> None:
         """End the connection, after the answer that is owed, if one is."""
         self._spent = True
         if not self._owing:
-            self._machine.ended()
+            self._machine.on_ended()
             self._flush()
 
     def cut(self) -> None:
-        """End the connection at once."""
-        self._machine.broken()
+        """End the connection immediately."""
+        self._machine.on_broken()
 
     # Effects
 
     def expect(self, wait: Wait) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Set the deadline and whether requests are read; see :class:`agtphost.protocols.automaton.Effects`."""
         self._wait = wait
         self._reads = False
         limits = self._limits
@@ -318,18 +318,18 @@ class ServerConnection:
             self.deadline = math.inf
 
     def refuse(self, error: RemoteProtocolError) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Answer a malformed message; see :class:`agtphost.protocols.automaton.Effects`."""
         self._owing = True
         drive(self._answer_malformed(error))
 
     def close(self) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Close the transport after its output; see :class:`agtphost.protocols.automaton.Effects`."""
         self._regulate()
         self._transport.unregisterProducer()
         self._transport.loseConnection()
 
     def abort(self) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Cut the transport; see :class:`agtphost.protocols.automaton.Effects`."""
         self._output.clear()
         self._transport.abortConnection()
 
@@ -353,7 +353,7 @@ class ServerConnection:
                 if len(self._output) >= self._limits.output_high_water:
                     self._flush()
         except RemoteProtocolError as error:
-            self._machine.malformed(error)
+            self._machine.on_malformed(error)
         finally:
             self._pumping = False
         if self._output or self._choked or self._wait is not Wait.ANSWER:
@@ -372,45 +372,45 @@ class ServerConnection:
         gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
         self.deadline = self._seconds() + gap
         if rate:
-            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered / rate)
+            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered_octets / rate)
 
     def _give_up(self) -> None:
         """The deadline is over."""
         if self._wait is Wait.IDLE:
             self._last = 0  # taken long ago
-            self._machine.ended()
+            self._machine.on_ended()
         elif self._wait is Wait.HEADER:
-            self._machine.malformed(_late(Reason.HEADER_TIMEOUT))
+            self._machine.on_malformed(_late(Reason.HEADER_TIMEOUT))
         elif self._wait is Wait.BODY:
-            self._machine.malformed(_late(Reason.BODY_TIMEOUT))
+            self._machine.on_malformed(_late(Reason.BODY_TIMEOUT))
         elif self._wait in TAKES and self._reading.took(self._transport, self._limits.output_high_water):
             self.expect(self._wait)
         else:
-            self._machine.broken()
+            self._machine.on_broken()
         self._flush()
 
     async def _answer(self, request: Request) -> None:
-        self._owner.answering()
+        self._owner.call_started()
         try:
             interim = Interim(self, self._served)
             self._finish(await self._dispatcher.dispatch(request, self._peer, interim))
         except Exception:
             log.failure("a request could not be answered; its connection is cut")
-            self._machine.broken()
+            self._machine.on_broken()
         finally:
-            self._owner.answered()
+            self._owner.call_ended()
 
     async def _answer_malformed(self, error: RemoteProtocolError) -> None:
-        self._owner.answering()
+        self._owner.call_started()
         try:
             refusal = self._dispatcher.refuse(error.reason, error.explanation, self._peer, self._wire.line)
-            # The framing is lost, whatever the dispatcher says of the connection.
+            # The framing is lost, so the connection is closed even if the dispatcher would keep it open.
             self._finish(replace(await refusal, close=True))
         except Exception:
             log.failure("a malformed request could not be answered; its connection is cut")
-            self._machine.broken()
+            self._machine.on_broken()
         finally:
-            self._owner.answered()
+            self._owner.call_ended()
 
     # Answers
 
@@ -423,18 +423,18 @@ class ServerConnection:
         size = self._last = len(octets)
         if response.close or self._spent or self._served >= self._limits.requests_per_connection:
             self._output += octets
-            self._machine.ended()
+            self._machine.on_ended()
         else:
             self.expect(Wait.IDLE)
             if self._pumping or self._choked or self._output or size > self._limits.output_high_water:
                 self._output += octets
             else:
                 self._transport.write(octets)
-                if not (self._choked or self._held or self._wire.buffered):
-                    return  # All is said, and nobody is held.
+                if not (self._choked or self._held or self._wire.buffered_octets):
+                    return  # All is written, and reading is not paused.
         if not self._pumping:
             self._flush()
-            if self._wire.buffered:
+            if self._wire.buffered_octets:
                 self._pump()
             else:
                 self._regulate()
@@ -449,7 +449,7 @@ class ServerConnection:
             return
         self._output += self._wire.send(response, final=False)
         if len(self._output) > UNREAD_INTERIM:
-            self._machine.broken()
+            self._machine.on_broken()
         elif not self._pumping:
             self._flush()
 
@@ -479,7 +479,7 @@ class ServerConnection:
                 self._output = compact(output)
                 self._owner.lagging(self)
         elif wait is Wait.FLUSHING:
-            self._machine.cleared()
+            self._machine.on_cleared()
         elif wait is Wait.TAKING:
             self.expect(Wait.ANSWER if self._owing else Wait.IDLE)
 
@@ -487,7 +487,9 @@ class ServerConnection:
         """Stop reading from the socket, or read on."""
         if self._wait is Wait.GONE:
             return
-        hold = self._wait is not Wait.CLOSE and (self._choked or (not self._reads and self._wire.buffered > READ_AHEAD))
+        hold = self._wait is not Wait.CLOSE and (
+            self._choked or (not self._reads and self._wire.buffered_octets > READ_AHEAD)
+        )
         if hold is not self._held:
             self._held = hold
             if hold:

@@ -16,9 +16,9 @@ _LEFT = frozenset({7, 8})
 """``tcpi_state`` of a peer that has reset its connection or ended its side: TCP_CLOSE and TCP_CLOSE_WAIT."""
 
 
-def acknowledged(transport: Any) -> int | None:
+def count_acknowledged(transport: Any) -> int | None:
     """
-    Octets that a peer's system has taken since the connection began; None where that is not known.
+    Return how many octets a peer's system has taken since the connection began; None if that is unknown.
 
     Sockets take megabytes that a peer has not read, and say that they take more only when a third of that is gone.
     A peer that does not read acknowledges no more than its own system keeps for it.
@@ -31,11 +31,11 @@ def acknowledged(transport: Any) -> int | None:
 
 def has_left(transport: Any) -> bool:
     """
-    Return whether a peer has ended its side, also behind octets that nobody has read; no where that is not known.
+    Return whether a peer has ended its side, even if octets before that are unread; False where that is unknown.
 
     A reactor says so of what it reads from alone.
 
-    :param transport: as of :func:`acknowledged`.
+    :param transport: as of :func:`count_acknowledged`.
     """
     told = _ask_system(transport, 1)
     return bool(told) and told[0] in _LEFT
@@ -55,8 +55,8 @@ def _ask_system(transport: Any, octets: int) -> bytes:
     return told
 
 
-class Reading:
-    """What one peer has taken, as it was found by looks in the course of time."""
+class ReadProgress:
+    """The progress of one peer's reading, by repeated measurements."""
 
     __slots__ = ("_marked", "_since", "_taken")
 
@@ -80,7 +80,7 @@ class Reading:
 
         :param now: seconds.
         """
-        taken = acknowledged(transport)
+        taken = count_acknowledged(transport)
         if taken is None:
             return False
         if taken != self._taken:
@@ -88,10 +88,10 @@ class Reading:
         return now - self._since >= HASTE
 
     def mark(self, transport: Any) -> None:
-        """From now on it is to be seen how much is taken."""
-        self._marked = acknowledged(transport)
+        """Measure from now on how much the peer takes."""
+        self._marked = count_acknowledged(transport)
 
     def took(self, transport: Any, octets: int) -> bool:
         """Whether so many octets were taken since the mark; no where that is not known."""
-        taken = acknowledged(transport)
+        taken = count_acknowledged(transport)
         return taken is not None and self._marked is not None and taken - self._marked >= octets

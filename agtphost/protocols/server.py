@@ -51,7 +51,7 @@ class AGTPServerFactory(AcceptingFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """A connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
-        address = self.admitted(addr)
+        address = self.admit_address(addr)
         if address is None:
             return None
         wire = Connection(Role.SERVER, self._wire_limits, strict_request_line=self._strict)
@@ -59,12 +59,12 @@ class AGTPServerFactory(AcceptingFactory):
 
     # Owner
 
-    def answering(self) -> None:
-        """See :class:`agtphost.protocols.connection.Owner`."""
+    def call_started(self) -> None:
+        """Count a call that begins; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls += 1
 
-    def answered(self) -> None:
-        """See :class:`agtphost.protocols.connection.Owner`."""
+    def call_ended(self) -> None:
+        """Count a call that ended; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls -= 1
         if self._drained is not None:
             self._note_end()
@@ -83,7 +83,9 @@ class SecureServerFactory(TLSMemoryBIOFactory):
         self._turns = handshakes_of(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """One connection; None where the factory does not admit it, so that no TLS state is made for it."""
+        """
+        Return the protocol of a connection; None where the factory does not admit it, so that no TLS state is made.
+        """
         connection = self.wrappedFactory.buildProtocol(addr)
         if connection is None:
             return None

@@ -96,11 +96,14 @@ def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tu
     :raises DamagedRecord: one of them is not what was signed.
     """
     rows = execute(f"{_RECORD} WHERE r.number > ? ORDER BY r.number LIMIT ?", (after, limit)).fetchall()
-    return [(row[10], _checked(row)) for row in rows]
+    return [(row[10], _check_record(row)) for row in rows]
 
 
 def _conditions(search: Search) -> tuple[str, list[Any]]:
-    """What the columns can tell of a search. ``+`` keeps an index from being used: rows are read by number alone."""
+    """
+    Return the SQL conditions and parameters for the parts of a search that are columns. ``+`` keeps SQLite from using
+    an index: rows are read by number alone.
+    """
     asked: tuple[tuple[str, Any], ...] = (
         ("+r.chain = (SELECT number FROM chain WHERE agent_id = ?)", _octets(search.chain)),
         ("r.caller = ?", _octets(search.caller)),
@@ -108,10 +111,10 @@ def _conditions(search: Search) -> tuple[str, list[Any]]:
         ("r.path = ?", search.path),
         ("r.status = ?", search.status),
     )
-    if search.inside:
+    if search.needs_signed_octets:
         asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
     if search.reason is not None:
-        # No refusal is a 200, and most records are.
+        # A refusal never has status 200, and most records have it.
         asked = (*asked, ("r.status <> ?", int(Status.OK)))
     used = [(text, value) for text, value in asked if value is not None]
     texts, values = [text for text, _ in used], [value for _, value in used]
@@ -134,7 +137,7 @@ _CHECKED_TYPES = (bytes, int, bytes, bytes, int, int, bytes, int, bytes, int, in
 """Of the columns of :data:`_RECORD`."""
 
 
-def _checked(row: Sequence[Any]) -> StoredRecord:
+def _check_record(row: Sequence[Any]) -> StoredRecord:
     chain, seq, audit_id, previous, kind, form, signed = row[:7]
     for name, value, expected in zip(_CHECKED, row, _CHECKED_TYPES, strict=True):
         if type(value) is not expected and not (name == "previous" and value is None):
@@ -164,7 +167,7 @@ def _value_of(row: Sequence[Any]) -> dict[str, Any]:
     try:
         value: dict[str, Any] = jsontext.decode(row[5])
     except ValueError as error:
-        raise DamagedRow("held", row_name("held", row), f"value is no JSON: {error}") from None
+        raise DamagedRow("held", row_name("held", row), f"value is not JSON: {error}") from None
     return value
 
 
@@ -200,23 +203,31 @@ class RecordReader:
             self._idle.append(connection)
 
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """:raises DamagedRecord: a page of the database is damaged."""
+        """
+        Run a statement and return its rows.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
         try:
             with self._connection() as connection:
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
                 return rows
         except sqlite3.DatabaseError as error:
-            if not soundness.malformed(error):
+            if not soundness.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
     def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
-        """:raises DamagedRecord: a page of the database is damaged."""
+        """
+        Call a function with the connection's ``execute``, and return its result.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
         try:
             with self._connection() as connection:
                 return read(connection.execute)
         except sqlite3.DatabaseError as error:
-            if not soundness.malformed(error):
+            if not soundness.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
@@ -228,7 +239,7 @@ class RecordReader:
         """
         octets = bytes.fromhex(audit_id)
         rows = self._rows(f"{_RECORD} WHERE r.number = ({FIND})", (octets, octets))
-        return _checked(rows[0]) if rows else None
+        return _check_record(rows[0]) if rows else None
 
     def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
         """
@@ -241,7 +252,7 @@ class RecordReader:
             f"{_RECORD} WHERE c.agent_id = ? AND r.seq < ? ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(chain), before, limit),
         )
-        return [_checked(row) for row in rows]
+        return [_check_record(row) for row in rows]
 
     def head(self, chain: str) -> StoredRecord | None:
         """
@@ -262,7 +273,7 @@ class RecordReader:
             f"{_RECORD} WHERE c.agent_id = ? AND r.kind = 1 ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(agent_id), limit),
         )
-        return [_checked(row) for row in rows]
+        return [_check_record(row) for row in rows]
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         """The stored state of every agent that has one."""
@@ -316,7 +327,7 @@ class RecordReader:
         Records chain by chain, oldest first, read page by page.
 
         :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
-        :raises DamagedRecord: at the first such one, where nobody takes it.
+        :raises DamagedRecord: at the first such record, if ``damaged`` is not given.
         """
         chains = self.chains() if selection.chain is None else [selection.chain]
         for chain in chains:
@@ -335,7 +346,7 @@ class RecordReader:
                 if damaged is None:
                     raise
                 # Again, one by one: it is of use to know which.
-                rows, last = self._salvaged(chain, after, page, damaged, error)
+                rows, last = self._salvage_page(chain, after, page, damaged, error)
                 if last == after:
                     return
             else:
@@ -348,7 +359,7 @@ class RecordReader:
                 if caller is not None and type(row[8]) is bytes and row[8] != caller:
                     continue
                 try:
-                    found = _checked(row)
+                    found = _check_record(row)
                 except DamagedRecord as error:
                     if damaged is None:
                         raise
@@ -357,10 +368,13 @@ class RecordReader:
                     yield found
             after = last
 
-    def _salvaged(
+    def _salvage_page(
         self, chain: str, after: int, page: int, damaged: OnDamage, error: DamagedRecord
     ) -> tuple[list[Any], int]:
-        """What can be read of a page of records, and the last place that was looked at; the rest is told."""
+        """
+        Return the readable rows of a page of records and the last place that was read; report the others to
+        ``damaged``.
+        """
         rows: list[Any] = []
         last = after
         try:
@@ -416,12 +430,12 @@ class RecordReader:
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
         while at > last and (wanted := limit - len(found) - len(damaged)) > 0:
-            most = page if search.inside and not search.traces else min(page, wanted)
+            most = page if search.needs_signed_octets and not search.traces else min(page, wanted)
             rows = self._rows(statement, (at, last, *values, most))
             for row in rows:
                 at = row[10]
                 try:
-                    record = _checked(row)
+                    record = _check_record(row)
                 except DamagedRecord as error:
                     damaged.append((at, str(error)))
                 else:
@@ -456,11 +470,11 @@ class RecordReader:
             after = rows[-1][0]
 
     def tile(self, level: int, number: int) -> bytes:
-        """One tile of that tree."""
+        """Return a tile of the tree."""
         return self._read(lambda execute: read_tile(execute, level, number))
 
     def faults(self) -> list[str]:
-        """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""
+        """Return the faults that SQLite itself finds in the file: a damaged index can hide a record from a walk."""
         try:
             return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
         except DamagedRecord as error:

@@ -26,13 +26,13 @@ AROUND = 64
 """How far around an unreadable one it looks for others, to both sides."""
 
 SHOWN = 8
-"""Ranges that are told one by one."""
+"""Ranges that are reported one by one."""
 
 Execute = Callable[..., Any]
 
 
-def malformed(error: Exception) -> bool:
-    """Whether an error is about what the file holds, and not about locks, disks or programs."""
+def is_malformed(error: Exception) -> bool:
+    """Return whether an error is about the content of the file, not about locks, disks or programs."""
     return type(error) is sqlite3.DatabaseError
 
 
@@ -46,9 +46,9 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
     try:
         last = int(execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0])
     except sqlite3.DatabaseError as error:
-        if not malformed(error):
+        if not is_malformed(error):
             raise
-        # Then as many as the newest checkpoint covers: the end is near there.
+        # Use the count of the newest checkpoint instead, which is near the end.
         last = int(execute("SELECT coalesce(max(size), 0) FROM checkpoint").fetchone()[0])
         lines.append(f"the newest records of the store cannot be found, those after about {last}: {error}")
     chance = random.SystemRandom()
@@ -61,7 +61,7 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
             if len(wrong) == 1:
                 near = range(max(1, number - AROUND), min(last, number + AROUND) + 1)
                 wrong.update((other, said) for other in near if (said := _fault(execute, other)))
-    return lines + _told(execute, wrong)
+    return lines + _describe_ranges(execute, wrong)
 
 
 class _Unreadable(Exception):
@@ -69,20 +69,24 @@ class _Unreadable(Exception):
 
 
 def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
-    """Digest and octets of one record; None where it is not there. :raises _Unreadable: if that cannot be told."""
+    """
+    Return digest and octets of a record; None if it does not exist.
+
+    :raises _Unreadable: the row cannot be read.
+    """
     try:
         row: tuple[bytes, bytes] | None = execute(
             "SELECT audit_id, signed FROM record WHERE number = ?", (number,)
         ).fetchone()
     except sqlite3.DatabaseError as error:
-        if not malformed(error):
+        if not is_malformed(error):
             raise
         raise _Unreadable(f"cannot be read ({error})") from None
     return row
 
 
 def _fault(execute: Execute, number: int) -> str:
-    """What is wrong with one record; empty where nothing is."""
+    """Return the fault of one record; empty if it has none."""
     try:
         row = _record(execute, number)
     except _Unreadable as error:
@@ -93,7 +97,7 @@ def _fault(execute: Execute, number: int) -> str:
     return "" if sound else "is not what was signed"
 
 
-def _told(execute: Execute, wrong: dict[int, str]) -> list[str]:
+def _describe_ranges(execute: Execute, wrong: dict[int, str]) -> list[str]:
     ranges: list[tuple[int, int, str]] = []
     for number, why in sorted(wrong.items()):
         if ranges and ranges[-1][1] == number - 1 and ranges[-1][2] == why:
@@ -112,7 +116,7 @@ def _told(execute: Execute, wrong: dict[int, str]) -> list[str]:
 
 
 def _place(execute: Execute, number: int) -> str:
-    """Which place of which chain a record has, if that can be read."""
+    """Return the place of a record in its chain as text; empty if it cannot be read."""
     try:
         row = execute(
             "SELECT c.agent_id, r.seq FROM record r JOIN chain c ON c.number = r.chain WHERE r.number = ?", (number,)

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.folding import LogFolding
+from agtphost.stores.folding import WalCheckpointer
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.reading import (
@@ -112,11 +112,11 @@ class SQLiteStore:
         self._connection = connection
         self._execute = connection.execute
         self._version = -1
-        self._folding = LogFolding(opener, str(path))
+        self._folding = WalCheckpointer(opener, str(path))
         self._octets = 0
 
     def reader(self) -> RecordReader:
-        """The reading side, with connections of its own."""
+        """Return a reader with separate connections."""
         return RecordReader(str(self.path), self._opener)
 
     # Transactions
@@ -131,7 +131,7 @@ class SQLiteStore:
     def commit(self) -> None:
         self._execute("COMMIT")
         octets, self._octets = self._octets, 0
-        self._folding.committed(octets, self._connection)
+        self._folding.note_commit(octets, self._connection)
 
     def rollback(self) -> None:
         self._octets = 0
@@ -146,7 +146,7 @@ class SQLiteStore:
             check_row("chain", (chain, agent_id))
             for name, value in (("seq", seq), ("issued_at", issued_at)):
                 if type(value) is not int or not 0 <= value < LARGEST:
-                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is no possible number")
+                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is out of range")
             if type(signed) is not bytes or sha256(signed).digest() != audit_id:
                 raise DamagedRecord(
                     f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged. "
@@ -225,7 +225,7 @@ class SQLiteStore:
 
     # State items
 
-    def held(self) -> list[ItemRow]:
+    def list_items(self) -> list[ItemRow]:
         rows = self._execute(f"{_ITEMS} ORDER BY kind, key")
         found = rows.fetchall()
         for row in found:
@@ -252,7 +252,8 @@ class SQLiteStore:
             else:
                 put.append(row)
                 self._octets += len(row.value)
-        # Each statement gives the interpreter away and waits for it again: 500 took half a second beside others.
+        # Each statement releases the interpreter lock and waits for it again: 500 of them took half a second next to
+        # busy threads.
         self._insert_all(_PUT_ITEMS, 6, put)
 
     # What changed in these
@@ -322,7 +323,7 @@ class SQLiteStore:
         self._insert_all(_RESULTS, 5, rows, _RESULTS_TAIL)
         self._octets += sum([len(answer.result) for answer in results])
 
-    def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+    def read_usage(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         found: dict[bytes, KeyedRow] = {}
         for owner in owners:
             row = self._execute(_USE, (owner,)).fetchone()
@@ -376,7 +377,7 @@ class SQLiteStore:
         for name, owner, octets, reserved_at in gone:
             self._execute("DELETE FROM reservation WHERE name = ?", (name,))
             for counted in (owner, b"") if owner else ():
-                use = uses.get(counted) or self.keyed((counted,)).get(counted)
+                use = uses.get(counted) or self.read_usage((counted,)).get(counted)
                 if use is not None:
                     octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
                     uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)
@@ -431,7 +432,11 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
 
 
 def expect(path: Path) -> None:
-    """:raises StoreError: there is no file; the message says what to do."""
+    """
+    Check that the store exists.
+
+    :raises StoreError: it does not; the message says what to do.
+    """
     if not path.exists():
         raise StoreError(
             f"{path} does not exist; a store is only made when the host is set up. Restore it from a backup; to set "

@@ -19,10 +19,10 @@ from agtphost.vocabulary.catalog_profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class CatalogFault:
-    """One thing that is wrong with a file."""
+    """A fault of a catalog file."""
 
     file: Path | None
-    """None where no file is to blame."""
+    """The file that has the fault; None if it is not in a file."""
 
     message: str
     hint: str = ""
@@ -30,7 +30,7 @@ class CatalogFault:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogSet:
-    """What a host validates method names against."""
+    """The catalogs and the profile that a host validates method names against."""
 
     primary: Catalog
     others: tuple[Catalog, ...] = ()
@@ -59,8 +59,8 @@ class CatalogSet:
         return frozenset(named - self.primary.methods)
 
     @property
-    def superseded(self) -> frozenset[str]:
-        """Methods that only requests for another version may use."""
+    def superseded_methods(self) -> frozenset[str]:
+        """Return the methods that only requests for another version may use."""
         known = {method for catalog in self.others for method in catalog.methods}
         return frozenset(known - self.primary.methods - self.profile_methods)
 
@@ -116,7 +116,7 @@ def _catalog(file: Path | None, faults: list[CatalogFault]) -> tuple[Catalog | N
         faults.extend(CatalogFault(file, fault) for fault in error.faults)
         return None, set()
     try:
-        pin = Pin.beside(file)
+        pin = Pin.load_for(file)
     except CatalogError as error:
         faults.extend(CatalogFault(place(file), fault) for fault in error.faults)
         return catalog, set()

@@ -1,5 +1,5 @@
 """
-What a call is called where people read of it: ``files.read_file``, ``QUERY /library/978``.
+Names of calls for people to read: ``files.read_file``, ``QUERY /library/978``.
 
 The one place that turns a record, a binding or a question into that name. EXECUTE is the way by which tools, agents and
 actions are called and not what was called, and so it is named by these; everything else by method and path.
@@ -18,11 +18,12 @@ UPSTREAMS = (
 """Members of a record's ``extra``: the upstream that was called, and what of it."""
 
 
-def executed(named: Mapping[str, Any]) -> str:
+def name_execute_target(named: Mapping[str, Any]) -> str:
     """
-    What an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where nothing is named.
+    Return the name of what an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where
+    nothing is named.
 
-    :param named: members of a record's ``extra``, or of a list of records, which has them beside the others.
+    :param named: members of a record's ``extra``, or of a list of records, which has them among the others.
     """
     for upstream, members in UPSTREAMS:
         server = named.get(upstream)
@@ -33,9 +34,9 @@ def executed(named: Mapping[str, Any]) -> str:
     return str(named.get("tool") or named.get("action") or "")
 
 
-def spoken(record: Mapping[str, Any]) -> str:
+def display_name(record: Mapping[str, Any]) -> str:
     """
-    What a record tells of: a call by its name, an event by its kind.
+    Return the name of what a record reports: of a call its target, of an event its kind.
 
     :param record: a record's payload, or what a list shows of it.
     """
@@ -45,7 +46,7 @@ def spoken(record: Mapping[str, Any]) -> str:
     named = extra if isinstance(extra, Mapping) else record
     # A QUERY with a modality reads from an upstream as an EXECUTE does.
     if record.get("method") == "EXECUTE" or any(named.get(upstream) for upstream, _ in UPSTREAMS):
-        what = executed(named)
+        what = name_execute_target(named)
         if what:
             return what
     return call(str(record.get("requested_method") or record.get("method") or ""), str(record.get("path") or ""))

@@ -1,7 +1,7 @@
 """
-Heads of messages, and those that one connection has sent before: what was found in them is not looked for anew.
+Heads of messages, and a cache of the heads that one connection has sent before.
 
-Whoever calls a host over one connection mostly sends the same head again, but for the identifiers of each call. A head
+A client on one connection mostly sends the same head again, apart from the identifiers of each call. A head
 whose octets are those of an earlier one is what that one was. One that differs in fields of :data:`PER_CALL` alone
 takes those from the new octets and everything else from the earlier one. From the second of them on they have one
 :attr:`agtphost.wire.headers.Headers.common`, by which layers above find what they worked out for the rest.
@@ -79,7 +79,7 @@ class Heads:
         """
         head: Head[Any] | None
         _, before, head = self._kept.get(line, _NONE)
-        if head is None or len(before) != len(lines) or head.headers.repeated:
+        if head is None or len(before) != len(lines) or head.headers.repeated_names:
             return None
         known = head.headers
         fields: list[tuple[str, str]] = []
@@ -95,7 +95,7 @@ class Heads:
                 fields, index = list(known.fields), dict(known.by_name)
             index[key] = value = value.strip(" \t")
             fields[number - 1] = name, value
-        headers = Headers.indexed(fields, index)
+        headers = Headers.from_index(fields, index)
         headers.common = _common(head).headers.common
         return head, headers
 

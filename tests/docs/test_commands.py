@@ -27,7 +27,6 @@ TEXTS = [*PAGES, ROOT / "SECURITY.md", ROOT / "docs" / "configuration.rst"]
 
 README = "tests/system/test_readme.py::"
 TRY_IT = README + "test_try_it_line_by_line"
-NEGOTIATION = README + "test_an_agent_obtains_an_endpoint"
 SELECTION = "tests/docs/test_commands.py::test_a_selection_of_tests_is_not_empty"
 CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_recipe_work"
 
@@ -49,11 +48,6 @@ RUN_BY: dict[tuple[str, str], str] = {
     + "test_ci_runs_the_documented_command",
     ("README.rst", "agtp init my-host"): README + "test_init_makes_the_documented_deployment",
     ("README.rst", "twistd -n agtp --config my-host/host.toml"): "tests/system/test_new_host.py::",
-    ("README.rst", "agtp call - EXECUTE"): README + "test_the_call_by_hand",
-    ("README.rst", "agtp call - FIND"): NEGOTIATION,
-    ("README.rst", "agtp propose"): NEGOTIATION,
-    ("README.rst", "agtp contracts ls"): NEGOTIATION,
-    ("README.rst", "from agtphost import"): README + "test_the_endpoint_example_is_python",
     ("CONTRIBUTING.rst", "python3 -m venv .venv &&"): README + "test_ci_runs_the_documented_command",
     ("CONTRIBUTING.rst", ".venv/bin/python -m pytest "): SELECTION,
     ("CONTRIBUTING.rst", ".venv/bin/python -m ruff check ."): "tests/test_static.py::test_ruff_finds_nothing",
@@ -71,6 +65,7 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
     ("docs/approvals.rst", "import sys"): "tests/system/test_approvals_page.py::test_the_program_waits",
     ("docs/client.rst", "import sys"): "tests/system/test_merchant.py::test_the_pages_buyer_buys",
+    ("docs/frameworks.rst", "import asyncio"): "tests/system/test_client_page.py::test_a_framework_uses_governed_tools",
     **{
         ("docs/client.rst", beginning): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows"
         for beginning in ("from agtphost", "from pathlib", "from threading", "import asyncio")
@@ -105,6 +100,12 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/index.rst", "pip install ./shelf"): "tests/system/test_plugins.py::test_a_handler_answers",
     ("docs/extending/index.rst", "agtp check host.toml"): "tests/system/test_plugins.py::"
     "test_a_plugin_that_cannot_be_used_is_told_with_its_line",
+    ("docs/extending/index.rst", "host.toml:57:"): "tests/system/test_plugins.py::"
+    "test_a_wrong_setting_is_told_with_its_key_and_line",
+    ("docs/testing.rst", "host = agtp_host("): "tests/testing/test_waiting_handlers.py::"
+    "test_gates_and_observers_of_plugins_are_given_to_the_host",
+    ("CONTRIBUTING.rst", ".venv/bin/python -m tests.supply release"): "tests/supply/test_release.py::"
+    "test_wheel_and_sdist_install_and_tell_the_story",
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
@@ -124,6 +125,7 @@ SOURCES = ("from ", "import ", "type = ", "method = ", "host = ")
 """What a file begins with whose text a page shows: it is known by its first line."""
 
 SHOWN: dict[str, tuple[str, ...]] = {
+    "README.rst": ("MCP clients ----",),
     "docs/agis.rst": ("on: pull_request",),
     "docs/bridge.rst": ('{"code": -32010,',),
     "docs/first-minutes.rst": ("{",),
@@ -275,17 +277,26 @@ def test_the_smallest_selection_runs() -> None:
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+PAGES_WITH_TABLES = ("docs/architecture.rst", "docs/standard-methods.rst", "docs/supply-chain.rst")
+
+
 def test_the_generator_is_run(tmp_path: Path) -> None:
     """In a copy, from pages that are gone: it writes what is here."""
     (tmp_path / "docs" / "changes").mkdir(parents=True)
-    for name in ("generate.py", "examples.toml", *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst"))):
+    for name in (
+        "generate.py",
+        "endpoint_reference.py",
+        "endpoint-members.toml",
+        "examples.toml",
+        *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst")),
+    ):
         (tmp_path / "docs" / name).write_text((ROOT / "docs" / name).read_text())
     (tmp_path / "tests").mkdir()
-    for name in ("CHANGELOG.rst", "tests/test_layering.py", "docs/architecture.rst", "docs/standard-methods.rst"):
+    for name in (*("CHANGELOG.rst", "SECURITY.md", "pyproject.toml", "tests/test_layering.py"), *PAGES_WITH_TABLES):
         (tmp_path / name).write_text((ROOT / name).read_text())
     done = subprocess.run([sys.executable, "docs/generate.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("CHANGELOG.rst", "docs/configuration.rst", "docs/architecture.rst"):
+    for name in ("CHANGELOG.rst", "docs/configuration.rst", *PAGES_WITH_TABLES):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text()
 
 

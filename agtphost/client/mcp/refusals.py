@@ -1,4 +1,4 @@
-"""What the host says no with, as MCP clients are told."""
+"""The host's refusals, as errors of MCP."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class RPCError:
     data: dict[str, Any]
 
 
-def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> RPCError:
+def to_rpc_error(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> RPCError:
     """
-    A status outside 2xx.
+    Return the error for a status outside 2xx.
 
     Where the MCP server behind the host answered with an error, code, message
     and data are that error's; else they are the host's. Either way ``data.agtp`` has the
@@ -86,7 +86,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownNa
         data = upstream.get("data")
         known: Mapping[str, Any] = data if isinstance(data, dict) else {} if data is None else {"data": data}
         message = str(upstream.get("message", ""))
-        return RPCError(code=code, message=message, data={**_named(uri), **known, "agtp": facts})
+        return RPCError(code=code, message=message, data={**_uri_data(uri), **known, "agtp": facts})
     code = REFUSED
     if reply.reason in _INVALID or reply.status == 422:
         code = INVALID_PARAMS
@@ -96,7 +96,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownNa
         code = METHOD_NOT_FOUND
     if reply.reason in ("unknown-resource", "ambiguous-resource") and uri is not None and not modern:
         code = RESOURCE_NOT_FOUND
-    return RPCError(code=code, message=sentence(facts), data={**_named(uri), "agtp": facts})
+    return RPCError(code=code, message=sentence(facts), data={**_uri_data(uri), "agtp": facts})
 
 
 def unreachable(error: ClientError) -> RPCError:
@@ -107,7 +107,7 @@ def unreachable(error: ClientError) -> RPCError:
 
 def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     """
-    What a refusal says, for machines; empty members are left out.
+    Return the content of a refusal for machines; empty members are left out.
 
     :param shown: what clients call a tool of the host; None leaves the host's names.
     """
@@ -130,9 +130,9 @@ def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
 
 def sentence(facts: Mapping[str, Any], *, brief: bool = False) -> str:
     """
-    The same for people, and for models that read nothing but messages.
+    Return the content of a refusal for people, and for models that only read messages.
 
-    :param brief: leave out what stands beside the sentence.
+    :param brief: return the sentence alone.
     """
     parts = [f"{facts['status']} {escape(str(facts.get('reason', 'refused')))}:"]
     parts += [escape(str(facts[name])) for name in ("explanation", "remedy") if name in facts]
@@ -144,7 +144,7 @@ def sentence(facts: Mapping[str, Any], *, brief: bool = False) -> str:
     return " ".join(parts)
 
 
-def _named(uri: str | None) -> dict[str, Any]:
+def _uri_data(uri: str | None) -> dict[str, Any]:
     return {} if uri is None else {"uri": uri}
 
 

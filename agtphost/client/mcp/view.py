@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.client.mcp.addresses import Addresses
-from agtphost.client.mcp.held import marked, needs_approval
+from agtphost.client.mcp.held import mark_approval, needs_approval
 from agtphost.client.mcp.names import Names
 
 _SERVER = "agtp/server"
@@ -15,7 +15,7 @@ _SERVER = "agtp/server"
 
 class View:
     """
-    One client's view, or that of all clients of a bridge.
+    The names and addresses that one client sees, or all clients of a bridge.
 
     :param server: the only server that is shown, by its own names; None: all.
     """
@@ -30,7 +30,7 @@ class View:
         """An entry of ``tools/list``."""
         name = self.tools.show(str(tool.get("name")))
         if needs_approval(tool):
-            tool = marked(tool)
+            tool = mark_approval(tool)
         # The host makes a task of the call where the tool demands it: clients call every tool alike.
         return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
 
@@ -38,8 +38,8 @@ class View:
         """An entry of ``prompts/list``."""
         return {**prompt, "name": self.prompts.show(str(prompt.get("name")))}
 
-    def addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
-        """A page whose entries have addresses that mean one server each."""
+    def address_entries(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
+        """Replace the addresses of a page's entries by ones that mean one server each."""
         show = self.addresses.show if key == "uri" else self.addresses.show_template
         page[member] = [
             {**entry, key: show((entry.get("_meta") or {}).get(_SERVER), str(entry.get(key)))}
@@ -56,8 +56,12 @@ class View:
             ]
         return result
 
-    def called(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
-        """The result of ``tools/call``, with the addresses of what it links. :param name: the host's."""
+    def address_result(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
+        """
+        Add addresses to the links of a result of ``tools/call``, and return it.
+
+        :param name: the host's.
+        """
         if "content" in result:
-            result["content"] = self.addresses.linked(name.partition(".")[0], result["content"])
+            result["content"] = self.addresses.add_addresses(name.partition(".")[0], result["content"])
         return result

@@ -20,7 +20,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.iagtp import Condition, ILastingGate, IPayloadAdapter
+from agtphost.iagtp import Condition, ICacheableGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import media_types
@@ -30,7 +30,7 @@ from agtphost.vocabulary.reasons import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modality:
-    """What a QUERY with a ``modality`` stands for."""
+    """The read that a QUERY with a ``modality`` requests."""
 
     payload_type: str
     action: str
@@ -77,7 +77,7 @@ MODALITIES: Mapping[str, Modality] = {
         upstream="acp_server",
     ),
 }
-"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters section 1)."""
+"""The reads by ``modality`` of QUERY (core v08 section 8.4, adapters section 1)."""
 
 MAX_NAMED = 64
 """Actions that the refusal of an undeclared one names."""
@@ -89,32 +89,32 @@ _INPUT = ("inputResponses", "requestState")
 
 
 def _with_input(given: Mapping[str, Any]) -> Any:
-    """The payload, with what a repeated request may say beside it (design decision 11)."""
+    """Return the payload, with the input that a repeated request may send next to it (design decision 11)."""
     payload = given.get("payload")
     beside = {name: given[name] for name in _INPUT if name in given}
     return {**payload, **beside} if beside and isinstance(payload, dict) else payload
 
 
-def _carried(exchange: Exchange) -> str:
-    """The framework that Content-Type names; empty for a plain body."""
+def _carried_framework(exchange: Exchange) -> str:
+    """Return the framework that Content-Type names; empty for a plain body."""
     sent = media_types.essence(exchange.request.headers.get("content-type") or "")
     return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
 
 
-def _named(exchange: Exchange) -> str:
-    """The framework that ``payload_type`` names; empty where none."""
+def _named_framework(exchange: Exchange) -> str:
+    """Return the framework that ``payload_type`` names; empty where it is missing."""
     return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
 
 
 def _framework(exchange: Exchange) -> str:
-    return _carried(exchange) or _named(exchange)
+    return _carried_framework(exchange) or _named_framework(exchange)
 
 
 def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an action of the operator's own is called with: ``parameters``, or ``payload`` in its place."""
+    """Return the input of one of the operator's own actions: ``parameters``, or ``payload`` in its place."""
     if "parameters" in given and "payload" in given:
         raise parameters.invalid(
-            "payload", "parameters and payload are both there, and the action takes one.", "Send parameters alone."
+            "payload", "parameters and payload are both sent, and the action takes one.", "Send parameters alone."
         )
     name = "payload" if "payload" in given else "parameters"
     value = given.get(name, {})
@@ -123,7 +123,7 @@ def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
-def _resolved(
+def _resolve_action(
     exchange: Exchange, adapter: IPayloadAdapter, action: str, payload: Any, server: str | None
 ) -> Resolution:
     try:
@@ -134,7 +134,7 @@ def _resolved(
 
 
 def _is_opened(binding: Binding | None) -> bool:
-    """Return whether a header is enough for a binding, or for what stands in its place where nothing is there."""
+    """Return whether a header is enough for a binding, or for the one that answers in its place."""
     while binding is not None and binding.min_assurance > Assurance.HEADER:
         binding = binding.alike
     return binding is not None
@@ -146,7 +146,7 @@ def _take_key(exchange: Exchange) -> None:
         exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ActionGate:
     """
     Turns an EXECUTE into the binding of its action.
@@ -178,7 +178,7 @@ class ActionGate:
             if exchange.method == "QUERY" and binding is not None and exchange.path == "/":
                 self._question(exchange, binding)
             elif exchange.method == "EXECUTE" and "idempotency_key" in exchange.parameters and binding is not None:
-                self._keyed(exchange, binding)
+                self._take_own_key(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
         authority.require_assurance(exchange, binding)
@@ -187,7 +187,7 @@ class ActionGate:
         else:
             self._resolve(exchange)
         if exchange.operator and exchange.binding is not None:
-            # Who came this far for the actions of operators is told first that this is none of them.
+            # A caller with rights to operators' actions only is refused first, because this is not one of them.
             authority.require_assurance(exchange, exchange.binding)
         _take_key(exchange)
 
@@ -210,25 +210,25 @@ class ActionGate:
 
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
-        action = parameters.required(exchange.parameters, "action")
+        action = parameters.require_text(exchange.parameters, "action")
         declared = exchange.path == "/" and not _framework(exchange)
         own = self._actions.get(action) if declared else None
         if own is not None:
             exchange.binding = own
             exchange.input = _own_input(exchange.parameters)
         elif declared and action.partition(".")[0] not in FRAMEWORKS:
-            raise self._undeclared(exchange, action)
+            raise self._refuse_undeclared(exchange, action)
         else:
             adapter = self._adapter(exchange)
             payload = _with_input(exchange.parameters)
-            resolution = _resolved(exchange, adapter, action, payload, self._server(exchange))
+            resolution = _resolve_action(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
 
-    def _undeclared(self, exchange: Exchange, action: str) -> Refusal:
-        """The refusal of an action that no endpoint declares: it names those that the caller may use, and no others."""
+    def _refuse_undeclared(self, exchange: Exchange, action: str) -> Refusal:
+        """Return the refusal of an action that no endpoint declares: it names only those that the caller may use."""
         looked_at = islice(sorted(self._actions.items()), MAX_LOOKED_AT)
-        usable = [name for name, binding in looked_at if authority.admits(exchange.listed, binding)][:MAX_NAMED]
+        usable = [name for name, binding in looked_at if authority.admits(exchange.for_lists, binding)][:MAX_NAMED]
         if usable:
             remedy = f"Use one of {', '.join(usable[:8])}; DISCOVER /methods has what each takes."
         else:
@@ -240,20 +240,22 @@ class ActionGate:
             details={"supported_actions": usable, "supported_payload_types": sorted(self._by_type)},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What the method and the path say is called, is called."""
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Keep the verdict where method and path alone decide what is called."""
         return (
             ()
-            if exchange.settled and exchange.binding is not None and exchange.binding.handler is not self._carrier
+            if exchange.is_binding_final
+            and exchange.binding is not None
+            and exchange.binding.handler is not self._carrier
             else None
         )
 
     @staticmethod
-    def _keyed(exchange: Exchange, binding: Binding) -> None:
-        """An EXECUTE on a path of its own: its ``idempotency_key`` counts too (core v08 section 7.2.8)."""
+    def _take_own_key(exchange: Exchange, binding: Binding) -> None:
+        """Read the ``idempotency_key`` of an EXECUTE with its own path, which counts too (core v08 section 7.2.8)."""
         schema = binding.input_schema.schema if binding.input_schema is not None else {}
         if "idempotency_key" in schema.get("properties", {}):
-            # The operator has a parameter of that name: it is his, and may be of any form.
+            # The operator has a parameter of that name: it belongs to the operator's endpoint, and may have any form.
             given = exchange.parameters["idempotency_key"]
             if exchange.idempotency_key is None and isinstance(given, str) and is_opaque_id(given):
                 exchange.idempotency_key = given
@@ -279,13 +281,13 @@ class ActionGate:
         action = read.action
         if read.unnamed and exchange.task_id is None and "id" not in payload:
             action = read.unnamed
-        resolution = _resolved(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
+        resolution = _resolve_action(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
         exchange.input = resolution.input
 
     def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
-        carried, named = _carried(exchange), _named(exchange)
+        carried, named = _carried_framework(exchange), _named_framework(exchange)
         if carried and named and carried != named:
             raise Refusal(Reason.PAYLOAD_TYPE_CONFLICT)
         adapter = self._by_type.get(named or carried)

@@ -18,7 +18,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
@@ -142,7 +142,10 @@ NUMBERS: Mapping[str, str] = {
 
 
 def _input(exchange: Exchange) -> Mapping[str, Any]:
-    """Query below body below path parameters (AGTP-API section 5.5); what stands in a URI has its declared type."""
+    """
+    Merge query, body and path parameters, each overriding those before (AGTP-API section 5.5); values in a URI get
+    their declared types.
+    """
     query = exchange.request.query
     if query is None and not exchange.path_parameters:
         return exchange.parameters
@@ -151,18 +154,18 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
     except paths.PathError as error:
         raise Refusal(Reason.INVALID_QUERY, f"{error}") from None
     if merged:
-        merged = _typed(exchange, merged)
+        merged = _convert_types(exchange, merged)
     merged.update(exchange.parameters)
     if exchange.path_parameters:
-        merged.update(_typed(exchange, exchange.path_parameters))
+        merged.update(_convert_types(exchange, exchange.path_parameters))
     return merged
 
 
-def _typed(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_types(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Texts of a URI as what the binding's schema says that they are (AGTP-API section 5.3).
+    Convert texts of a URI to the types in the binding's schema (AGTP-API section 5.3).
 
-    What is no such value stays text, for the schema to refuse. Built-ins without a schema know their numbers.
+    A text that is not such a value stays text, for the schema to refuse. Built-ins without a schema know their numbers.
     """
     binding = exchange.binding
     if binding is None:
@@ -210,9 +213,9 @@ class BodyGate:
     """
     The body is JSON, or YAML where the operator asks for it, as this host reads them.
 
-    Every gate that needs no body stands before this one: who may not call
-    costs no parse (design decision 13). The envelope may name task and session where the headers do not (core v08
-    section 5.7); where both do, the headers win (core v08 section 8.3).
+    Every gate that needs no body comes before this one, so that a forbidden call costs no parse (design decision 13).
+    The envelope may name task and session where the headers do not (core v08 section 5.7); where both do, the headers
+    win (core v08 section 8.3).
     """
 
     name = "body"
@@ -238,18 +241,20 @@ class BodyGate:
             exchange.parameters, exchange.context = unwrap(value)
             if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
                 exchange.parameter_text = _text_of(request, value, exchange.parameters)
-            named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
+            named = CORRELATING if exchange.parameters is not value else _correlating_names(exchange.binding)
             if "task_id" in named and "task_id" in value:
-                exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+                exchange.task_id = self._choose_identifier(exchange, exchange.task_id, value["task_id"], "task_id")
             if "session_id" in named and "session_id" in value:
-                exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
+                exchange.session_id = self._choose_identifier(
+                    exchange, exchange.session_id, value["session_id"], "session_id"
+                )
         else:
             exchange.parameters = {}
         if exchange.peer.stream:
             exchange.context = {**exchange.context, "stream": True}
         exchange.input = _input(exchange)
 
-    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
+    def _choose_identifier(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
         if member is None:
             return header
         if not isinstance(member, str) or not is_opaque_id(member):
@@ -266,12 +271,12 @@ class BodyGate:
         return header
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ParametersGate:
     """
     A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
 
-    Before the action of an EXECUTE is looked for, since what the action takes has a schema of its own.
+    It comes before the action of an EXECUTE is looked for, because the action has a separate schema.
     """
 
     name = "parameters"
@@ -295,13 +300,13 @@ class ParametersGate:
             details={"parameter": unknown[0], "parameters": unknown, "close_matches": close},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is no built-in takes whatever its schema says."""
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Keep the verdict of a binding that is not a built-in: this gate does not check its input."""
         return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
 
 
-def _beside(binding: Binding | None) -> Collection[str]:
-    """Of task and session, what a body without an envelope may name beside a built-in's own parameters."""
+def _correlating_names(binding: Binding | None) -> Collection[str]:
+    """Return which of task and session a body without an envelope may name next to a built-in's own parameters."""
     if binding is None or binding.tier != BUILT_IN:
         return ()
     if binding.input_schema is not None:
@@ -311,20 +316,20 @@ def _beside(binding: Binding | None) -> Collection[str]:
 
 def _parameters(binding: Binding) -> frozenset[str]:
     if binding.input_schema is None:
-        return _declared(binding.method, binding.path)
+        return _parameter_names(binding.method, binding.path)
     return frozenset(binding.input_schema.schema["properties"])
 
 
 @cache
-def _declared(method: str, path: str) -> frozenset[str]:
-    """What a built-in takes; there are as many as the host binds."""
+def _parameter_names(method: str, path: str) -> frozenset[str]:
+    """Return the parameters of a built-in; cached, and bounded by the number of built-ins."""
     return contract_of(method, path).names(path)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class LegacyGate:
     """
-    Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
+    Gives an opted-in HTTP verb the parameters of its EXECUTE (AGTP-API section 3.6).
 
     DELETE and PATCH name their ``action``; PUT has an ``idempotency_key``,
     which is its Idempotency-Key. Only in the order where the policy opts such
@@ -355,8 +360,8 @@ class LegacyGate:
             exchange.parameters, exchange.parameter_text = {**exchange.parameters, **added}, b""
             exchange.input = _input(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Only what stands for an EXECUTE is looked at."""
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Keep the verdict unless the request is an HTTP verb for an EXECUTE."""
         return () if exchange.requested_method is None or exchange.method != "EXECUTE" else None
 
     @staticmethod

@@ -14,37 +14,36 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IContractResolver, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ContractGate:
     """A presented contract is the caller's own and in force: else 404 or 464 (AGTP-API section 10.1.4)."""
 
     name = "contract presentation"
 
     def __init__(self, negotiator: IContractResolver) -> None:
-        self._presented = negotiator.presented
+        self._presented = negotiator.find_presented
 
     def check(self, exchange: Exchange) -> None:
         fields = exchange.request.headers.by_name
         if "contract-synthesized" in fields or "synthesis-id" in fields:
             exchange.contract = self._presented(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Contracts begin and end."""
         fields = exchange.request.headers.by_name
         return None if "contract-synthesized" in fields or "synthesis-id" in fields else ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
 
-    A request that presents a contract is for that contract or for nothing; what nobody registered may
-    still be negotiated about.
+    A request that presents a contract can only call that contract; unregistered endpoints may still be negotiated.
 
     :param claims: works out the effective scopes, ahead of its turn, where negotiation asks for them.
     """
@@ -67,7 +66,7 @@ class EndpointGate:
     def check(self, exchange: Exchange) -> None:
         match = (exchange.contract or self._match)(exchange.method, exchange.path)
         if match is None and self._negotiator is not None:
-            match = self._negotiator.unregistered(exchange, self._claims)
+            match = self._negotiator.find_unregistered(exchange, self._claims)
         if match is None:
             if self._table.methods_at(exchange.path):
                 require_consent(exchange, self._policy)
@@ -81,8 +80,8 @@ class EndpointGate:
         exchange.binding = match.binding
         exchange.path_parameters = match.path_parameters
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is registered stays; what was negotiated may not."""
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Keep the verdict of a registered endpoint; one of a contract may end."""
         match = self._match(exchange.method, exchange.path)
         return None if match is None or match.binding is not exchange.binding else ()
 
@@ -106,8 +105,10 @@ class SchemaGate:
     @staticmethod
     def _require(exchange: Exchange, schema: CompiledSchema, *, parameter: bool) -> None:
         """
-        :param parameter: whether the refusal names the first parameter that is wrong: those of a method have names
-            that its callers know, whoever answers it.
+        Check the input against a schema.
+
+        :param parameter: whether the refusal names the first parameter that is wrong: a method's parameters have
+            standard names that its callers know.
         :raises Refusal: the input does not follow the schema.
         """
         request = exchange.request
@@ -128,7 +129,10 @@ class SchemaGate:
 
     @staticmethod
     def _require_registry(schema: CompiledSchema | None) -> None:
-        """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
+        """
+        Check that the input schema of a RUN lists its procedures: RUN takes no free-form strings (core v08 section
+        7.4.2, MUST NOT).
+        """
         for _ in parameter_faults("RUN", None if schema is None else schema.schema):
             raise Refusal(Reason.PROCEDURE_UNREGISTERED)
 

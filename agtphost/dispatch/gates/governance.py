@@ -1,12 +1,10 @@
 """
 Governance tokens: a governance platform's verdict on one action of one agent (companion section 8.2).
 
-A token stands in the body, as ``governance_token`` of ``context``, with any
-method. It is bound to the agent, the method, the path and the parameters of
-the very request that it comes with, may narrow its scopes, and is used up by
-it, whatever becomes of the request. The use is durable before the action
-begins, so of two requests with one token, at once or one after a crash, one
-acts.
+A token is in the body, as ``governance_token`` of ``context``, with any method. It is bound to the agent, the method,
+the path and the parameters of the very request that it comes with, may narrow its scopes, and is used up by it, even if
+the request fails. The use is durable before the action begins, so only one of two requests with one token acts,
+concurrent ones and those after a crash included.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 MEMBER = "governance_token"
-"""Where in ``context`` it stands."""
+"""The member of ``context`` that has the token."""
 
 SCOPE = "authority_scope"
 """The member of ``action`` that bounds what it may use, and describes nothing."""
@@ -44,7 +42,7 @@ USED = "governance-token-used"
 
 def parameters_digest(given: Mapping[str, Any]) -> str:
     """
-    What ``action.parameters_digest`` says of a request: ``sha256:`` over its canonical parameters (RFC 8785).
+    Return the ``action.parameters_digest`` of a request: ``sha256:`` over its canonical parameters (RFC 8785).
 
     :raises DelegationError: they have no canonical form.
     """
@@ -81,7 +79,7 @@ class Governance:
         Verify a token against the action that it comes with; whether it says ALLOW is for the caller to see.
 
         :param agent_id: whose action it is.
-        :param action: method, path and whatever else describes it.
+        :param action: method, path and other members that describe it.
         :param bound: whether the token has to name all of ``action``; else what it names has to be right.
         :raises DelegationError: for one that proves nothing about it.
         """
@@ -101,8 +99,8 @@ class Governance:
                 raise DelegationError("claims", f"action.{name} is another")
         return token
 
-    def used(self, token: GovernanceToken) -> str | None:
-        """Which request used a token; None where none did."""
+    def find_use(self, token: GovernanceToken) -> str | None:
+        """Return the request that used a token; None where it is unused."""
         return self._used.governance_used(token)
 
     def for_delegation(
@@ -113,8 +111,8 @@ class Governance:
 
         :param target: the delegatee.
         :param granted: the scopes that the hop hands on.
-        :param said: what records say of the hop.
-        :return: what marks it as used, to be committed with the hop.
+        :param said: the members that records have of the hop.
+        :return: the change that marks it as used, to be committed with the hop.
         :raises Refusal: 401 for one that proves nothing, 403 for a DENY, 262 for a grant beyond the verdict.
         """
         text = exchange.context.get(MEMBER)
@@ -128,16 +126,16 @@ class Governance:
                 "parameters_digest": parameters_digest(exchange.parameters),
             }
             token = self.verdict(text, agent_id, action, bound=False)
-            if self.used(token) is not None:
+            if self.find_use(token) is not None:
                 raise DelegationError("replayed", "it was used before")
         except DelegationError as error:
             raise invalid(error, {"delegation": said}) from None
         change = UsedTokens.governance_change(token, _mark(exchange))
         if not token.allowed:
-            raise denied({"delegation": said}, change)
+            raise refuse_denied({"delegation": said}, change)
         excess = () if token.scope is None else scopes.missing(token.scope, sorted(granted))
         if excess:
-            raise _beyond(
+            raise _refuse_excess(
                 "authority_scope goes beyond what the governance token allows.", excess, {"delegation": said}, change
             )
         return (change,)
@@ -160,7 +158,11 @@ class GovernanceGate:
         self._ledger = ledger
 
     def check(self, exchange: Exchange) -> Awaitable[None] | None:
-        """:raises Refusal: 401 for a token that proves nothing, 403 for a DENY, 262 for too little scope, 503."""
+        """
+        Check the governance token of a request.
+
+        :raises Refusal: 401 for a token that proves nothing, 403 for a DENY, 262 for too little scope, 503.
+        """
         text = exchange.context.get(MEMBER)
         if text is None or exchange.method == "DELEGATE":
             return None
@@ -177,7 +179,7 @@ class GovernanceGate:
                 "parameters_digest": parameters_digest(exchange.parameters),
             }
             token = self._governance.verdict(text, agent_id, action, bound=True)
-            by = self._governance.used(token)
+            by = self._governance.find_use(token)
             if by is not None:
                 if exchange.idempotency_key is not None and token.allowed and by == _mark(exchange):
                     # The same request under the same key: it is answered as it was, and acts no second time.
@@ -190,7 +192,7 @@ class GovernanceGate:
             self._narrow(exchange, token)
         await self._use(exchange, token, path)
         if not token.allowed:
-            raise denied(_said(token))
+            raise refuse_denied(_record_members(token))
 
     @staticmethod
     def _narrow(exchange: Exchange, token: GovernanceToken) -> None:
@@ -202,12 +204,12 @@ class GovernanceGate:
         binding = exchange.binding
         lacking = scopes.missing(granted, binding.required_scopes if binding is not None else ())
         if excess or lacking:
-            raise _beyond(
+            raise _refuse_excess(
                 "The governance token's authority_scope goes beyond what the caller has here and now."
                 if excess
                 else "The governance token's authority_scope does not cover what the endpoint requires.",
                 excess or lacking,
-                _said(token),
+                _record_members(token),
             )
         exchange.scopes = granted
 
@@ -231,27 +233,27 @@ class GovernanceGate:
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,), events=(event,)))
         except StaleChange:
-            raise invalid(DelegationError("replayed", "it was used before"), _said(token)) from None
+            raise invalid(DelegationError("replayed", "it was used before"), _record_members(token)) from None
         except LedgerUnavailable:
             raise store_down() from None
 
 
 def request_hash(exchange: Exchange) -> str:
-    """As the request's record has it."""
+    """Return the hash of the request, as its record has it."""
     return sha256(exchange.request.line + exchange.request.body).hexdigest()
 
 
 def _mark(exchange: Exchange) -> str:
-    """What tells a request from all others but its own repetition: its hash, and its Idempotency-Key."""
+    """Return what identifies a request and its repetitions: its hash, and its Idempotency-Key."""
     return f"{request_hash(exchange)} {exchange.idempotency_key or ''}"
 
 
-def _said(token: GovernanceToken) -> dict[str, object]:
+def _record_members(token: GovernanceToken) -> dict[str, object]:
     return {"governance": {"issuer": token.issuer, "token_id": token.token_id, "caller_id": token.agent_id}}
 
 
-def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
-    """262: the verdict, the authority at hand and the action do not fit together."""
+def _refuse_excess(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
+    """Return a refusal with 262: the verdict, the caller's authority and the action do not fit together."""
     return Refusal(
         Reason.SCOPE_REQUIRED,
         explanation,
@@ -265,15 +267,15 @@ def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object]
 
 
 def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
-    """401: a failing token is rejected and on record."""
+    """Return a refusal with 401: a failing token is rejected and recorded."""
     return Refusal(
         Reason.GOVERNANCE_TOKEN_INVALID,
-        f"The governance token cannot be believed: {error}.",
+        f"The governance token is not valid: {error}.",
         details={"fault": error.reason},
         extra=said,
     )
 
 
-def denied(said: Mapping[str, object], *changes: Change) -> Refusal:
-    """403: the platform says DENY."""
+def refuse_denied(said: Mapping[str, object], *changes: Change) -> Refusal:
+    """Return a refusal with 403: the platform's verdict is DENY."""
     return Refusal(Reason.GOVERNANCE_DENIED, changes=changes, extra=said)

@@ -1,17 +1,15 @@
 """
 How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.11).
 
-Each caller has an allowance per class of methods, and all agents of one
-principal have one together; requests without a name are counted by address.
-An agent with its certificate is counted apart from whoever merely says its
-name, and from clients of a front that call as it, so that nobody can use up
-another's allowance. ESCALATE has an allowance
-of its own: whatever else an agent did, its call for a human gets through.
+Each caller has an allowance per class of methods, and all agents of one principal have one together; requests without a
+name are counted by address. All credentials that prove an agent, its certificate and its tokens at the fronts of this
+host, share one allowance. A caller that only names an agent is counted separately, so that it can't use up the
+agent's allowance: by its address where headers are not believed. ESCALATE has a separate allowance, so that an agent's
+call for a human always gets through.
 
-An allowance is one number, the time at which the caller would be owed
-nothing (the generic cell rate algorithm): a bucket that refills by itself.
-Calls that a request makes inside this host, and what it stores, are charged to
-the same allowances (:mod:`agtphost.dispatch.spending`).
+An allowance is one number, the time at which the caller's bucket would be full (the generic cell rate algorithm): a
+bucket that refills with time. Calls that a request makes inside this host, and what it stores, are charged to the same
+allowances (:mod:`agtphost.dispatch.spending`).
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from agtphost.config.limits import Limits
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
 
 MOST_CALLERS = 10_000
@@ -50,14 +48,14 @@ CLASSES = {
 log = Logger()
 
 
-class Counted:
-    """What is owed to each kind of callers: it outlives the numbers that callers are held to."""
+class AllowanceTable:
+    """The counts of each kind of callers; they outlive changes of the limits."""
 
     def __init__(self) -> None:
         self._owed: dict[str, dict[object, float]] = {}
 
-    def of(self, kind: str, per_minute: int, burst: float) -> Allowances:
-        """The allowances of a kind, where it was left."""
+    def allowances_of(self, kind: str, per_minute: int, burst: float) -> Allowances:
+        """Return the allowances of a kind, with their earlier counts."""
         return Allowances(per_minute, burst, owed=self._owed.setdefault(kind, {}))
 
 
@@ -66,8 +64,8 @@ class Allowances:
     The allowances of one kind of callers.
 
     :param per_minute: requests.
-    :param burst: seconds' worth of them that may come at once; a request always may.
-    :param owed: what was counted before, under whatever numbers; None: nothing was.
+    :param burst: seconds' worth of requests that may come together; a single one always may.
+    :param owed: the counts so far, under any earlier limits; None: there are none yet.
     """
 
     __slots__ = ("_interval", "_most", "_owed", "_tolerance")
@@ -112,14 +110,14 @@ class Allowances:
         if len(self._owed) > self._most:
             del self._owed[next(iter(self._owed))]
 
-    def left(self, who: object, now: float) -> int:
-        """How many calls are allowed at this moment."""
+    def calls_left(self, who: object, now: float) -> int:
+        """Return how many calls are allowed at this moment."""
         early = max(self._owed.get(who, now), now) - now - self._tolerance
         return 0 if early > 1e-6 else int((1e-6 - early) / self._interval) + 1
 
     @property
     def most(self) -> int:
-        """How many calls are allowed at one moment at the most."""
+        """The most calls that are allowed at one moment."""
         return int((self._tolerance + 1e-6) / self._interval) + 1
 
 
@@ -135,7 +133,7 @@ def address_origin(address: str) -> str:
 
 
 class _Account(NamedTuple):
-    """One of the allowances that a call is counted in."""
+    """An allowance in which a call is counted."""
 
     allowances: Allowances
     who: str
@@ -151,14 +149,21 @@ class RateGate:
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
     :param counted: what was counted before; None: nothing was.
+    :param floor: how surely a caller of what changes state must be known. Where it is more than ``header``, whoever
+        only names an agent is counted by its address, as callers without a name are, unless the address has no rate.
     """
 
     name = "rate"
 
     def __init__(
-        self, limits: Limits, now: Callable[[], float] = time.monotonic, counted: Counted | None = None
+        self,
+        limits: Limits,
+        now: Callable[[], float] = time.monotonic,
+        counted: AllowanceTable | None = None,
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
-        of = (counted or Counted()).of
+        self._believes_headers = floor <= Assurance.HEADER
+        of = (counted or AllowanceTable()).allowances_of
         agent, principal, burst = (
             limits.requests_per_minute,
             limits.requests_per_minute_per_principal,
@@ -167,16 +172,13 @@ class RateGate:
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
         self._agents = {kind: of(f"agent {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
-        # Agents that a front vouches for, and agents that are only named: apart from those that prove it.
+        proven = self._agents, of("principal", principal, burst)
+        # Agents that are only named: apart from those that are proven.
+        claimed = {kind: of(f"claimed {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
         self._callers = {
-            Assurance.CERTIFICATE: (self._agents, of("principal", principal, burst)),
-            **{
-                assurance: (
-                    {kind: of(f"{word} {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)},
-                    of(f"{word} principal", principal, burst),
-                )
-                for assurance, word in ((Assurance.GATEWAY, "gateway"), (Assurance.HEADER, "claimed"))
-            },
+            Assurance.CERTIFICATE: proven,
+            Assurance.GATEWAY: proven,
+            Assurance.HEADER: (claimed, of("claimed principal", principal, burst)),
         }
         self._anonymous = of("address", limits.anonymous_requests_per_minute, burst)
         self._limits = limits
@@ -193,13 +195,13 @@ class RateGate:
         peer = exchange.peer
         if peer.depth:
             if exchange.place is None:
-                # No request makes it: a workflow goes on by itself, in its caller's name.
+                # It belongs to no request: a workflow continues in its caller's name.
                 self.charge(exchange, exchange.request.method, 1)
             return
         exchange.counted = True
         caller = exchange.caller
         now = self._now()
-        if caller is None:
+        if caller is None or (exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)):
             self._nameless(exchange, now)
             return
         kind = CLASSES.get(exchange.request.method, ACT)
@@ -213,8 +215,12 @@ class RateGate:
             if wait:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
 
+    def _counts_by_address(self, peer: Peer) -> bool:
+        """Return whether a caller that only names an agent is counted by its address: not where that has no rate."""
+        return not self._believes_headers and not self._exempt(peer.address)
+
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
-        """See :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller for further calls; see :class:`agtphost.dispatch.spending.Charges`."""
         now = self._now()
         taken: list[_Account] = []
         for account in self._accounts(exchange, method):
@@ -226,16 +232,17 @@ class RateGate:
             taken.append(account)
 
     def owe(self, exchange: Exchange, calls: int) -> None:
-        """See :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller even beyond its allowance; see :class:`agtphost.dispatch.spending.Charges`."""
         now = self._now()
         for account in self._accounts(exchange, exchange.request.method):
             account.allowances.owe(account.who, now, calls)
 
     def _accounts(self, exchange: Exchange, method: str) -> Iterator[_Account]:
-        """What :meth:`check` counts a request of the same caller in."""
+        """Yield the allowances in which :meth:`check` counts a request of the same caller."""
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
-        if caller is not None:
+        named = exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)
+        if caller is not None and not named:
             agents, principals = self._callers.get(exchange.assurance) or self._callers[Assurance.HEADER]
             yield _Account(agents[kind], caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
             if caller.owner_id is not None and kind is not ESCALATE:
@@ -248,7 +255,9 @@ class RateGate:
             yield _Account(self._anonymous, who, "address", limits.anonymous_requests_per_minute)
 
     def _nameless(self, exchange: Exchange, now: float) -> None:
-        """By certificate where it names no agent, as those of issuers who change lifecycles; else by address."""
+        """
+        Count a request without an agent: by a certificate that names none, as those of issuers; otherwise by address.
+        """
         peer = exchange.peer
         if peer.certificate is not None and peer.certificate.agent_id is None:
             kind = CLASSES.get(exchange.request.method, ACT)
@@ -280,12 +289,12 @@ class RateGate:
         """The refusal of what a request would make or store inside this host: what it costs, and what is left."""
         allowances, per_minute = account.allowances, account.per_minute
         self._log(account.who, account.scope, per_minute, now)
-        seconds, left, most = max(1, ceil(wait)), allowances.left(account.who, now), allowances.most
+        seconds, left, most = max(1, ceil(wait)), allowances.calls_left(account.who, now), allowances.most
         what = f"makes {calls} calls inside this host, each of which counts as a request"
         remedy = f"Wait {seconds} seconds, or make at most {left} calls."
         if octets:
             what = f"stores {octets} octets, and counts as {calls} more for it"
-            remedy = f"Wait {seconds} seconds, or store less at once."
+            remedy = f"Wait {seconds} seconds, or store less in one call."
         if calls > most:
             remedy = "Store less in one request." if octets else f"Make at most {most} calls in one request."
         return Refusal(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -12,13 +11,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Overstepped, checked_refusal
-from agtphost.iagtp import IGate
-from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance
+from agtphost.handlers.built_in import Overstepped, require_plain_refusal
+from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "
@@ -30,31 +28,8 @@ FIRST, LAST = "addressee and lifecycle", "schema"
 log = Logger()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
-    """One call, as an operator's gate sees it. What no gate has reached yet has its least powerful value."""
-
-    method: str
-    path: str
-    path_parameters: Mapping[str, str]
-    caller: Agent | None
-    assurance: Assurance
-    acting_principal: str | None
-    scopes: frozenset[str]
-    agent: Agent | None
-    session_id: str | None
-    task_id: str | None
-    request_id: str | None
-    input: Mapping[str, Any]
-    address: str
-    """Where the connection comes from: an IP address."""
-
-    name: str
-    """What is called, where method and path do not say it: an upstream's tool as ``server.tool``."""
-
-
 def view(exchange: Exchange) -> CallView:
-    """What is shown of an exchange."""
+    """Return what an operator's gate sees of an exchange."""
     return CallView(
         method=exchange.method,
         path=exchange.path,
@@ -76,28 +51,28 @@ def view(exchange: Exchange) -> CallView:
 @implementer(IGate)
 class OperatorGate:
     """
-    Asks a plugin; whatever it does but refuse or let pass is 500.
+    Asks a plugin; an answer other than a refusal or a pass is 500.
 
-    :param gate: provides :class:`agtphost.iagtp.IGate`.
+    :param gate: the plugin.
     :param seconds: that it may wait.
     """
 
-    def __init__(self, gate: IGate, clock: IReactorTime, seconds: float) -> None:
+    def __init__(self, gate: IOperatorGate, clock: IReactorTime, seconds: float) -> None:
         self.name = PREFIX + str(gate.name)[:64]
         self._gate = gate
         self._clock = clock
         self._seconds = seconds
 
     async def check(self, exchange: Exchange) -> None:
-        """Ask it. A verdict that is none of both lets nobody through."""
+        """Ask the plugin. An invalid verdict refuses the call."""
         try:
-            verdict: Any = self._gate.check(view(exchange))  # type: ignore[arg-type]
+            verdict: Any = self._gate.check(view(exchange))
             if inspect.iscoroutine(verdict):
                 verdict = Deferred.fromCoroutine(verdict)
             if isinstance(verdict, Deferred):
-                verdict = await bounded(verdict, self._seconds, self._clock)
+                verdict = await limit_time(verdict, self._seconds, self._clock)
         except Refusal as refusal:
-            checked_refusal(refusal)
+            require_plain_refusal(refusal)
             raise
         except TimeoutError:
             raise Refusal(
@@ -107,12 +82,12 @@ class OperatorGate:
             raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")
 
 
-def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
+def place_gates(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
     """
-    The gates with the operator's among them, which keep their order.
+    Insert the operator's gates, in their order, into the host's.
 
-    :param own: the name of the gate behind which each stands, and the gate.
-    :raises ValueError: no operator's gate can stand there.
+    :param own: the name of the gate that each follows, and the gate.
+    :raises ValueError: an operator's gate cannot follow that gate.
     """
     names = [gate.name for gate in gates]
     possible = names[names.index(FIRST) : names.index(LAST) + 1]
@@ -120,7 +95,7 @@ def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence
     for after, gate in own:
         if after not in possible:
             raise ValueError(
-                f"{after[:64]!r} is no gate that another can stand behind; these are: {', '.join(possible)}"
+                f"{after[:64]!r} is not a gate that another can follow; choose one of: {', '.join(possible)}"
             )
         at = next(index for index, each in enumerate(order) if each.name == after) + 1
         while at < len(order) and order[at].name.startswith(PREFIX):

@@ -1,8 +1,8 @@
 """
 The acting principal: on whose behalf the agent calls (core v08 section 8.6).
 
-An axis of its own: it neither adds to nor takes from what the agent may do,
-and fails by its own reasons. The token is looked at here and nowhere else.
+It is independent of the agent's rights: it neither adds to them nor takes from them, and has separate reasons for
+refusals. The token is only read here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.newest import keep
@@ -25,14 +25,14 @@ REMEMBERED = 4_096
 """Tokens whose verdict is remembered until they expire, by their hash."""
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ActingPrincipalGate:
     """
     A credential that is presented has to be valid; one that a method requires has to be presented.
 
     :param tokens: what decides.
     :param required_on: canonical methods that need a credential.
-    :param unknown_key: told of an issuer that may have rotated its keys.
+    :param unknown_key: called with an issuer that may have rotated its keys.
     """
 
     name = "acting principal"
@@ -63,8 +63,8 @@ class ActingPrincipalGate:
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Credentials expire; who presents none, and needs none, passes."""
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
+        """Keep the verdict of a request that needs no credential and presents none; credentials expire."""
         return () if exchange.acting_principal is None else None
 
     def _principal(self, credential: str, now: float) -> ActingPrincipal:
@@ -73,7 +73,7 @@ class ActingPrincipalGate:
         if known is not None and now < known.expires_at:
             return known
         try:
-            found = self._validated(credential, now)
+            found = self._validate(credential, now)
         except UnknownKey as error:
             self._unknown_key()
             raise _invalid(error) from None
@@ -81,7 +81,7 @@ class ActingPrincipalGate:
             raise _invalid(error) from None
         return keep(self._valid, name, found, REMEMBERED)
 
-    def _validated(self, credential: str, now: float) -> ActingPrincipal:
+    def _validate(self, credential: str, now: float) -> ActingPrincipal:
         scheme, _, token = credential.partition(" ")
         if scheme.lower() != "bearer":
             raise BearerError("oauth-scheme", "Only the Bearer scheme is accepted here.")

@@ -93,7 +93,7 @@ class Planning:
         given = context.input
         text, goal = read_question(given, "goal")
         limits, ignored = _read_constraints(given)
-        document = await self._corpus.aside(self._draft_plan, context, text, goal, limits, ignored, _methods(given))
+        document = await self._corpus.offload(self._draft_plan, context, text, goal, limits, ignored, _methods(given))
         return Answer(result=document)
 
     def _draft_plan(
@@ -161,7 +161,7 @@ def _goal_words(text: str, known: Mapping[str, Any], candidates: Sequence[StepCa
 
 def _read_constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the limits of a plan, and the constraints that only a reader can judge."""
-    value = parameters.kept(given, "constraints", 8_192)
+    value = parameters.read_json(given, "constraints", 8_192)
     limits: dict[str, Any] = {"max_steps": 8, "methods": None, "exclude_methods": (), "scopes": None, "impact": None}
     if value is None:
         return limits, []

@@ -66,7 +66,7 @@ class Corpus:
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
     :param visibility: which agents a caller is shown.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Corpus:
         adapters: Sequence[IPayloadAdapter],
         library: Library,
         visibility: Visibility,
-        aside: Callable[..., Awaitable[Any]],
+        offload: Callable[..., Awaitable[Any]],
     ) -> None:
-        self.aside = aside
+        self.offload = offload
         self._visibility = visibility
         self._directory = directory
         self._bindings = bindings
@@ -88,7 +88,7 @@ class Corpus:
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
         # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
-        for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
+        for agent in filter(self._visibility.in_searches(context), self._directory.list_hosted()):
             yield _of_agent(agent)
 
     def endpoints(self, context: BuiltInContext) -> list[Binding]:
@@ -222,7 +222,7 @@ def read_question(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     :return: its words, and what was sent.
     :raises Refusal: 422 where there is none, or no word in it.
     """
-    value = parameters.kept(given, name, INTENT)
+    value = parameters.read_json(given, name, INTENT)
     if value is None:
         raise parameters.invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
     if not isinstance(value, (str, dict)) or not (text := relevance.said_in(value).strip()):
@@ -250,7 +250,7 @@ class Query:
         form = parameters.choice(given, "format", FORMATS, "structured")
         threshold = parameters.fraction(given, "confidence_threshold")
         most = parameters.count(given, "max_results", 10, PAGE)
-        found = await self._corpus.aside(self._rank_holdings, context, text, Scope.read(given))
+        found = await self._corpus.offload(self._rank_holdings, context, text, Scope.read(given))
         results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
         return Answer(result=_document(results[:most], len(results), form))
 

@@ -90,7 +90,7 @@ class Discovery:
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     :param openapi: writes what a caller may call for clients of HTTP; None on a host that does not.
     :param face: writes it as an AGIS document; None on a host that does not.
-    :param aside: calls a function that takes its time off the reactor.
+    :param offload: calls a function that takes its time off the reactor.
     """
 
     kind = "built_in"
@@ -111,10 +111,10 @@ class Discovery:
         merchants: Callable[[Agent], MerchantManifest] | None = None,
         openapi: OpenAPIFace | None = None,
         face: agis.AgisFace | None = None,
-        aside: Run = at_once,
+        offload: Run = at_once,
     ) -> None:
         self._agis = face
-        self._aside = aside
+        self._offload = offload
         self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
@@ -198,7 +198,7 @@ class Discovery:
         if context.named:
             return document({"directory": directory})
         visible = self._visibility
-        shown = visible.in_manifest(context, self._directory.hosted())
+        shown = visible.in_manifest(context, self._directory.list_hosted())
         return self._manifest(shown, visible.proven(context), parameters.text(context.input, "part") or "")
 
     async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
@@ -209,7 +209,7 @@ class Discovery:
         known = self._lists.get(key)
         current: list[Any] = [*bindings, *tools]
         if known is None or not _same(known[0], current):
-            known = current, await self._aside(_listed_methods, context.admits, bindings, tools)
+            known = current, await self._offload(_listed_methods, context.admits, bindings, tools)
             self._keep(key, known)
         else:
             self._lists.move_to_end(key)
@@ -233,18 +233,18 @@ class Discovery:
 
     async def _tools(self, context: BuiltInContext, warning: Fields) -> Answer:
         tools = execution.list_offered_tools(self._adapters, context)
-        listed = await self._aside(_listed_tools, context.admits, tools)
+        listed = await self._offload(_listed_tools, context.admits, tools)
         return replace(document(Encoded(listed)), headers=warning)
 
     async def _agents(self, context: BuiltInContext, warning: Fields) -> Answer:
         kind, sees = result_type(context.input), self._visibility.in_lists(context)
         accepted = frozenset(binding.method for binding in self._bindings())
-        listed = await self._aside(self._listed_agents, kind, sees, accepted)
+        listed = await self._offload(self._listed_agents, kind, sees, accepted)
         return replace(document(Encoded(listed)), headers=warning)
 
     def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
-        hosted = filter(sees, self._directory.hosted())
+        hosted = filter(sees, self._directory.list_hosted())
         return jsontext.encode(
             [
                 {
@@ -260,7 +260,7 @@ class Discovery:
     def _genesis(self, context: BuiltInContext) -> Answer:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
-        if caller is not None and caller.hosted and not context.invocation.addressed:
+        if caller is not None and caller.hosted and not context.invocation.is_addressed_by_path:
             # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
             agent = caller
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):

@@ -88,7 +88,7 @@ class Inspection:
         self._first = write_first
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        target = parameters.required(context.input, "target")
+        target = parameters.require_text(context.input, "target")
         read = self._more_targets.get(target)
         if read is None:
             read = self._targets.get(target)
@@ -168,7 +168,7 @@ class Inspection:
     async def _entries(self, records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
         if len(records) <= FEW:
             return entries(records)
-        shown: list[dict[str, Any]] = await self._records.aside(lambda: entries(records))
+        shown: list[dict[str, Any]] = await self._records.offload(lambda: entries(records))
         return shown
 
     async def _named_chain(self, context: BuiltInContext) -> str:

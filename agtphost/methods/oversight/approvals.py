@@ -27,7 +27,7 @@ from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 PAGE = 200
 """Approvals of one answer."""
@@ -60,9 +60,9 @@ class ApprovalDecisions:
         approvals: Approvals,
         authorization: Authorization,
         continuations: Continuations,
-        aside: Aside,
+        offload: Executor,
     ) -> None:
-        self._aside = aside
+        self._offload = offload
         self._held = held
         self._approvals = approvals
         self._authorization = authorization
@@ -92,7 +92,7 @@ class ApprovalDecisions:
                 headers=part.headers,
             )
 
-        return part() if is_little(self._held, APPROVAL) else self._aside(part)
+        return part() if is_little(self._held, APPROVAL) else self._offload(part)
 
     def _find_approvals(
         self, context: BuiltInContext, decides: bool, approval_id: str | None, agent: str | None
@@ -105,7 +105,7 @@ class ApprovalDecisions:
             items = () if named is None else (named,)
         else:
             owners = self._held.owners(APPROVAL) if decides else [owner] if owner else []
-            items = chain(*[self._held.of(APPROVAL, each) for each in owners])
+            items = chain(*[self._held.items_of(APPROVAL, each) for each in owners])
         return (
             item
             for item in items

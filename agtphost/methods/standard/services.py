@@ -29,7 +29,8 @@ from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.own_address import OwnAddress
+from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.audit.ledger import Ledger
@@ -43,14 +44,17 @@ class MethodServices:
 
     config: Config
     server_id: str
-    """The host's own name, as in its URIs."""
+    """The host's own name."""
+
+    address: OwnAddress
+    """The names and the port that the host's own ``agtp:`` URIs have."""
 
     catalog: Catalog
     reactor: Any
     now: Callable[[], float]
     """Seconds since the Unix epoch."""
 
-    aside: Aside
+    offload: Executor
     """Calls a function off the reactor."""
 
     # What there is

@@ -13,7 +13,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, owner_of
@@ -21,9 +21,11 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight import notification
+from agtphost.methods.oversight.notification import INBOX_NAME, names_inbox_of
 from agtphost.methods.standard.orchestration import items, observing
 from agtphost.methods.standard.orchestration.monitors import MONITOR, Monitors
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -33,10 +35,9 @@ SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
 """Seconds between two polls of states that announce no changes."""
 
 OWN, SELF = "own", "self"
+_AGENTS: Final = ("agent", "agents")
 MOST_TARGETS: Final = 100
 """Agents, upstreams and items of one subscription."""
-
-INBOX: Final = "inbox"
 
 
 @implementer(IBuiltInHandler)
@@ -50,7 +51,7 @@ class Listing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         owner_of(context)
-        own = [subscription_to_json(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        own = [subscription_to_json(item.value) for item in self._monitors.held.items_of(MONITOR, context.owner)]
         return Answer(result={"monitors": own, "count": len(own)})
 
 
@@ -60,8 +61,11 @@ class Monitoring:
 
     kind = "built_in"
 
-    def __init__(self, monitors: Monitors, visibility: Visibility, authorization: Authorization) -> None:
+    def __init__(
+        self, monitors: Monitors, visibility: Visibility, authorization: Authorization, address: OwnAddress
+    ) -> None:
         self._monitors = monitors
+        self._address = address
         self._visibility = visibility
         self._authorization = authorization
 
@@ -86,7 +90,7 @@ class Monitoring:
             "agents": [],
             "threshold": _threshold(given),
             "interval": self._interval(given),
-            "authority": standing(context.invocation.exchange),
+            "authority": caller_to_json(context.invocation.exchange),
             "created_at": items.stamp(self._monitors.now()),
             "told": 0,
             "missed": 0,
@@ -104,15 +108,10 @@ class Monitoring:
             extra={"monitor": {"subscription_id": value["subscription_id"]}},
         )
 
-    @staticmethod
-    def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
+    def _require_callback(self, given: Mapping[str, Any], caller: Agent) -> None:
         """Check that ``callback`` names the caller's own inbox."""
-        callback = parameters.required(given, "callback")
-        plain = callback.removeprefix("agtp://")
-        own = {INBOX, notification.PATH}
-        for name in (caller.agent_id, caller.name):
-            own |= {name, f"{name}{notification.PATH}"}
-        if plain not in own:
+        callback = parameters.require_text(given, "callback")
+        if not names_inbox_of(callback, caller, self._address):
             raise Refusal(Reason.CALLBACK_NOT_YOURS, details={"parameter": "callback"})
 
     @staticmethod
@@ -132,6 +131,7 @@ class Monitoring:
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
+        target = self._localize(target)
         if isinstance(target, list):
             named = _several(target)
         else:
@@ -155,6 +155,15 @@ class Monitoring:
         if about:
             value["about"] = about[0] if len(about) == 1 else about
 
+    def _localize(self, target: Any) -> Any:
+        """Return a target with the names of agents in place of this host's own ``agtp:`` URIs of them."""
+        if isinstance(target, list):
+            return [self._localize(each) for each in target]
+        if isinstance(target, Mapping):
+            return {name: self._localize(each) if name in _AGENTS else each for name, each in target.items()}
+        path = self._address.local_path(target) if isinstance(target, str) else None
+        return target if path is None else path.removeprefix("/agents/")
+
     def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
         events = value["events"]
         wants_agents = {observing.LIFECYCLE, observing.TRUST} & {*events, value.get("metric")}
@@ -177,7 +186,8 @@ class Monitoring:
             agent = caller if name == SELF else None
             if agent is None and isinstance(name, str):
                 agent = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
-            if agent is None or (agent.agent_id != caller.agent_id and not sees(agent)):
+            own = agent is not None and agent.agent_id == caller.agent_id
+            if agent is None or not (own or (agent.hosted and sees(agent)) or self._visibility.is_own(context, agent)):
                 raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
             found.append(agent.agent_id)
         return list(dict.fromkeys(found))
@@ -220,7 +230,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
 def subscription_to_json(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a subscription as its owner sees it."""
     names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
-    return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
+    return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX_NAME}
 
 
 def _threshold(given: Mapping[str, Any]) -> dict[str, float] | None:

@@ -30,7 +30,7 @@ from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 
 if TYPE_CHECKING:
-    from agtphost.identity.peer import Following
+    from agtphost.identity.peer import FollowUp
 
 SMALL = 4_096
 """Octets of step results up to which expressions are evaluated on the reactor; larger ones off the reactor."""
@@ -46,7 +46,7 @@ class Ask(Protocol):
     """Makes a call in the name of the workflow's caller."""
 
     def __call__(
-        self, method: str, path: str, input: Mapping[str, Any], *, key: str, follow: Following | None
+        self, method: str, path: str, input: Mapping[str, Any], *, key: str, follow: FollowUp | None
     ) -> Awaitable[Response]:
         """Make one call, as :meth:`agtphost.dispatch.invocation.Invocation.ask` does."""
 
@@ -55,7 +55,7 @@ class Keeper(Protocol):
     """The functions of the workflow table that a run needs."""
 
     clock: IReactorTime
-    aside: Callable[..., Awaitable[Any]]
+    offload: Callable[..., Awaitable[Any]]
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -295,13 +295,13 @@ class Run:
             again=attempt <= planned.step.retries,
         )
 
-    async def ask(self, method: str, path: str, input: Mapping[str, Any], key: str, follow: Following) -> Response:
+    async def ask(self, method: str, path: str, input: Mapping[str, Any], key: str, follow: FollowUp) -> Response:
         """Make the call of a step."""
         return await self._ask(method, path, input, key=key, follow=follow)
 
     async def result(self, response: Response) -> Mapping[str, Any]:
         """Return the result in a response."""
-        return await results.read(response, self._keeper.aside)
+        return await results.read(response, self._keeper.offload)
 
     @property
     def deadline(self) -> float:
@@ -316,7 +316,7 @@ class Run:
         if not uses or self._octets <= SMALL:
             filled = _fill_step(step, self._scope)
         else:
-            filled = await self._keeper.aside(_fill_step, step, dict(self._scope))
+            filled = await self._keeper.offload(_fill_step, step, dict(self._scope))
         if filled is None:
             return None
         left = self._seconds_left()
