@@ -100,10 +100,10 @@ Condition = Callable[[Exchange], bool]
 """Whether what a gate found of another request of the same kind holds of this one; without effect."""
 
 
-class ILastingGate(IGate):
+class ICacheableGate(IGate):
     """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.passage`."""
 
-    def lasting(exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(exchange: Exchange) -> Sequence[Condition] | None:
         """
         Return the conditions under which later requests of the same kind pass this gate unchecked.
 
@@ -168,7 +168,7 @@ class IPayloadAdapter(Interface):
         :return: ``action``, ``payload_type`` and ``payload``, such that :meth:`resolve` finds the binding.
         """
 
-    def hosted() -> Sequence[Mapping[str, object]]:
+    def hosted_protocols() -> Sequence[Mapping[str, object]]:
         """
         Return ``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream.
         """
@@ -260,7 +260,7 @@ class IWitness(Interface):
 class IContractResolver(Interface):
     """The part of negotiation that the gates ask about a request that a contract may answer (AGTP-API section 10.1)."""
 
-    def presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
+    def find_presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
         """
         Return what answers a request that presents a contract, by method and path.
 
@@ -268,7 +268,7 @@ class IContractResolver(Interface):
         :raises agtphost.errors.Refusal: 404 or 464 (AGTP-API section 10.1.4).
         """
 
-    def unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
+    def find_unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
         Return what answers a request for an unregistered endpoint: a contract of the caller's, or a new one.
 

@@ -133,10 +133,10 @@ class OperatorAdapter:
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """Its entries of the manifest; likewise."""
         try:
-            return list(self._adapter.hosted())
+            return list(self._adapter.hosted_protocols())
         except Exception:
             log.failure("the payload adapter {name} cannot tell what it hosts", name=self.name)
             return []

@@ -4,7 +4,7 @@ How a request passes the gates, and which of them need not look again at the nex
 Theory of operation. A connection mostly carries requests of one kind: the same first line, the same fields but for
 identifiers of single calls (:mod:`agtphost.wire.heads`), from the same peer. What most gates in front of the body find
 in one of them, they would find in all, as long as nothing changes that they consult. So gates say what their verdict
-rests on (:class:`agtphost.iagtp.ILastingGate`): nothing but head and peer, or what they name as conditions, which are
+rests on (:class:`agtphost.iagtp.ICacheableGate`): nothing but head and peer, or what they name as conditions, which are
 asked of every request: that the certificate counts at this moment, that caller and addressee are the same agents in the
 same states, that the caller is not narrowed. Where all hold, the findings are reused, and only the remaining gates
 check, in their order: those that count, read the body, or are the operator's own. Where one does not hold, every gate
@@ -31,7 +31,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.encoding import LARGE
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.large_bodies import LargeBodies
-from agtphost.iagtp import Condition, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.headers import Common
@@ -237,14 +237,14 @@ class GateChain:
                 if worth and number >= self._body:
                     self._keep(common, kept, conditions, found, (*checks, *self._checks[number:]))
                 return self._rest(exchange, waiting, self._checks[number + 1 :])
-            holds = gate.lasting(exchange) if ILastingGate.providedBy(gate) else None
+            holds = gate.conditions(exchange) if ICacheableGate.providedBy(gate) else None
             if number == 0:
                 kept.named = _named(exchange)
             elif holds is not None:
                 conditions += holds
                 if before:
                     found.update(_differences(before, _members(exchange)))
-            elif number < self._body and ILastingGate.providedBy(gate):
+            elif number < self._body and ICacheableGate.providedBy(gate):
                 worth = False
             else:
                 checks.append(self._checks[number])

@@ -211,7 +211,7 @@ class Publication:
         """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
         if self._over:
             return
-        looked = tuple((adapter.hosted(), tuple(adapter.tools())) for adapter in self._adapters)
+        looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)
         agreed = self._agree()
         if self._looked is not None and agreed == self._agreed and self._same(looked):
             return

@@ -105,7 +105,7 @@ def read_keys(octets: bytes) -> KeySet:
 
     :raises ValueError: it is none, or the extra ``oauth`` is not installed.
     """
-    if not extras.installed("joserfc"):
+    if not extras.is_installed("joserfc"):
         raise ValueError(extras.missing("joserfc"))
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet

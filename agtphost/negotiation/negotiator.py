@@ -104,11 +104,11 @@ class Negotiator:
 
     # Gates
 
-    def presented(self, exchange: Exchange) -> Offers | None:
+    def find_presented(self, exchange: Exchange) -> Offers | None:
         """What a request that presents a contract may be answered with."""
         return self._locks.presented(exchange)
 
-    def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
+    def find_unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
         """What a request may be answered with that nothing is registered for."""
         return self._locks.unregistered(exchange, claims)
 

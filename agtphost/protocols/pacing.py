@@ -60,7 +60,7 @@ class Pacing:
         self._call: IDelayedCall | None = None
 
     def take(self, waiting: TurnWaiter) -> bool:
-        """Return whether it is the waiter's turn now; otherwise :meth:`Waiting.go_on` is called later."""
+        """Return whether it is the waiter's turn now; otherwise :meth:`TurnWaiter.take_turn` is called later."""
         if self._call is None:
             self._call = self._clock.callLater(self._interval, self._round)
         if self._left > 0 and not self._waiting:

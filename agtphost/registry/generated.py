@@ -208,7 +208,7 @@ class HostedCards:
             tools: dict[str, list[Binding]] = {}
             for tool in adapter.tools():
                 tools.setdefault(upstream_of(tool), []).append(tool)
-            for told in adapter.hosted():
+            for told in adapter.hosted_protocols():
                 called = str(told["name"])
                 if name in (None, called):
                     yield _of_upstream(adapter.name, told, tools.get(called, ()), self._server_id)

@@ -534,7 +534,7 @@ async def test_a_watcher_that_fails_is_dropped() -> None:
     finally:
         globalLogPublisher.removeObserver(log)
     assert (len(failing), len(told)) == (1, 3)
-    assert len([line for line in lines if "told of nothing more" in line]) == 1
+    assert len([line for line in lines if "not called any more" in line]) == 1
 
 
 @pytest_twisted.ensureDeferred

@@ -156,7 +156,7 @@ def test_what_changes_counts_for_the_next_request(change: Callable[[DispatchHost
 
 def test_the_control_without_conditions_would_let_it_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a gate forgets to say what its verdict rests on, who was narrowed calls on."""
-    monkeypatch.setattr(identity.CallerGate, "lasting", lambda self, exchange: ())
+    monkeypatch.setattr(identity.CallerGate, "conditions", lambda self, exchange: ())
     host = host_of()
     connected = Connected(host, learning=True)
     for _ in range(4):

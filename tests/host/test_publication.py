@@ -149,7 +149,7 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
         ),
     )
     box = Toolbox()
-    box.hosted = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
+    box.hosted_protocols = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
     manifest = document(published(load_host(config), box))
     assert [finding for finding in examine(manifest) if finding.fault] == []
     assert manifest["custom_methods"] == ["PRESCRIBE"]

@@ -176,9 +176,9 @@ ROWS: dict[str, Row] = {
     "the port is taken": Row(arrange=port_taken, says=("cannot listen",)),
     # A mirror that cannot be served keeps no host from starting: the log says so.
     "the port of the well-known document is taken": Row(arrange=taken_for_https),
-    "no endpoint description": Row(arrange=listening("tcp:many"), says=("no endpoint description",)),
-    "systemd, wrongly described": Row(arrange=listening("systemd:domain=INET:index=one"), says=("no description",)),
-    "systemd, an unknown domain": Row(arrange=listening("systemd:domain=BLUE:index=0"), says=("no description",)),
+    "no endpoint description": Row(arrange=listening("tcp:many"), says=("not an endpoint description",)),
+    "systemd, wrongly described": Row(arrange=listening("systemd:domain=INET:index=one"), says=("does not describe",)),
+    "systemd, an unknown domain": Row(arrange=listening("systemd:domain=BLUE:index=0"), says=("does not describe",)),
     # The configuration.
     "no TOML": Row(arrange=CONFIGURATION["no TOML"][0], says=(r"",)),
     "an unknown key": Row(arrange=edited(("port = ", "prot = ")), says=("prot",)),

@@ -162,7 +162,7 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
         had.append(host.table.count(kind, owner))
     assert had[0] == 25 and min(had) >= 2, had
     assert host.table.count(kind, "0" * 64) == 25, "nothing of the first one's went"
-    with pytest.raises(StateFull, match="beside what the others have") as full:
+    with pytest.raises(StateFull, match="next to what the others have") as full:
         host.put(kind, "one more", f"{5:064x}")
     assert not full.value.in_all and full.value.limit < 25
 

@@ -190,7 +190,7 @@ def test_templates(path: str, segments: tuple[str | None, ...], parameters: tupl
         ("/x/prefix-{id}", "mixes"),
         ("/x/{id}.json", "mixes"),
         ("/x/{a}{b}", "mixes"),
-        ("/a/{id}/b/{id}", "stands twice"),
+        ("/a/{id}/b/{id}", "occurs twice"),
         ("/a/{?q}", "RFC 6570"),
         ("/a/{?q,page}", "RFC 6570"),
         ("/a/{+r}", "RFC 6570"),

@@ -20,7 +20,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.iagtp import Condition, ILastingGate, IPayloadAdapter
+from agtphost.iagtp import Condition, ICacheableGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import media_types
@@ -146,7 +146,7 @@ def _take_key(exchange: Exchange) -> None:
         exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ActionGate:
     """
     Turns an EXECUTE into the binding of its action.
@@ -240,7 +240,7 @@ class ActionGate:
             details={"supported_actions": usable, "supported_payload_types": sorted(self._by_type)},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict where method and path alone decide what is called."""
         return (
             ()

@@ -18,7 +18,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
@@ -271,7 +271,7 @@ class BodyGate:
         return header
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ParametersGate:
     """
     A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
@@ -300,7 +300,7 @@ class ParametersGate:
             details={"parameter": unknown[0], "parameters": unknown, "close_matches": close},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that is not a built-in: this gate does not check its input."""
         return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
 
@@ -326,7 +326,7 @@ def _parameter_names(method: str, path: str) -> frozenset[str]:
     return contract_of(method, path).names(path)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class LegacyGate:
     """
     Gives an opted-in HTTP verb the parameters of its EXECUTE (AGTP-API section 3.6).
@@ -360,7 +360,7 @@ class LegacyGate:
             exchange.parameters, exchange.parameter_text = {**exchange.parameters, **added}, b""
             exchange.input = _input(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict unless the request is an HTTP verb for an EXECUTE."""
         return () if exchange.requested_method is None or exchange.method != "EXECUTE" else None
 

@@ -23,7 +23,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, ILastingGate
+from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage, digest_of
 from agtphost.identity.peer import Assurance
@@ -39,7 +39,7 @@ def grant_id_of(digest: str) -> str:
     return f"azn-{digest[:32]}"
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class GrantedGate:
     """
     Finds the grant behind ``Delegation-Token``, and has the request run under it.
@@ -105,7 +105,7 @@ class GrantedGate:
             exchange.narrowings = (*exchange.narrowings, own)
         exchange.granted = _build_grant(value, grantor, text)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a request without a grant."""
         return () if exchange.granted is None else None
 

@@ -13,7 +13,7 @@ from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, IGate, ILastingGate
+from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
@@ -157,7 +157,7 @@ class FramingGate:
         return value
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ConnectionGate:
     """
     The certificate of this connection still holds, and names the caller the header names.
@@ -205,7 +205,7 @@ class ConnectionGate:
                 "Leave Owner-ID out.",
             )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict while the certificate counts, which each request checks."""
         certificate, objection = exchange.peer.certificate, self._objection
         if certificate is None:
@@ -230,7 +230,7 @@ class ConnectionGate:
         raise Refusal(Reason.CERTIFICATE_REVOKED)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class CallerGate:
     """
     The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
@@ -296,7 +296,7 @@ class CallerGate:
                 raise
             exchange.doubted = stopped
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """
         Keep the verdict while the caller is the same agent in the same state, not narrowed, with a trusted certificate.
         """
@@ -342,7 +342,7 @@ class CallerGate:
             raise Refusal(Reason.CERTIFICATE_AUTHORITY_MISMATCH)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class AddresseeGate:
     """
     Finds the hosted agent that is addressed: design decision 5.
@@ -409,7 +409,7 @@ class AddresseeGate:
         else:
             exchange.agent_state = state
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict while the same agent is addressed, in the same state."""
         agent, path = exchange.agent, exchange.request.path
         peer, caller, fallback, states = exchange.peer, exchange.caller, self._fallback, self._states

@@ -20,7 +20,7 @@ from agtphost.dispatch.encoding import LARGE, in_turns
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
@@ -31,7 +31,7 @@ _SEPARATED = re.compile(r"[\s,]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ProcedureGate:
     """
     RUN only runs registered procedures, with an object as input, and without generated code that was not reviewed.
@@ -66,7 +66,7 @@ class ProcedureGate:
             return in_turns(looked_at, self._clock)
         return run_to_end(looked_at)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return (
             ()
@@ -107,7 +107,7 @@ def beyond_own(excess: Sequence[str], said: Mapping[str, Any]) -> Refusal:
     )
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class GrantingGate:
     """
     Checks that an operator's AUTHORIZE, in place of the built-in, is not asked for more than its caller's own scope.
@@ -135,7 +135,7 @@ class GrantingGate:
         said = {"subject": str(exchange.input.get("subject"))[:128], "exceeding": list(excess[:16])}
         raise beyond_own(excess, said)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return (
             ()

@@ -27,7 +27,7 @@ from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
 from agtphost.vocabulary import budget, money
@@ -49,7 +49,7 @@ _NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion 
 log = Logger()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class MerchantGate:
     """
     Lets a PURCHASE pass whose counterparty was verified; every other method passes unchecked.
@@ -99,7 +99,7 @@ class MerchantGate:
                 )
             raise
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return () if exchange.method != METHOD else None
 
