@@ -468,6 +468,26 @@ TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
 @each_row(
+    ("path", "operation", "expected"),
+    [
+        # Jira, Linode, Square: what is created is called like a method, or the summary names it first.
+        ("/filter", {"operationId": "createFilter", "description": "Creates a filter."}, "CREATE /filters"),
+        ("/issue", {"summary": "Create issue", "description": "Creates an issue."}, "CREATE /issues"),
+        ("/backups", {"summary": "Backup Snapshot Create", "description": "Creates a snapshot."}, "CREATE /backups"),
+        ("/people/bulk", {"operationId": "BulkPeople", "description": "Creates people."}, "CREATE /people/bulk"),
+        ("/orders/{id}/cancel", {"summary": "Cancel it", "description": "Cancels an order."}, "CANCEL /orders/{id}"),
+        ("/reports/create", {"summary": "Create a report"}, "CREATE /reports"),
+        ("/creations", {"summary": "Creation of things", "description": "Creative."}, "EXECUTE /creations"),
+    ],
+)
+def test_a_post_that_is_said_to_create_is_create(path: str, operation: dict[str, Any], expected: str) -> None:
+    """Whatever the last segment is called, and wherever "Creates" stands first."""
+    document = {"openapi": "3.0.3", "paths": {path: {"post": {**operation, "responses": {}}}}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert f"{made.method} {made.path}" == expected
+
+
+@each_row(
     "body",
     [
         {"type": "object", "additionalProperties": TEXT},
