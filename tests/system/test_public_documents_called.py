@@ -370,6 +370,8 @@ class Caller:
 
     def _multipart(self, schema: Any, encoding: Mapping[str, Any]) -> None:
         flat = self.document.sent.flat(schema)
+        if not flat.get("properties"):
+            raise NoValue("parts without names")
         self.call.parts = []
         for name, inner in (flat.get("properties") or {}).items():
             if name not in flat.get("required", ()) and self.document.chance.random() > 0.75:
