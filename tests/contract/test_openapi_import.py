@@ -537,6 +537,28 @@ def test_a_field_that_is_returned_only_in_a_part_is_no_input() -> None:
     assert [*operation_with(body).table["input_schema"]["properties"]] == ["name"]
 
 
+def test_a_media_type_with_a_schema_comes_before_one_without() -> None:
+    """Zuora's documents have examples under one spelling of JSON and the schema under another."""
+    schema = {"type": "object", "properties": {"name": TEXT}}
+    content = {"application/json": {"examples": {}}, "application/json; charset=utf-8": {"schema": schema}}
+    made = operation_with(responses={"200": {"description": "It.", "content": content}})
+    assert made.table["output_schema"]["properties"] == {"name": TEXT}
+    assert "Accept" not in made.table["handler"].get("headers", {})
+
+
+def test_a_required_credential_that_is_a_parameter_is_named() -> None:
+    """OpenAPI ignores a parameter Authorization; without ``security`` it is all that tells of a credential."""
+    parameter = {"name": "Authorization", "in": "header", "required": True, "schema": TEXT}
+    operation = {"parameters": [parameter], "responses": {}}
+    document: dict[str, Any] = {"openapi": "3.0.3", "paths": {"/things": {"get": operation}}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert any("'Authorization' is a parameter" in review for review in made.reviews)
+    schemes = {"key": {"type": "http", "scheme": "bearer"}}
+    document |= {"security": [{"key": []}], "components": {"securitySchemes": schemes}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert not any("'Authorization' is a parameter" in review for review in made.reviews)
+
+
 @each_row(
     ("kind", "accept"),
     [
