@@ -46,7 +46,8 @@ class WitnessFile:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:
             raise StoreError(
-                f"the witness file {self.path} cannot be believed: {error}; bring it back from a backup, or name another one in [audit] witness"
+                f"the witness file {self.path} cannot be believed: {error}; bring it back from a backup, "
+                "or name another one in [audit] witness"
             ) from None
 
     def saw(self, issued: Checkpoint) -> None:

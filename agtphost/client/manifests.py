@@ -173,7 +173,7 @@ def manifest_of(
     :raises VerificationFailed: where the answer is none, or the parts are not those of one manifest.
     """
     documents = [read_manifest(each) for each in (reply, *further)]
-    states = [_checked(each, keys) for each in documents]
+    states = [_check_manifest(each, keys) for each in documents]
     state, problem = next((found for found in states if found[1]), states[0])
     document = documents[0]
     return ServerManifest(
@@ -240,7 +240,7 @@ def cache_seconds(cache_control: str | None, otherwise: float) -> float:
     return float(match[1]) if match is not None else otherwise
 
 
-def _checked(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> tuple[SignatureState, str]:
+def _check_manifest(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> tuple[SignatureState, str]:
     missing = [name for name in REQUIRED if name not in document]
     if missing:
         raise VerificationFailed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,6 +68,10 @@ class Section(BaseModel):
     )
 
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
+"""Octets of a name and of a path, in file systems of Linux."""
+
+
 class _StateFile(str):
     """A default below the state directory."""
 
@@ -81,7 +86,26 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     if text.startswith(secret.CREDENTIAL):
         return secret.credential(text, context.environ)
     folder = context.state_dir if isinstance(value, _StateFile) else context.folder
-    return folder / Path(text).expanduser()
+    try:
+        path = folder / Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"begins with {text.partition('/')[0][:40]}, and no user here is called so") from None
+    if not isinstance(value, _StateFile) and _is_too_long(path):
+        raise ValueError(f"is longer than a path can be: {_LONGEST_NAME} octets a name, {_LONGEST_PATH} in all")
+    return path
+
+
+def can_be_path(folder: Path, text: str) -> bool:
+    """Return whether a text names a path, which need not be there."""
+    try:
+        return "\0" not in text and not _is_too_long(folder / Path(text).expanduser())
+    except RuntimeError:  # There is no such user.
+        return False
+
+
+def _is_too_long(path: Path) -> bool:
+    octets = [len(os.fsencode(part)) for part in path.parts]
+    return max(octets, default=0) > _LONGEST_NAME or sum(octets) + len(octets) > _LONGEST_PATH
 
 
 def _state_dir(value: Any, info: ValidationInfo) -> Path:
@@ -94,7 +118,7 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _frozen(value: Mapping[K, T]) -> Mapping[K, T]:
+def _freeze(value: Mapping[K, T]) -> Mapping[K, T]:
     return MappingProxyType(dict(value))
 
 
@@ -177,7 +201,7 @@ StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 """A list of the file, frozen."""
 
-Table = Annotated[Mapping[K, T], AfterValidator(_frozen), PlainSerializer(dict)]
+Table = Annotated[Mapping[K, T], AfterValidator(_freeze), PlainSerializer(dict)]
 """A table with names of the operator's choice, frozen."""
 
 Line = Annotated[str, AfterValidator(_line)]

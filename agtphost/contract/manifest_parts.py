@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from agtphost.contract.schema_pool import SchemaPool
-from agtphost.identity.kept_forms import Item
+from agtphost.identity.kept_forms import EncodedItem
 
 PARTS = "parts"
 """The member of a manifest, and of the input that asks for a part: ``part``."""
@@ -34,13 +34,13 @@ class PartError(ValueError):
     """Parts that are not those of one manifest; the message says why."""
 
 
-def split_items(items: Sequence[Item], most: int = PART_OCTETS) -> Iterator[list[Item]]:
+def split_items(items: Sequence[EncodedItem], most: int = PART_OCTETS) -> Iterator[list[EncodedItem]]:
     """
     Return the items in groups, in order; at least one group.
 
     :param most: octets of JSON in a group, unless one item alone has more.
     """
-    group: list[Item] = []
+    group: list[EncodedItem] = []
     octets = 0
     for item in items:
         octets += len(item[2]) + 1

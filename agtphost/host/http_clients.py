@@ -33,7 +33,9 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
         agent, objection = agent_named(directory, client.agent)
-        if agent is None or client.token is None:
+        if client.token is None:
+            continue  # that is told of the file
+        if agent is None:
             problems.append(
                 Problem(
                     message=f'[[http.client]] "{client.name}" agent {objection}',
@@ -55,7 +57,7 @@ def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, st
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:
         return known, ""
-    namesakes = [agent for agent in directory.known() if agent.name == named]
+    namesakes = [agent for agent in directory.list_known() if agent.name == named]
     if len(namesakes) == 1:
         return namesakes[0], ""
     if namesakes:

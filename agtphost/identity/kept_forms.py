@@ -21,7 +21,7 @@ STEP = 50
 """Items that are made in one step."""
 
 
-class Kept(list[Any]):
+class EncodedArray(list[Any]):
     """
     An array with its encodings; it must not be changed.
 
@@ -38,17 +38,17 @@ class Kept(list[Any]):
         self.text = text
 
 
-class Plain(str):
+class UnescapedText(str):
     """Text without a character that JSON would escape: base64url and the like. It may be megabytes long."""
 
     __slots__ = ()
 
 
-Item = tuple[Any, bytes, bytes]
+EncodedItem = tuple[Any, bytes, bytes]
 """A value, its canonical form and its JSON."""
 
 
-def item(value: Any) -> Item:
+def encode_item(value: Any) -> EncodedItem:
     """
     Return a value with its encodings.
     """
@@ -70,17 +70,17 @@ def _form(written: _Written) -> bytes:
     return canonical(written.value)
 
 
-def kept(items: Iterable[Item]) -> Kept:
+def encode_array(items: Iterable[EncodedItem]) -> EncodedArray:
     """Join encoded items to an encoded array."""
     found = list(items)
-    return Kept(
+    return EncodedArray(
         (value for value, _, _ in found),
         b"[%b]" % b",".join([form for _, form, _ in found]),
         b"[%b]" % b",".join([text for _, _, text in found]),
     )
 
 
-class Keeper(Generic[Source]):
+class EncodedItemCache(Generic[Source]):
     """
     Encoded items by their source; an item is made again only if its source is another object. The cache has the items
     of the latest array only.
@@ -92,7 +92,7 @@ class Keeper(Generic[Source]):
     def __init__(self, name: Callable[[Source], str], make: Callable[[Source], Any]) -> None:
         self._name = name
         self._make = make
-        self._items: dict[str, tuple[Source, Item]] = {}
+        self._items: dict[str, tuple[Source, EncodedItem]] = {}
 
     def prepare(self, sources: Iterable[Source]) -> Generator[None, None, None]:
         """Make items in steps, so that their array has little left to make."""
@@ -100,24 +100,26 @@ class Keeper(Generic[Source]):
             name = self._name(source)
             found = self._items.get(name)
             if found is None or found[0] is not source:
-                self._items[name] = source, item(self._make(source))
+                self._items[name] = source, encode_item(self._make(source))
             if not number % STEP:
                 yield
 
-    def __call__(self, sources: Iterable[Source]) -> Kept:
+    def __call__(self, sources: Iterable[Source]) -> EncodedArray:
         """The array of what is made of the sources, in their order."""
         known, items = self._items, {}
         for source in sources:
             name = self._name(source)
             found = known.get(name)
-            items[name] = (source, item(self._make(source))) if found is None or found[0] is not source else found
+            items[name] = (
+                (source, encode_item(self._make(source))) if found is None or found[0] is not source else found
+            )
         self._items = items
-        return kept(each for _, each in items.values())
+        return encode_array(each for _, each in items.values())
 
 
 def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    Yield the pieces of the canonical form of an object whose members may be :class:`Kept`
+    Yield the pieces of the canonical form of an object whose members may be :class:`EncodedArray`
     (:func:`agtphost.identity.canonical.canonical`).
 
     :param document: with names in ASCII.
@@ -127,7 +129,7 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     for name in sorted(document):
         value = document[name]
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        yield value.canonical_form if type(value) is Kept else canonical(value)
+        yield value.canonical_form if type(value) is EncodedArray else canonical(value)
         sign = b","
     yield b"}"
 
@@ -136,16 +138,16 @@ def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
     Yield the pieces of the JSON of an object, as :func:`agtphost.vocabulary.jsontext.encode` writes it.
 
-    Its members may be :class:`Kept` or :class:`Plain`.
+    Its members may be :class:`EncodedArray` or :class:`UnescapedText`.
 
     :param document: with names in ASCII that need no escapes.
     """
     sign = b"{"
     for name, value in document.items():
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        if type(value) is Plain:
+        if type(value) is UnescapedText:
             yield b'"%b"' % value.encode("ascii")
         else:
-            yield value.text if type(value) is Kept else jsontext.encode(value)
+            yield value.text if type(value) is EncodedArray else jsontext.encode(value)
         sign = b","
     yield b"}"

@@ -11,9 +11,9 @@ from typing import Any
 
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import Plain, canonical_pieces
+from agtphost.identity.kept_forms import UnescapedText, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 SIGNATURE = "manifest_signature"
 """The member that holds it."""
@@ -25,7 +25,7 @@ def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[st
 
     :param signer: None leaves the member null.
     """
-    return finished(signing(manifest, signer))
+    return run_to_end(signing(manifest, signer))
 
 
 def signing(manifest: Mapping[str, Any], signer: Signer | None) -> Generator[None, None, dict[str, Any]]:
@@ -35,11 +35,11 @@ def signing(manifest: Mapping[str, Any], signer: Signer | None) -> Generator[Non
         return {**body, SIGNATURE: None}
     payload = b"".join(canonical_pieces(body))
     yield
-    covered = jws.covered(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
+    covered = jws.build_signing_input(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
     yield
     signature = signer.sign(covered)
     yield
-    return {**body, SIGNATURE: Plain(jws.joined(covered, signature))}
+    return {**body, SIGNATURE: UnescapedText(jws.append_signature(covered, signature))}
 
 
 def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> None:

@@ -139,6 +139,8 @@ def _cure(text: str, number: int, what: str) -> str:
     """
     lines = text.split("\n")
     line = lines[number - 1].rstrip()
+    if what.startswith("Cannot") and (other := _other_form(lines, number)):
+        return other
     if what.startswith("Cannot overwrite"):
         return f"{line.partition('=')[0].strip()[:64]} is set twice: remove this line, or the other one"
     if what.startswith("Cannot declare"):
@@ -154,7 +156,7 @@ def _cure(text: str, number: int, what: str) -> str:
 
     if number == 1 and text.startswith(_MARK):
         return "save it without a byte order mark"
-    if "\\r" in what:
+    if re.search(r"\r(?!\n)", text):
         return "save it with lines that end with LF, or with CRLF"
     if line.endswith(",") and parses(line.rstrip(",")):
         return "remove the comma at the end of this line"
@@ -176,6 +178,18 @@ def _cure(text: str, number: int, what: str) -> str:
     if name and parses(f"{key}={_BARE_WORD.sub(lambda match: match[1] + _quote(match[2].strip()), value)}"):
         return f"put each text of {name} into quotes"
     return "mend the file's syntax there"
+
+
+def _other_form(lines: Sequence[str], number: int) -> str:
+    """Return what to write where one of several tables of a list has the brackets of a single one; empty elsewhere."""
+    line = lines[number - 1].strip()
+    bare = line.strip("[]").strip()
+    if not line.startswith("["):
+        return ""
+    if not line.startswith("[["):
+        return f"write [[{bare}]]" if f"[[{bare}]]" in map(str.strip, lines[: number - 1]) else ""
+    single = next((at for at, each in enumerate(lines[: number - 1], 1) if each.strip() == f"[{bare}]"), 0)
+    return f"write [[{bare}]] in line {single} too" if single else ""
 
 
 _MARK = "\ufeff"

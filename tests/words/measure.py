@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,6 +16,9 @@ PARTICIPLES = frozenset(LISTS["participles"])
 PARTICLES = frozenset(LISTS["particles"])
 CLAUSE_OPENERS = frozenset(LISTS["clause_openers"])
 MANNERED = re.compile(r"\b(?:{})\b".format("|".join(LISTS["mannered"])), re.IGNORECASE)
+COMMENT_OR_STRING = re.compile(
+    r"""#[^\n]*|\"{3}(?:[^\\]|\\.)*?\"{3}|'{3}(?:[^\\]|\\.)*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""", re.DOTALL
+)
 WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 LITERAL_BLOCK = re.compile(r"::\n\n(?:(?:[ \t]+.*)?\n)+", re.MULTILINE)
 INLINE_LITERAL = re.compile(r"``[^`]*``")
@@ -73,9 +74,13 @@ class Measure:
 
 
 def is_bare_name(name: str) -> bool:
-    """Return whether a function's name is a lone participle, adverb or preposition."""
-    word = name.strip("_").lower()
-    if "_" in word or word in VERBS:
+    """
+    Return whether a function's name is a lone participle, adverb or preposition.
+
+    Names in camel case, such as ``dataReceived``, have several words, and are given by foreign interfaces.
+    """
+    word = name.strip("_")
+    if "_" in word or word in VERBS or not word.islower():
         return False
     return word.endswith("ed") or word in PARTICIPLES or word in PARTICLES
 
@@ -140,9 +145,13 @@ def repeated_classes(measures: Iterable[Measure], most: int = 3) -> dict[str, in
 
 
 def _comments(source: str) -> Iterator[tuple[int, str]]:
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string.lstrip("#:")
+    """Yield line and text of each comment; a regular expression takes a tenth of the time of ``tokenize``."""
+    line, at = 1, 0
+    for match in COMMENT_OR_STRING.finditer(source):
+        if match.group().startswith("#"):
+            line += source.count("\n", at, match.start())
+            at = match.start()
+            yield line, match.group().lstrip("#:")
 
 
 def _count_words(found: Measure, path: Path, line: int, text: str) -> None:
