@@ -493,7 +493,7 @@ def service(folder: Path, document: Mapping[str, Any], calls: list[Call], port: 
         shared = {name: item[name] for name in ("parameters",) if name in item}
         paths.setdefault(path.partition("#")[0], shared)[http.lower()] = item[http.lower()]
     if '"#/paths/' in json.dumps(document):
-        paths = {**document["paths"], **paths}  # Some documents refer from one operation to another.
+        paths = {**paths, **document["paths"]}  # Some documents refer from one operation to another.
     kept = {**document, "paths": paths, "components": reached(document, paths)}
     # The service's reader of references does not decode them (RFC 6901 section 6).
     text = re.sub(r'(?<="\$ref": ")#[^"]*', lambda found: unquote(found[0]), json.dumps(kept))
