@@ -53,7 +53,8 @@ def import_(
     document refers to elsewhere is left open, and told. Methods come from
     the catalog. The declarations have external_service handlers, and are
     written as .toml.review, which no host loads before they are renamed.
-    Without --out they are only summarized. Documents of two services on one
+    Without --out they are only summarized. Definitions that many of them share are written once, into a file beside
+    them. Documents of two services on one
     host: a --prefix for each, which the old services do not see. With --stubs, registered functions
     answer instead of the old service, and a module with their stubs is written.
 
@@ -76,7 +77,7 @@ def import_(
         raise WrongInput(f"--prefix {error}", "Such as stripe, or vendors/stripe.") from None
     except (DocumentTextError, OpenAPIError) as error:
         raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
-    deliver(imported, "openapi", out, stubs, as_json)
+    deliver(imported, "openapi", out, stubs, as_json, prefix)
 
 
 # export

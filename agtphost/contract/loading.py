@@ -107,7 +107,7 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
             where = document.line((*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
-        declaration = Declaration(table, rules, say)
+        declaration = Declaration(table, rules, say, source.parent if isinstance(source, Path) else None)
         endpoint = declaration.endpoint(file, line)
         if endpoint is not None:
             lines = {name: document.line((*at, name)) for name in table} if at else document.top_lines()

@@ -43,10 +43,10 @@ def split_items(items: Sequence[Item], most: int = PART_OCTETS) -> Iterator[list
     group: list[Item] = []
     octets = 0
     for item in items:
-        octets += len(item[2]) + 1
+        octets += item.octets + 1
         if group and octets > most:
             yield group
-            group, octets = [], len(item[2]) + 1
+            group, octets = [], item.octets + 1
         group.append(item)
     yield group
 

@@ -147,6 +147,7 @@ def endpoints(
         declared, wrong = [*declared, *further], [*wrong, *faults]
     problems.extend(wrong)
     ready: dict[str, handler_factory.Prepared] = {}
+    lacking: dict[str, list[Problem]] = {}
 
     def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
@@ -158,12 +159,15 @@ def endpoints(
             if error.place is not None:
                 # Of a file that several endpoints need, once.
                 problem = Problem(message=str(error), file=error.place[0], line=error.place[1], hint=error.hint)
-            if problem not in problems:
+            if error.cause:
+                lacking.setdefault(error.cause, []).append(problem)
+            elif problem not in problems:
                 problems.append(problem)
 
     for endpoint in declared:
         if not endpoint.handler.recipe:
             prepare(endpoint, EMPTY)
+    problems.extend(map(_summarize, lacking.values()))
     able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
     book, settled = settling.settle(read, able, rules.reserved, problems)
     for endpoint in settled:
@@ -171,6 +175,15 @@ def endpoints(
             prepare(endpoint, book)
     bound = [_settled(ready[endpoint.name], endpoint) for endpoint in settled if endpoint.name in ready]
     return [prepared.endpoint for prepared in bound], bound, book
+
+
+def _summarize(problems: Sequence[Problem]) -> Problem:
+    """Return one problem for several with one cause: thousands of endpoints may name one variable that is not set."""
+    first, others = problems[0], len(problems) - 1
+    if not others:
+        return first
+    named = "1 other endpoint names it" if others == 1 else f"{others:,} other endpoints name it"
+    return replace(first, message=f"{first.message}; {named} too")
 
 
 def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_factory.Prepared:
