@@ -16,7 +16,7 @@ from agtphost.config.presence import http_apis
 from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.manifest_parts import PARTS, SINGLE_OCTETS, part_token, split_items
+from agtphost.contract.manifest_parts import PARTS, SHARED, SINGLE_OCTETS, part_token, split_items
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
@@ -43,9 +43,6 @@ HISTORY = "manifest.json"
 
 AGREED = "negotiated"
 """Where the history keeps what was negotiated to stay, beside the upstreams, which are kept by path."""
-
-SHARED = (("input_schema", "$defs"), ("output_schema", "$defs"))
-"""Where endpoints have parts in common: the definitions of their schemas."""
 
 UNSETTLED = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
 """States of an upstream that cannot say at the moment what it offers: what was last known of it counts."""

@@ -68,13 +68,15 @@ def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     """
     Check that a manifest is what its signature covers.
 
+    :param manifest: whose members may be :class:`~agtphost.identity.kept_forms.Kept`.
     :param keys: by ``kid``; from somewhere other than the manifest itself, or it proves nothing.
     :raises agtphost.identity.jws.JWSError: where it is unsigned, or signed otherwise.
     """
     signature = manifest.get(SIGNATURE)
     if not isinstance(signature, str):
         raise jws.JWSError("unsigned", "the manifest is not signed")
-    body = canonical({name: value for name, value in manifest.items() if name != SIGNATURE})
+    members = {name: value for name, value in manifest.items() if name != SIGNATURE}
+    body = b"".join(canonical_pieces(members)) if all(map(str.isascii, members)) else canonical(members)
     if jws.verify_covering(signature, body, keys, typ=jws.MANIFEST_TYPE) is not None:
         return
     covered = jws.verify(signature, keys, typ=jws.MANIFEST_TYPE)
