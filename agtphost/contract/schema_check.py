@@ -10,8 +10,7 @@ what is wrong.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +18,9 @@ import jsonschema_rs
 
 from agtphost.contract.schema_cost import Cost
 from agtphost.contract.schema_keywords import escape
-from agtphost.contract.schema_places import MAX_WAYS, Applied, Place, growth_faults
-from agtphost.contract.schema_rules import MAX_EXPRESSIONS, MAX_OCTETS, MAX_SCHEMAS, Walk
+from agtphost.contract.schema_places import MAX_APPLIED, MAX_WAYS, Applied, Place, growth_faults
+from agtphost.contract.schema_rules import MAX_EXPRESSIONS, MAX_OCTETS, MAX_SCHEMAS, Walk, tokens
+from agtphost.vocabulary import jsontext
 
 MARGIN = 1_024
 """Octets below the largest size within which the exact one is looked for."""
@@ -40,13 +40,22 @@ class _Part:
     places: Mapping[str, Place] = field(default_factory=dict)
     """By pointer from the top of the schema."""
 
+    names: tuple[str, ...] = ()
+    """Definitions that its references lead to."""
+
     targets: frozenset[str] = frozenset()
-    """Pointers beyond the part that its references lead to."""
+    """Pointers beyond the part that its references lead to, other than definitions."""
+
+    single: bool = False
+    """Whether at each step down there is either one schema of the part, or a definition alone."""
 
     states: Mapping[str, int] = field(default_factory=dict)
 
 
 _UNSOUND = _Part(sound=False)
+
+_Closure = frozenset[tuple[str, int]]
+"""A definition with all that it leads to: their names, and the identities of what they are."""
 
 
 class SchemaChecks:
@@ -60,6 +69,7 @@ class SchemaChecks:
         self._is_pattern = is_pattern
         self._definitions: dict[tuple[str, int], tuple[Any, _Part]] = {}
         self._patterns: dict[str, bool] = {}
+        self._applied: dict[tuple[str, _Closure], tuple[int, int]] = {}
 
     def is_sound(self, own: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
         """
@@ -69,21 +79,48 @@ class SchemaChecks:
         :param definitions: by name; the objects live as long as this one.
         :return: False where it cannot be compiled, or only a compilation can tell.
         """
-        parts = [self._part(own, "", 1), *(self._definition(name, each) for name, each in definitions.items())]
-        if not all(part.sound for part in parts):
+        top = self._part(own, "", 1)
+        parts = {name: self._definition(name, each) for name, each in definitions.items()}
+        every = (top, *parts.values())
+        if not all(part.sound and definitions.keys() >= set(part.names) for part in every):
             return False
-        places: dict[str, Place] = {}
-        for part in parts:
-            places.update(part.places)
-        octets = sum(part.octets for part in parts) + sum(len(name.encode()) + 4 for name in definitions)
-        if octets > MAX_OCTETS - MARGIN or len(places) > MAX_SCHEMAS - 1:
+        octets = sum(part.octets for part in every) + sum(len(name.encode()) + 4 for name in definitions)
+        if octets > MAX_OCTETS - MARGIN or sum(len(part.places) for part in every) >= MAX_SCHEMAS:
             return False
-        if not all(places.keys() >= part.targets for part in parts):
-            return False
-        states = {pattern: count for part in parts for pattern, count in part.states.items()}
+        states = {pattern: count for part in every for pattern, count in part.states.items()}
         if sum(states.values()) > MAX_EXPRESSIONS:
             return False
+        if top.single and not any(part.targets for part in every):
+            return self._is_bounded(top, parts, definitions)
+        places = _together(every)
+        if not all(places.keys() >= part.targets for part in every):
+            return False
         return next(growth_faults(Applied(places, MAX_WAYS)), None) is None
+
+    def _is_bounded(self, top: _Part, parts: Mapping[str, _Part], definitions: Mapping[str, Any]) -> bool:
+        """
+        Return whether few enough schemas apply at one place, by what each definition leads to.
+
+        What does is counted once for each definition with all that it leads to, whatever schema has it.
+        """
+        most, ways = 1, 2 * len(top.places)
+        for name in top.names:
+            reached = {name: parts[name]}
+            waiting = [name]
+            while waiting:
+                for each in parts[waiting.pop()].names:
+                    if each not in reached:
+                        reached[each] = parts[each]
+                        waiting.append(each)
+            key = name, frozenset((each, id(definitions[each])) for each in reached)
+            known = self._applied.get(key)
+            if known is None:
+                applied = Applied(_together(reached.values()), MAX_WAYS, f"/$defs/{escape(name)}")
+                faulty = next(growth_faults(applied), None) is not None
+                known = self._applied[key] = MAX_APPLIED if faulty else applied.found, applied.ways
+            most = max(most, 1 + known[0])
+            ways += known[1]
+        return most <= MAX_APPLIED and ways <= MAX_WAYS
 
     def _definition(self, name: str, body: Any) -> _Part:
         key = name, id(body)
@@ -96,16 +133,25 @@ class SchemaChecks:
         walk = Walk.over_part(part, pointer, depth)
         if walk.faults or walk.moving or not self._follows_dialect(walk):
             return _UNSOUND
+        names: dict[str, None] = {}
         targets = set()
         for place, target in walk.references:
             walk.places[place].same.append(target)
-            if target not in walk.places:
+            if target in walk.places:
+                continue
+            before, _, name = target.rpartition("/")
+            if before == "/$defs":
+                names[tokens(f"/{name}")[0]] = None
+            else:
                 targets.add(target)
+        beyond = {f"/$defs/{escape(name)}" for name in names}
         return _Part(
             sound=True,
-            octets=len(json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode()),
+            octets=len(jsontext.encode(part)),
             places={at: _compact(place) for at, place in walk.places.items()},
+            names=tuple(names),
             targets=frozenset(targets),
+            single=all(_is_single(place, beyond) for place in walk.places.values()),
             states=walk.states,
         )
 
@@ -122,6 +168,23 @@ class SchemaChecks:
         if known is None:
             known = self._patterns[pattern] = self._is_pattern(pattern)
         return known
+
+
+def _is_single(place: Place, definitions: Collection[str]) -> bool:
+    """Return whether a place is a reference to a definition and nothing else, or has one schema for each step down."""
+    if place.every or place.items or len(place.other) > 1 or len(place.rest) > 1:
+        return False
+    if not place.same:
+        return True
+    leads_on = place.named or place.other or place.indexed or place.rest
+    return len(place.same) == 1 and place.same[0] in definitions and not leads_on
+
+
+def _together(parts: Iterable[_Part]) -> dict[str, Place]:
+    places: dict[str, Place] = {}
+    for part in parts:
+        places.update(part.places)
+    return places
 
 
 def _compact(place: Place) -> Place:

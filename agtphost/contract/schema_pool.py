@@ -8,7 +8,6 @@ repeat even where the schemas as a whole do not.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -17,8 +16,9 @@ from typing import Any
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.schema_check import SchemaChecks
 from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form_faults, is_pattern, put_off
+from agtphost.vocabulary import jsontext
 
-MAX_COMPILED = 1 << 20
+MAX_COMPILED = 1 << 18
 """Octets of JSON of the schemas that are compiled at once; of a host with more, the others are when they are needed."""
 
 
@@ -56,7 +56,7 @@ class SchemaPool:
         own = self._share_properties({name: value for name, value in schema.items() if name != "$defs"})
         shared = {name: definitions if name == "$defs" else own[name] for name in schema}
         if self._compiled < MAX_COMPILED:
-            self._compiled += len(json.dumps(shared))
+            self._compiled += len(jsontext.encode(shared))
         elif not any(form_faults(schema, role)) and self._checks.is_sound(own, definitions):
             return put_off(shared, role=role, strict=strict)
         return compile_schema(shared, role=role, strict=strict)
@@ -106,7 +106,7 @@ class SchemaPool:
 def _digest(value: Any) -> bytes | None:
     """Return a digest of a value's JSON, the order of names included; None for what is no JSON."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
+        text = jsontext.encode(value)
+    except (TypeError, ValueError):
         return None
-    return blake2b(text.encode("ascii"), digest_size=20).digest()
+    return blake2b(text, digest_size=20).digest()

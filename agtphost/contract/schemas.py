@@ -29,6 +29,7 @@ from agtphost.contract.schema_cost import TooCostly as TooCostly
 from agtphost.contract.schema_keywords import DIALECT as DIALECT
 from agtphost.contract.schema_keywords import DRAFT_2019, escape
 from agtphost.contract.schema_rules import SchemaFault, Walk
+from agtphost.vocabulary import jsontext
 
 Role = Literal["input", "output", "tool", "result"]
 
@@ -280,7 +281,7 @@ class RecentSchemas:
 
     def keep(self, compiled: CompiledSchema) -> None:
         """Hold a compiled schema, and release others for it."""
-        octets = len(json.dumps(compiled.schema))
+        octets = len(jsontext.encode(compiled.schema))
         with self._lock:
             self._held[compiled] = octets
             total = self.octets
