@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from agtphost.contract.openapi.export import Exported
 
 
+MOST_INDENTED = 4 << 20
+"""Octets of a document that is indented; a larger one would take several times its room while it is written."""
+
+LARGE = ("paths", "components")
+"""Members of a document that have an entry for each operation, or each schema."""
+
+
 @click.group()
 def command() -> None:
     """Import and export OpenAPI documents."""
@@ -123,20 +130,41 @@ def export(
         kind = WrongInput if uri is None or manifest_file is not None else NoConnection
         raise kind(f"the manifest is faulty: {first}", "agtp manifest validate lists every fault.")
     exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
-    text = json.dumps(exported.document, indent=2, ensure_ascii=False) + "\n"
     if output is not None:
-        write_new(output, text.encode("utf-8"))
-    _tell(exported, text, output, as_json)
+        write_new(output, _render(exported.document))
+    _tell(exported, output, as_json)
 
 
-def _tell(exported: Exported, text: str, output: Path | None, as_json: bool) -> None:
+def _render(document: Mapping[str, Any]) -> bytes:
+    """Return the text of a document: indented, or of a large one with each operation and each schema on one line."""
+    lines = [_line(name, value) for name, value in document.items() if name not in LARGE]
+    for name in LARGE:
+        groups = document[name].items() if name in document else ()
+        inner = [_line(key, value, spaces=2) if name != "components" else _lines(key, value) for key, value in groups]
+        lines.append(b'"%b": {\n%b\n}' % (name.encode("ascii"), b",\n".join(inner)))
+    if sum(map(len, lines)) <= MOST_INDENTED:
+        return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
+    return b"{\n%b\n}\n" % b",\n".join(lines)
+
+
+def _lines(name: str, members: Mapping[str, Any]) -> bytes:
+    inner = b",\n".join(_line(key, value, spaces=4) for key, value in members.items())
+    return b"  %b: {\n%b\n  }" % (json.dumps(name).encode("ascii"), inner)
+
+
+def _line(name: str, value: Any, spaces: int = 0) -> bytes:
+    text = f"{' ' * spaces}{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+    return text.encode("utf-8")
+
+
+def _tell(exported: Exported, output: Path | None, as_json: bool) -> None:
     if as_json:
         answer: dict[str, Any] = {"operations": exported.operations, "losses": list(exported.losses)}
         answer |= {"document": exported.document} if output is None else {"file": str(output)}
         print_json(answer)
         return
     if output is None:
-        print_file(text)
+        print_file(_render(exported.document))
     for loss in exported.losses:
         click.echo(visible(f"lost: {loss}"), err=True)
     target = "" if output is None else f", written to {output}"

@@ -148,7 +148,8 @@ class SchemaChecks:
         return _Part(
             sound=True,
             octets=len(jsontext.encode(part)),
-            places={at: _compact(place) for at, place in walk.places.items()},
+            # What is looked at once is not kept.
+            places=walk.places if not pointer else {at: _compact(place) for at, place in walk.places.items()},
             names=tuple(names),
             targets=frozenset(targets),
             single=all(_is_single(place, beyond) for place in walk.places.values()),

@@ -138,10 +138,15 @@ class _Moving:
         self._names, self._titled = names, titled
 
     def move(self, schema: Any) -> Any:
-        """Return the schema; values of others stay as they are."""
+        """Return the schema; the same object where nothing of it changes."""
         if isinstance(schema, list):
-            return [self.move(item) for item in schema]
-        return dict(self._members(schema)) if isinstance(schema, Mapping) else schema
+            items = [self.move(item) for item in schema]
+            return items if any(one is not other for one, other in zip(items, schema, strict=True)) else schema
+        if not isinstance(schema, Mapping):
+            return schema
+        moved = dict(self._members(schema))
+        same = len(moved) == len(schema) and all(moved[name] is schema[name] for name in moved)
+        return schema if same else moved
 
     def _members(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for name, value in schema.items():
