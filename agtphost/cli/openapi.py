@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,24 +137,38 @@ def export(
 
 def _render(document: Mapping[str, Any]) -> bytes:
     """Return the text of a document: indented, or of a large one with each operation and each schema on one line."""
-    lines = [_line(name, value) for name, value in document.items() if name not in LARGE]
-    for name in LARGE:
-        groups = document[name].items() if name in document else ()
-        inner = [_line(key, value, spaces=2) if name != "components" else _lines(key, value) for key, value in groups]
-        lines.append(b'"%b": {\n%b\n}' % (name.encode("ascii"), b",\n".join(inner)))
-    if sum(map(len, lines)) <= MOST_INDENTED:
-        return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
-    return b"{\n%b\n}\n" % b",\n".join(lines)
+    text = bytearray()
+    for line in _lines(document):
+        text += line
+    if len(text) > MOST_INDENTED:
+        return bytes(text)
+    return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
 
 
-def _lines(name: str, members: Mapping[str, Any]) -> bytes:
-    inner = b",\n".join(_line(key, value, spaces=4) for key, value in members.items())
-    return b"  %b: {\n%b\n  }" % (json.dumps(name).encode("ascii"), inner)
+def _lines(document: Mapping[str, Any]) -> Iterator[bytes]:
+    """Return the text in lines; of thousands of operations no other copy is made."""
+    yield from _members(document, "", lambda name, value: _members(value, "  ", _deeper) if name in LARGE else None)
+    yield b"\n"
 
 
-def _line(name: str, value: Any, spaces: int = 0) -> bytes:
-    text = f"{' ' * spaces}{json.dumps(name, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-    return text.encode("utf-8")
+def _deeper(name: str, value: Any) -> Iterator[bytes] | None:
+    """Of ``components``, each group has a line for each of its members."""
+    return _members(value, "    ", lambda *_: None) if name == "schemas" else None
+
+
+def _members(
+    members: Mapping[str, Any], indent: str, within: Callable[[str, Any], Iterator[bytes] | None]
+) -> Iterator[bytes]:
+    sign = "{"
+    for name, value in members.items():
+        yield f"{sign}\n{indent}  {json.dumps(name, ensure_ascii=False)}: ".encode()
+        sign = ","
+        inner = within(name, value)
+        if inner is None:
+            yield json.dumps(value, ensure_ascii=False).encode("utf-8")
+        else:
+            yield from inner
+    yield f"\n{indent}}}".encode() if members else b"{}"
 
 
 def _tell(exported: Exported, output: Path | None, as_json: bool) -> None:

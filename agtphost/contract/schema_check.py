@@ -71,31 +71,31 @@ class SchemaChecks:
         self._patterns: dict[str, bool] = {}
         self._applied: dict[tuple[str, _Closure], tuple[int, int]] = {}
 
-    def is_sound(self, own: Mapping[str, Any], definitions: Mapping[str, Any]) -> bool:
+    def measure(self, own: Mapping[str, Any], definitions: Mapping[str, Any]) -> int:
         """
-        Return whether a schema is certain to be compiled as that of an endpoint.
+        Return how many octets a schema has that is certain to be compiled as that of an endpoint.
 
         :param own: the schema without its definitions.
         :param definitions: by name; the objects live as long as this one.
-        :return: False where it cannot be compiled, or only a compilation can tell.
+        :return: about; 0 where it cannot be compiled, or only a compilation can tell.
         """
         top = self._part(own, "", 1)
         parts = {name: self._definition(name, each) for name, each in definitions.items()}
         every = (top, *parts.values())
         if not all(part.sound and definitions.keys() >= set(part.names) for part in every):
-            return False
+            return 0
         octets = sum(part.octets for part in every) + sum(len(name.encode()) + 4 for name in definitions)
         if octets > MAX_OCTETS - MARGIN or sum(len(part.places) for part in every) >= MAX_SCHEMAS:
-            return False
+            return 0
         states = {pattern: count for part in every for pattern, count in part.states.items()}
         if sum(states.values()) > MAX_EXPRESSIONS:
-            return False
+            return 0
         if top.single and not any(part.targets for part in every):
-            return self._is_bounded(top, parts, definitions)
+            return octets if self._is_bounded(top, parts, definitions) else 0
         places = _together(every)
         if not all(places.keys() >= part.targets for part in every):
-            return False
-        return next(growth_faults(Applied(places, MAX_WAYS)), None) is None
+            return 0
+        return octets if next(growth_faults(Applied(places, MAX_WAYS)), None) is None else 0
 
     def _is_bounded(self, top: _Part, parts: Mapping[str, _Part], definitions: Mapping[str, Any]) -> bool:
         """

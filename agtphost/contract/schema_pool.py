@@ -57,8 +57,8 @@ class SchemaPool:
         shared = {name: definitions if name == "$defs" else own[name] for name in schema}
         if self._compiled < MAX_COMPILED:
             self._compiled += len(jsontext.encode(shared))
-        elif not any(form_faults(schema, role)) and self._checks.is_sound(own, definitions):
-            return put_off(shared, role=role, strict=strict)
+        elif not any(form_faults(schema, role)) and (octets := self._checks.measure(own, definitions)):
+            return put_off(shared, octets, role=role, strict=strict)
         return compile_schema(shared, role=role, strict=strict)
 
     def share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:

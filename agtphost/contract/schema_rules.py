@@ -130,7 +130,9 @@ class Walk:
     """
 
     def __init__(self, schema: Mapping[str, Any], *, closed: bool, share: int = 1, dialect: str | None = None) -> None:
-        self._begin(str(schema.get("$schema", DIALECT)).removesuffix("#") if dialect is None else dialect, closed, share)
+        self._begin(
+            str(schema.get("$schema", DIALECT)).removesuffix("#") if dialect is None else dialect, closed, share
+        )
         if self._size(schema):
             self.cleaned = self._schema(schema, "", 1)
             if self.moving:

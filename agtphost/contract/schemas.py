@@ -29,7 +29,6 @@ from agtphost.contract.schema_cost import TooCostly as TooCostly
 from agtphost.contract.schema_keywords import DIALECT as DIALECT
 from agtphost.contract.schema_keywords import DRAFT_2019, escape
 from agtphost.contract.schema_rules import SchemaFault, Walk
-from agtphost.vocabulary import jsontext
 
 Role = Literal["input", "output", "tool", "result"]
 
@@ -102,6 +101,9 @@ class SchemaError(ValueError):
         self.faults = tuple(faults)
 
 
+LONG = 4_096
+"""Octets of a schema whose compilation holds the reactor for some milliseconds at the most."""
+
 _WORKING = ("_applied", "_branching", "_budget", "_iter_errors", "_validate", "checks", "free_octets", "is_valid")
 """Members of a compiled schema that it has while it is compiled."""
 
@@ -119,9 +121,10 @@ class CompiledSchema:
 
     :param schema: as given.
     :param work: compiles it.
+    :param octets: of its JSON, where it was put off.
     """
 
-    __slots__ = (*_WORKING, "__weakref__", "_work", "schema")
+    __slots__ = (*_WORKING, "__weakref__", "_work", "octets", "schema")
 
     is_valid: Callable[[Any], bool]
     checks: Callable[[Any], bool]
@@ -137,16 +140,30 @@ class CompiledSchema:
     _iter_errors: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
     _validate: Callable[[Any], None]
 
-    def __init__(self, schema: Mapping[str, Any], work: Callable[[], tuple[Walk, jsonschema_rs.Validator]]) -> None:
+    octets: int
+
+    def __init__(
+        self, schema: Mapping[str, Any], work: Callable[[], tuple[Walk, jsonschema_rs.Validator]], octets: int = 0
+    ) -> None:
         self.schema = schema
         self._work = work
+        self.octets = octets
 
     def __getattr__(self, name: str) -> Any:
         if name not in _WORKING:
             raise AttributeError(name)
+        self.prepare()
+        return getattr(self, name)
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it has yet to be compiled, and that is work of many milliseconds: for a thread of its own."""
+        return self.octets > LONG and not self.is_compiled
+
+    def prepare(self) -> None:
+        """Compile it as one of those that are pushed out when others need the room."""
         self.compile()
         RECENT.keep(self)
-        return getattr(self, name)
 
     @property
     def is_compiled(self) -> bool:
@@ -230,14 +247,16 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     return compiled
 
 
-def put_off(schema: Mapping[str, Any], *, role: Role, strict: bool = False) -> CompiledSchema:
-    """Return a schema that was checked, to be compiled when it is first asked."""
-    return CompiledSchema(schema, partial(_compile, schema, role, strict, 1))
+def put_off(schema: Mapping[str, Any], octets: int, *, role: Role, strict: bool = False) -> CompiledSchema:
+    """
+    Return a schema that was checked, to be compiled when it is first asked.
+
+    :param octets: of its JSON.
+    """
+    return CompiledSchema(schema, partial(_compile, schema, role, strict, 1), octets)
 
 
-def _compile(
-    schema: Mapping[str, Any], role: Role, strict: bool, share: int
-) -> tuple[Walk, jsonschema_rs.Validator]:
+def _compile(schema: Mapping[str, Any], role: Role, strict: bool, share: int) -> tuple[Walk, jsonschema_rs.Validator]:
     faults = [*form_faults(schema, role)]
     walk = Walk(schema, closed=role not in _ANY_DRAFT, share=share)
     faults.extend(walk.faults)
@@ -281,7 +300,7 @@ class RecentSchemas:
 
     def keep(self, compiled: CompiledSchema) -> None:
         """Hold a compiled schema, and release others for it."""
-        octets = len(jsontext.encode(compiled.schema))
+        octets = compiled.octets
         with self._lock:
             self._held[compiled] = octets
             total = self.octets

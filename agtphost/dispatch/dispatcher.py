@@ -305,6 +305,8 @@ class Dispatcher:
         if isinstance(answer, EndpointError):
             raise answers.declared(binding, answer)
         if binding.output_schema is not None:
+            if self.aside is not None and binding.output_schema.takes_long:
+                await self.aside(binding.output_schema.prepare)
             answers.check_output(binding, binding.output_schema, answer)
         return answer
 

@@ -113,6 +113,7 @@ def admitting(
             ledger=evidence.ledger,
             negotiator=negotiating,
             yaml=config.wire.yaml,
+            aside=on.aside,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
