@@ -129,6 +129,9 @@ class Walk:
     :param dialect: its URI; None: the schema's own word.
     """
 
+    budget: Budget | None
+    cleaned: Any
+
     def __init__(self, schema: Mapping[str, Any], *, closed: bool, share: int = 1, dialect: str | None = None) -> None:
         self._begin(
             str(schema.get("$schema", DIALECT)).removesuffix("#") if dialect is None else dialect, closed, share
@@ -181,7 +184,7 @@ class Walk:
         self.references: list[tuple[str, str]] = []
         """The pointers of schemas with a reference, and the pointers that they lead to."""
 
-        self.budget: Budget | None = None
+        self.budget = None
         """What values may cost; None where there are faults."""
 
         self.applied = 1
@@ -190,7 +193,7 @@ class Walk:
         self.branching = False
         """Whether there are alternatives, each of which explains for itself why a value does not follow it."""
 
-        self.cleaned: Any = {}
+        self.cleaned = {}
         """The schema with nothing but keywords that were checked."""
 
     def _say(self, pointer: str, message: str) -> None:
