@@ -123,7 +123,7 @@ def test_a_schema_that_was_put_off_works_when_it_is_asked() -> None:
     later.release()
     assert later.takes_long and later.checks({"a": "b"}) and later.is_compiled
     with pytest.raises(AttributeError):
-        _ = later.other  # type: ignore[attr-defined]
+        _ = later.other
 
 
 def test_what_was_compiled_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -570,3 +570,23 @@ def test_tokens_are_of_what_this_reader_is_shown_now(tmp_path: Path, monkeypatch
         refused = ask(publication, asked, disclosed)
         assert isinstance(refused, Refusal) and refused.status == 422
         assert "DISCOVER / without part" in str(refused.remedy)
+
+
+def test_parts_are_encoded_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a part behind the first has no octets of it; asked again, it is the same, and signed once."""
+    monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
+    monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
+    loaded = load_host(configured(tmp_path))
+    publication = published(loaded)
+    made = form(publication)
+    signed: list[int] = []
+    assert loaded.key is not None
+    sign = type(loaded.key).sign
+    monkeypatch.setattr(type(loaded.key), "sign", lambda self, octets: signed.append(1) or sign(self, octets))
+    tokens = list(made.further)
+    assert len(tokens) > 1 and "body" not in vars(made.further[tokens[0]])
+    first, second = ask(publication, tokens[0]), ask(publication, tokens[1])
+    assert not isinstance(first, Refusal) and not isinstance(second, Refusal)
+    assert ask(publication, tokens[1]) is second and ask(publication, tokens[0]) == first
+    assert first.body != second.body and not signed
+    verify_manifest(json.loads(first.body or b""), {loaded.key.kid: loaded.key.public})
