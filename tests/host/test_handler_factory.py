@@ -151,7 +151,7 @@ def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path
 
 
 def test_what_many_endpoints_lack_is_told_once(tmp_path: Path) -> None:
-    """One problem for each variable, with the first place and how many lack it; what one alone lacks is told as ever."""
+    """One problem for each variable, with the first place and how many lack it."""
     file = sample(tmp_path)
     endpoints = file.parent / "endpoints"
     Authority().save(endpoints)
