@@ -28,9 +28,9 @@ def split_document(document: Mapping[str, Any], render: Render, most: int = MAX_
     """
     endpoints = document["endpoints"]
     entries = list(endpoints.items() if isinstance(endpoints, Mapping) else endpoints)
-    # Indented, a document has about as many octets in JSON as in YAML; most are written only once so.
+    # In YAML a document has fewer octets than in JSON that is indented: most endpoints are written only once so.
     octets = len(json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8"))
-    each = max(1, len(entries) * most * 4 // 5 // max(octets, 1)) if octets > most else max(1, len(entries))
+    each = max(1, len(entries) * most // octets if octets > 2 * most else len(entries))
     found: list[bytes] = []
     for start in range(0, max(1, len(entries)), each):
         found.extend(_fitting(document, entries[start : start + each], render, most))
