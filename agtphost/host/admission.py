@@ -86,8 +86,7 @@ def admitting(
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
-    principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=on.lasting.counted)
+    principals, rate = lasting.principals.of(config.policies.oauth), RateGate(config.limits, counted=lasting.counted)
     order = gates(
         Collaborators(
             directory=loaded.directory,

@@ -62,9 +62,11 @@ def schema(chance: random.Random, names: list[str], members: int) -> dict[str, A
 
 def document(chance: random.Random, vendor: str, operations: int) -> dict[str, Any]:
     """An OpenAPI document of one vendor, whose operations share their answers."""
-    # Each refers to a few that come later, so that none leads to all of them.
+    # Each refers to others of its ten that come later: a public document's answers lead to a handful.
     names = [f"{vendor.title()}{number}" for number in range(150)]
-    schemas = {name: schema(chance, names[at + 1 : at + 9] or [name], 14) for at, name in enumerate(names)}
+    schemas = {
+        name: schema(chance, names[at + 1 : at // 10 * 10 + 10] or names[:1], 14) for at, name in enumerate(names)
+    }
     paths: dict[str, Any] = {}
     for number in range(operations):
         answer = {"$ref": f"#/components/schemas/{chance.choice(names[:110])}"}
@@ -190,8 +192,8 @@ def test_thousands_of_imported_endpoints_fit_a_host(tmp_path: Path) -> None:
         found = json.loads(printed)
         shown = [(each["method"], each["path"]) for each in found["manifest"]["endpoints"] if each["tier"] == "B"]
         assert len(shown) == len(set(shown)) and set(shown) == expected and found["signature"] == "verified"
-        # More than one document has: it came in parts, and its definitions are written for each endpoint.
-        assert len(printed) > 6 << 20 and texts < len(printed) / 3
+        # Definitions are written for each endpoint; of thousands it is more than one document has, and came in parts.
+        assert texts < len(printed) / 2 and (len(printed) > 6 << 20 or not CHOSEN.whole)
         listed.require()
         _, exported = command(config, "openapi", "export", "-", "-o", str(tmp_path / "openapi.json"))
         exported.require()
@@ -202,7 +204,7 @@ def test_thousands_of_imported_endpoints_fit_a_host(tmp_path: Path) -> None:
         ]
         assert len(called) == len(set(called)) and set(called) == expected
         components = [name for name in made["components"]["schemas"] if "." in name]
-        assert len(components) <= 150 * VENDORS * 2
+        assert len(components) <= 150 * VENDORS
         method, path = next(each for each in sorted(expected) if "{" in each[1])
         for given, status in (("limit=1", 503), ("limits=1", 422)):
             answered = subprocess.run(
