@@ -17,10 +17,10 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.contract`: what a host offers and how it decides what a request means
 - :mod:`.dispatch`: the one way in and the one way out
 - :mod:`.errors`: the errors that cross package boundaries
-- :mod:`.extras`: what a plain install leaves out: the extra that brings each package, and what is said where one is
+- :mod:`.extras`: packages that a plain install leaves out: the extra that brings each, and the message where one is
   missing
 - :mod:`.host`: the composition root: the only place that knows concrete classes
-- :mod:`.http`: HTTP beside AGTP
+- :mod:`.http`: HTTP surfaces
 - :mod:`.iagtp`: every interface of agtphost, and what each does not promise
 - :mod:`.identity`: who agents are, and how that is proven
 - :mod:`.mcp`: the server side of MCP, over the way to a host that it is given
@@ -35,7 +35,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.tap`: ``twistd agtp``: options, then assembly
 - :mod:`.testing`: a whole host in memory, for tests
 - :mod:`.traces`: OpenTelemetry traces of calls, where ``[traces]`` is configured
-- :mod:`.upstream`: what all services behind this host have in common, whatever protocol they speak
+- :mod:`.upstream`: what all services behind this host share, for all protocols
 - :mod:`.vocabulary`: the words of the protocol: data and grammar, importing nothing
 - :mod:`.wire`: AGTP framing without I/O
 """

@@ -7,8 +7,7 @@ Three families, by whose fault it is:
   asked. One place turns it into a response: :mod:`agtphost.dispatch`.
 - :class:`RemoteProtocolError` and :class:`LocalProtocolError`: octets that
   break the AGTP framing rules, sent by the peer or about to be sent by us.
-- :class:`ConfigurationError`: everything that keeps the host from starting,
-  all problems at once.
+- :class:`ConfigurationError`: everything that keeps the host from starting, with all problems together.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from agtphost.vocabulary.status import Status
 
 
 class DamagedEvidence(Exception):
-    """Something that was recorded is not what was signed; the message says what, for the operator."""
+    """A record differs from what was signed; the message says what, for the operator."""
 
 
 class Refusal(Exception):
     """
     A request that ends in a status outside 2xx, or in 262.
 
-    :param reason: why; it brings its status, and what is said where nothing else is.
+    :param reason: why; it has a status, and texts that are the default.
     :param explanation: one sentence for a person: what was wrong.
     :param status: the AGTP status of the response, where ``reason`` has several.
     :param remedy: one sentence: what would make the request succeed; empty
@@ -84,9 +83,9 @@ def not_found(
     """
     Refuse a request that names what doesn't exist, or what its caller may not see.
 
-    The two must be told apart by nothing: not by status, reason, text, length or header fields, nor by what the
-    record keeps. So this takes nothing that depends on the thing, and whoever looks something up for a caller raises
-    it in both cases, at one place.
+    The two must be indistinguishable: by status, reason, text, length or header fields, and by the record. So this
+    takes no argument that depends on the thing, and code that looks something up for a caller raises it in both cases,
+    at one place.
 
     :param reason: one of those that say that something is unknown.
     :param explanation: a sentence that names no identifier; by default what the reason means.
@@ -98,7 +97,8 @@ def not_found(
 
 class NamingRefusal(Refusal):
     """
-    A refusal that says what else there is. Each caller is told what it may call of that; until then nothing is named.
+    A refusal that names alternatives. Each caller learns only those that it may call; until that is known, none is
+    named.
 
     :param among: makes the details, of what tells which bindings may be named.
     """
@@ -124,7 +124,7 @@ class ProtocolError(Exception):
 
 
 class LocalProtocolError(ProtocolError):
-    """This program tried to send a message that the framing rules forbid."""
+    """An attempt of this program to send a message that the framing rules forbid."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -143,7 +143,7 @@ class RemoteProtocolError(ProtocolError):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is wrong with a configuration."""
+    """A fault of a configuration."""
 
     message: str
     """What is wrong, as one sentence."""

@@ -1,5 +1,5 @@
 """
-What a plain install leaves out: the extra that brings each package, and what is said where one is missing.
+Packages that a plain install leaves out: the extra that brings each, and the message where one is missing.
 
 Modules import such packages where they use them, never when they are loaded.
 """
@@ -32,7 +32,7 @@ PACKAGES = {
 
 
 def installed(package: str) -> bool:
-    """Whether it can be imported."""
+    """Return whether a package can be imported."""
     try:
         return find_spec(package) is not None
     except ImportError:
@@ -40,10 +40,10 @@ def installed(package: str) -> bool:
 
 
 def remedy(package: str) -> str:
-    """What to do where it cannot: one line for an operator."""
+    """Return what to do where a package is missing: one line for an operator."""
     return f"pip install 'agtphost[{PACKAGES[package.partition('.')[0]]}]'"
 
 
 def missing(package: str) -> str:
-    """What is wrong then."""
+    """Return the message for a missing package."""
     return f"the package {package} is not installed: {remedy(package)}"

@@ -37,7 +37,7 @@ class IRecordObserver(Interface):
     """
     Sees every record that was committed, once it is on disk: for an index, a metric, a copy elsewhere.
 
-    An extension point: ``[[observer]]``, see ``docs/extending/observer.rst``. It is told in the order of commits,
+    An extension point: ``[[observer]]``, see ``docs/extending/observer.rst``. It is called in the order of commits,
     after the caller has its answer, and can change nothing. One that is slow misses records; all are in the store.
     """
 
@@ -53,7 +53,7 @@ class IDispatcher(Interface):
     """
     The one way in and the one way out.
 
-    Never raises: whatever happens becomes a sealed response. Does not promise
+    Never raises: every outcome becomes a sealed response. Does not promise
     that the response differs from the one an identical request got before.
     """
 
@@ -82,7 +82,7 @@ class IDispatcher(Interface):
 
 
 class IGate(Interface):
-    """One admission check. Small, ordered by data, with no effect but its verdict and what it proved."""
+    """An admission check. Small, ordered by data, with no effect but its verdict and what it proved."""
 
     name = Attribute("str: the gate's name in logs, explanations and the order test")
 
@@ -104,14 +104,14 @@ class ILastingGate(IGate):
 
     def lasting(exchange: Exchange) -> Sequence[Condition] | None:
         """
-        Under which conditions the next request need not be looked at, nor any after it.
+        Return the conditions under which later requests of the same kind pass this gate unchecked.
 
-        That one has the same peer and first line, and fields that differ in identifiers of single calls alone
-        (:data:`agtphost.wire.heads.PER_CALL`). Of gates behind the body nothing but the verdict is kept.
+        Such requests have the same peer and first line, and their fields differ in identifiers of single calls only
+        (:data:`agtphost.wire.heads.PER_CALL`). Of gates after the body only the verdict is kept.
 
         :param exchange: as it passed this gate.
-        :return: all of them, none if it is never to be looked at; None if every request has to be looked at. A gate
-            in front of the body that says so has all gates look.
+        :return: the conditions; empty if the verdict always holds; None if every request has to be checked. After None
+            from a gate before the body, all gates check each request.
         """
 
 
@@ -140,17 +140,19 @@ class IPayloadAdapter(Interface):
 
     def call_of(binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """
-        The parameters of the EXECUTE that calls a tool: what lists, plans and exported documents say of it.
+        Return the parameters of the EXECUTE that calls a tool, for lists, plans and exported documents.
 
-        The arguments are the payload, members of the payload beside others, or one member of it; their values are
-        taken over as they are.
+        The arguments are the payload, some members of the payload, or one member of it; their values are copied
+        unchanged.
 
         :param binding: one of :meth:`tools`.
         :return: ``action``, ``payload_type`` and ``payload``, such that :meth:`resolve` finds the binding.
         """
 
     def hosted() -> Sequence[Mapping[str, object]]:
-        """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream."""
+        """
+        Return ``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream.
+        """
 
 
 class IToolAddresses(Interface):
@@ -182,7 +184,7 @@ class ILedger(Interface):
 
     def look() -> None:
         """
-        Have :attr:`healthy` say whether a record can be kept now, if nobody has looked at the disk for a moment.
+        Update :attr:`healthy`, whether a record can be kept now, if the disk was not checked for a moment.
 
         The gates call it before each handler; it does not wait.
         """
@@ -191,9 +193,9 @@ class ILedger(Interface):
         """
         Sign, link and store one record in the next group commit.
 
-        :raises agtphost.audit.drafts.LedgerUnavailable: nothing was stored, or nobody can tell.
-        :raises agtphost.audit.drafts.StaleLifecycle: the agent's state is no longer the one expected.
-        :raises agtphost.audit.drafts.StaleChange: a state item is no longer of the version expected.
+        :raises agtphost.audit.drafts.LedgerUnavailable: nothing was stored, or that is unknown.
+        :raises agtphost.audit.drafts.StaleLifecycle: the agent's state is not the expected one any more.
+        :raises agtphost.audit.drafts.StaleChange: a state item does not have the expected version any more.
         """
 
     def submit_undurable(draft: Draft) -> Sealed:
@@ -204,14 +206,14 @@ class ILedger(Interface):
 
     def watch(watcher: Callable[[ObservedGroup], object]) -> None:
         """
-        Be told of every group once it is on disk, and of each record that is signed outside every chain.
+        Call a watcher for every group once it is on disk, and for each record that is signed outside every chain.
 
-        It is called in the reactor's thread, after whoever waits for the records, and must not wait itself. One that
-        raises is dropped, and logged. Nothing is told of a group that failed.
+        It is called in the reactor's thread, after the callers that wait for the records, and must not wait itself. One
+        that raises is dropped, and logged. It is not called for a group that failed.
         """
 
     def unwatch(watcher: Callable[[ObservedGroup], object]) -> None:
-        """No longer; one that does not watch is no error."""
+        """Stop calling a watcher; an unknown one is ignored."""
 
 
 class IWitness(Interface):
@@ -237,11 +239,11 @@ class IWitness(Interface):
 
 
 class IContractResolver(Interface):
-    """What the gates ask about a request that a contract may answer (AGTP-API section 10.1)."""
+    """The part of negotiation that the gates ask about a request that a contract may answer (AGTP-API section 10.1)."""
 
     def presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
         """
-        What a request that presents a contract may be answered with, by method and path.
+        Return what answers a request that presents a contract, by method and path.
 
         :return: None for a request that presents none.
         :raises agtphost.errors.Refusal: 404 or 464 (AGTP-API section 10.1.4).
@@ -249,10 +251,10 @@ class IContractResolver(Interface):
 
     def unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
-        What a request may be answered with that nothing is registered for: a contract of the caller's, or a new one.
+        Return what answers a request for an unregistered endpoint: a contract of the caller's, or a new one.
 
-        :param claims: works out the effective scopes, which no gate has done by then.
-        :return: None: 404 or 405, as if nobody negotiated here.
+        :param claims: computes the effective scopes, which no gate has done by then.
+        :return: None: 404 or 405, as on a host without negotiation.
         :raises agtphost.errors.Refusal: where the caller opted in and a lock is closed (AGTP-API section 10.1.2).
         """
 
@@ -261,20 +263,20 @@ class IProposals(Interface):
     """PROPOSE, and what becomes of proposals: for built-in methods."""
 
     def propose(context: BuiltInContext) -> Answer:
-        """PROPOSE: 261 or 263; everything else is a refusal."""
+        """Answer a PROPOSE with 261 or 263; everything else is a refusal."""
 
     def proposal(context: BuiltInContext) -> Answer:
-        """``QUERY /proposals/{proposal_id}``."""
+        """Answer ``QUERY /proposals/{proposal_id}``."""
 
     def proposals(context: BuiltInContext) -> Answer:
-        """``QUERY /proposals``: what waits for a decision."""
+        """Answer ``QUERY /proposals``: the proposals that wait for a decision."""
 
     def decide(context: BuiltInContext) -> Answer:
-        """``CONFIRM /proposals/{proposal_id}``: an operator's decision."""
+        """Answer ``CONFIRM /proposals/{proposal_id}``: an operator's decision."""
 
 
 class IContractDocuments(Interface):
-    """What DISCOVER and INSPECT show of negotiation."""
+    """The documents of negotiation for DISCOVER and INSPECT."""
 
     def patterns(context: BuiltInContext) -> Mapping[str, Any]:
         """The document of DISCOVER /patterns."""
@@ -286,33 +288,33 @@ class IContractDocuments(Interface):
         """Definitions of persistent contracts in force."""
 
     def contract(context: BuiltInContext) -> Awaitable[Mapping[str, Any]]:
-        """``INSPECT target=contract``."""
+        """Return the document of ``INSPECT target=contract``."""
 
     def attempt(context: BuiltInContext) -> Awaitable[Mapping[str, Any]]:
-        """``INSPECT target=rcns-attempt``."""
+        """Return the document of ``INSPECT target=rcns-attempt``."""
 
 
 class IContractEnding(Interface):
-    """How contracts end before their time: each by what is committed with an answer."""
+    """The ways to end contracts before their time; each returns what is committed with an answer."""
 
     def release_contract(context: BuiltInContext) -> Answer:
-        """``SUSPEND synthesis_id=...``."""
+        """Answer ``SUSPEND synthesis_id=...``."""
 
     def revoke_contract(context: BuiltInContext) -> Answer:
-        """``REVOKE target=contract``."""
+        """Answer ``REVOKE target=contract``."""
 
     def sweep(context: BuiltInContext) -> Answer:
-        """``REVOKE target=stale-contracts``."""
+        """Answer ``REVOKE target=stale-contracts``."""
 
     def end_with_agent(agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
-        """What is committed together with an agent's revocation."""
+        """Return what is committed together with an agent's revocation."""
 
 
 class INegotiator(IContractResolver, IProposals, IContractDocuments, IContractEnding):
     """
     Runtime negotiation of contracts, whole: AGTP-API section 10.
 
-    What it decides becomes true with the record of the response; it never waits, and never changes anything by itself.
+    Its decisions are committed with the record of the response; it never waits, and never changes anything on its own.
     """
 
 
@@ -320,7 +322,7 @@ class IEmbedder(Interface):
     """
     Turns texts into vectors, so that texts of one meaning are near each other.
 
-    Never waits in the reactor's thread. Does not promise to be there: whoever searches does without it where it fails.
+    Never waits in the reactor's thread. May be unavailable: a search continues without it where it fails.
     """
 
     engine = Attribute("str: its kind, as answers tell it: static, onnx or http")
@@ -352,7 +354,7 @@ class IAgentDirectory(Interface):
         """The hosted agent of that label."""
 
     def hosted() -> Sequence[Agent]:
-        """Hosted agents in label order."""
+        """Return the hosted agents in label order."""
 
     def known() -> Sequence[Agent]:
-        """Everyone: those that are hosted, and those that only call."""
+        """Return all agents: those that are hosted, and those that only call."""

@@ -17,13 +17,17 @@ class Options(usage.Options):
 
     synopsis = "[options] --config host.toml"
     longdesc = (
-        "Hosts MCP servers and Python functions behind the Agent Transfer Protocol (AGTP). Everything is said in "
-        "the configuration file: `agtp check host.toml` validates it, and `agtp init DIR` writes a ready deployment."
+        "Hosts MCP servers and Python functions behind the Agent Transfer Protocol (AGTP). Everything is configured in "
+        "one file: `agtp check host.toml` validates it, and `agtp init DIR` writes a ready deployment."
     )
     optParameters = [["config", "c", None, "The configuration file, host.toml."]]
 
     def postOptions(self) -> None:
-        """:raises twisted.python.usage.UsageError: without ``--config``."""
+        """
+        Check the options.
+
+        :raises twisted.python.usage.UsageError: without ``--config``.
+        """
         if not self["config"]:
             raise usage.UsageError("--config host.toml is needed; `agtp init DIR` writes one")
 

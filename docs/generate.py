@@ -3,6 +3,7 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 
 - ``docs/configuration.rst``: every key of ``host.toml`` and of the command's own file, from the classes of
   :mod:`agtphost.config`
+- ``docs/endpoint-file.rst``: every member of an endpoint's and a recipe's file, by ``docs/endpoint_reference.py``
 - ``docs/reasons.rst``: every reason that the host refuses for, from :mod:`agtphost.vocabulary.reasons`
 - ``docs/standard-methods.rst``: the table of the fifty, from :mod:`agtphost.methods.standard.table`; the rest by hand
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
@@ -186,7 +187,7 @@ def tables(kind: type[Section] = Config, path: str = "") -> Iterator[Table]:
         )
     if keys:
         text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-        text = re.sub(r"^(One )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
+        text = re.sub(r"^(One |An entry of |The section )?``\[[^`]*``( or ``[^`]*``)?[:;.,]? *", "", text)
         yield Table(path, "", text[:1].upper() + text[1:], tuple(keys))
     for where, inner, how in below:
         for table in tables(inner, where):
@@ -420,6 +421,8 @@ def main() -> None:
     """Write every page anew."""
     (DOCS / "configuration.rst").write_text(configuration())
     (DOCS / "reasons.rst").write_text(reasons())
+    reference = runpy.run_path(str(DOCS / "endpoint_reference.py"))
+    (DOCS / "endpoint-file.rst").write_text(reference["endpoint_file"]())
     drawn = DOCS / "architecture.rst"
     drawn.write_text(architecture(drawn.read_text()))
     listed = DOCS / "standard-methods.rst"

@@ -16,9 +16,9 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.export`: records as JSON lines, to be verified anywhere
 - :mod:`.merkle`, :mod:`.checkpoint`, :mod:`.tree`: the tree over all records, and its signed checkpoints
 - :mod:`.witness`, :mod:`.remote_witness`, :mod:`.cosignature`: who remembers them outside the store
-- :mod:`.settling`: what a group that is through changes in memory
-- :mod:`.takeover`: what the store holds and memory does not: what another process wrote
-- :mod:`.watching`, :mod:`.observed`: who is told of what was sealed, and what they see of it
+- :mod:`.settling`: applies a committed group to the state in memory
+- :mod:`.takeover`: takes over what another process wrote to the store
+- :mod:`.watching`, :mod:`.observed`: the watchers of sealed records, and what they see of them
 - :mod:`.state`: durable state of built-in methods, committed together with records; :mod:`.items`: one item of it;
   :mod:`.item_tables`: all of one kind; :mod:`.prepared_items`: items that are made ready before their transaction
 - :mod:`.configurations`: the events that tell of the host's configuration
@@ -29,7 +29,7 @@ Attribution-Records: what was answered, to whom, provably.
 - :mod:`.host_clock`: the host's time, and what jumps of the system's clock come to
 - :mod:`.rendering`: a body that names its event, an item that names its record
 - :mod:`.space`: whether the store's disk has room
-- :mod:`.opening`: what a ledger reads of its store before it serves, and what it says of damage
-- :mod:`.retention`: what stays of an agent that was revoked or deprecated, for how long, and when its label is free
-- :mod:`.summaries`: refusals and strangers' reads by the thousand, told in a few records
+- :mod:`.opening`: what a ledger reads from its store before it serves, and how it reports damage
+- :mod:`.retention`: what is kept of a revoked or deprecated agent, for how long, and when its label is free
+- :mod:`.summaries`: records that summarize thousands of refusals, and of reads by unknown callers
 """

@@ -1,10 +1,8 @@
 """
-On record: that the operator went on with a store although its witness contradicted it.
+The event that records that the operator accepted a store although its witness contradicted it.
 
-The host is stopped meanwhile, so the command writes the event itself, signed
-with the host's key, as the next entry of the host's own chain. It is there
-before the witness file gives way: whoever reads the log finds the gap, and who
-answers for it.
+The host is stopped, so the command writes the event itself, signed with the host's key, as the next entry of the host's
+own chain. It is written before the witness file is replaced: a reader of the log finds the gap, and who answers for it.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ EVENT = "store-accepted"
 
 
 def operator() -> dict[str, Any]:
-    """Who runs this process: as the system knows it, and who became that with ``sudo``."""
+    """Return who runs this process: the user by the system, and the user that became it with ``sudo``."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

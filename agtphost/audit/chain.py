@@ -22,7 +22,7 @@ from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 
 class Head(NamedTuple):
-    """Where the next record of a chain attaches."""
+    """The record after which the next record of a chain is appended."""
 
     chain: int
     """The chain's number in the store."""
@@ -47,7 +47,7 @@ def head_of_row(row: HeadRow) -> Head:
 
 
 class IndexColumns(NamedTuple):
-    """What the columns of a record repeat of its signed payload, so that it can be searched."""
+    """The columns of a record that repeat parts of its signed payload, so that it can be searched."""
 
     status: int
     method: str
@@ -61,7 +61,7 @@ def index_columns(payload: Mapping[str, object]) -> IndexColumns:
     Return what the index columns of a record must be.
 
     :raises ValueError: the payload has a status, or a caller, that no column can hold.
-    :raises TypeError: likewise.
+    :raises TypeError: for the same reason.
     """
     said = payload.get
     caller = said("caller_id", "")
@@ -81,7 +81,7 @@ class Seconds:
         self._text = ""
 
     def text(self, milliseconds: int) -> str:
-        """``2027-01-31T00:00:00.000Z``."""
+        """Return a time as text: ``2027-01-31T00:00:00.000Z``."""
         second, fraction = divmod(milliseconds, 1000)
         if second != self._second:
             self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
@@ -113,7 +113,7 @@ class RecordSigner:
         self._with = protected_header(signer), signer
 
     def adopt(self, signer: Signer) -> None:
-        """Sign with another key: its header and its signature change as one, whichever thread signs."""
+        """Sign with another key: header and signature change atomically, for all threads."""
         self._with = protected_header(signer), signer
 
     def sign(self, payload: Mapping[str, object]) -> Signature:
@@ -129,7 +129,7 @@ class RecordSigner:
         return Signature(octets.decode("ascii"), octets, digest, digest.hex())
 
     def seal(self, octets: bytes) -> bytes:
-        """Return the signature over what is no record; without a key the SHA-256, which proves nothing."""
+        """Return the signature over octets other than a record's; without a key the SHA-256, which proves nothing."""
         signer = self._with[1]
         return sha256(octets).digest() if signer is None else signer.sign(octets)
 

@@ -30,12 +30,12 @@ MOST_OCTETS = 16_384
 
 
 class CheckpointError(ValueError):
-    """A note is no checkpoint, or not one of that key."""
+    """A note is not a checkpoint, or not signed by that key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """What a checkpoint says."""
+    """The content of a checkpoint."""
 
     origin: str
     """Whose tree it is: the host's ``server_id``."""
@@ -74,11 +74,11 @@ def state_of(found: Checkpoint, keys: Iterable[VerifyingKey]) -> tuple[bytes, by
     """
     The digests of the tables of state, and of their log of changes, as they were when a checkpoint was issued.
 
-    They are in a line of their own among the signatures, which covers them and the text: a checkpoint has no other
-    place for them that every witness passes over. Old checkpoints have no such line.
+    They are in a separate line among the signatures, which covers them and the text: that is the only place in a
+    checkpoint that every witness ignores. Old checkpoints have no such line.
 
-    :param keys: those that may have signed it; none: the line is read, and no signature looked at.
-    :return: None where there is no such line, or none of the keys signed it.
+    :param keys: those that may have signed it; none: the line is read without checking its signature.
+    :return: None where the line is missing, or none of the keys signed it.
     """
     text, _, lines = found.note.partition("\n\n")
     known = tuple(keys)
@@ -129,9 +129,9 @@ def issue(
 
 def read(note: str) -> Checkpoint:
     """
-    What a note says, its signatures not looked at.
+    Read a note without checking its signatures.
 
-    :raises CheckpointError: it is no checkpoint.
+    :raises CheckpointError: it is not a checkpoint.
     """
     if len(note.encode("utf-8", "surrogatepass")) > MOST_OCTETS:
         raise CheckpointError("the checkpoint is too long")
@@ -154,7 +154,7 @@ def verify(note: str, keys: Iterable[VerifyingKey]) -> Checkpoint:
 
     Signatures of other keys, such as witnesses', are passed over.
 
-    :raises CheckpointError: it is no checkpoint, or none of the keys signed it.
+    :raises CheckpointError: it is not a checkpoint, or none of the keys signed it.
     """
     return verify_signers(note, keys)[0]
 

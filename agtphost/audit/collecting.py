@@ -1,13 +1,12 @@
 """
 What is submitted in the reactor's thread until it is handed over to the writer's.
 
-Groups go one at a time: while one is being committed, the next one forms. Where
-somebody outside is answered with records of it, the answers go out first, and what
-they prompt belongs to the next group. Where all of it are calls that this host makes
-itself, as in a BATCH, it goes on with them at once, and nobody waits for that.
+Groups go one at a time: while one is being committed, the next one forms. If callers outside are answered with records
+of a group, the answers are sent first, and the calls that follow them belong to the next group. If all entries of a
+group are calls that this host makes itself, as in a BATCH, their work goes on directly.
 
-An entry that changes many state items is a group of its own, and small entries go first. After such a group the writer
-is left to small entries :data:`REST` times as long, if any come: most of its time is for others, whatever is stored.
+An entry that changes many state items is a separate group, and small entries go first. After such a group the writer
+only takes small entries for :data:`REST` times as long, so that most of its time is for them.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Collecting:
         self.grouping = Grouping(lambda: 0)
         self._entries: list[Entry] = []
         self._octets = 0
-        self._inner = 0  # of the entries, those with which nobody outside is answered
+        self._inner = 0  # the entries that answer calls inside this host
         self._large: deque[tuple[Entry, int]] = deque()
         self._large_octets = 0
         self._large_next = False  # small entries went last
@@ -66,12 +65,12 @@ class Collecting:
         self._held_back: IDelayedCall | None = None
 
     def __len__(self) -> int:
-        """How many wait, or are being written."""
+        """Return how many entries wait, or are being written."""
         return len(self._entries) + len(self._large) + self._under_way
 
     def add(self, entry: Entry, octets: int) -> None:
         """
-        One more.
+        Add an entry.
 
         :param octets: of the result that is stored with it.
         """
@@ -99,7 +98,7 @@ class Collecting:
             self._hand_over_large()
 
     def _hand_over_large(self) -> None:
-        """Hand over the large entry that has waited longest, as a group of its own."""
+        """Hand over the large entry that has waited longest, as a separate group."""
         entry, octets = self._large.popleft()
         self._large_octets -= octets
         self._large_next = False
@@ -123,9 +122,9 @@ class Collecting:
 
     def returned(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
         """
-        A group is through.
+        Note that a group was written or has failed.
 
-        :param settle: tells those who wait for it.
+        :param settle: fires the Deferreds of its entries.
         :param seconds: that it took.
         """
         self._under_way -= len(entries)
@@ -135,7 +134,7 @@ class Collecting:
             self._rest = min(REST * seconds, LONGEST_REST)
             self._go_on_resting()
         if all(map(_is_inner, entries)):
-            self._scheduled = True  # Nothing is by itself: it ends here.
+            self._scheduled = True  # No turn is scheduled for it: it ends below.
             try:
                 settle()
             finally:

@@ -1,7 +1,7 @@
 """
 Cosignatures of checkpoints: C2SP tlog-cosignature, version 1.
 
-A witness adds a line of its own to the note of a log. Its signature covers the
+A witness adds a line to the note of a log. Its signature covers the
 note's text and the time, and says: at that time this was the newest checkpoint
 that I knew of this log, and it continued all that I had seen before.
 """
@@ -26,12 +26,12 @@ _OCTETS = 4 + 8 + 64
 """Key hash, time, signature."""
 
 MOST_LINES = 16
-"""Lines that are kept beside one checkpoint."""
+"""Lines that are kept with one checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cosignature:
-    """What a witness vouched for."""
+    """The statement of a witness about a checkpoint."""
 
     witness: str
     """The name of its key."""
@@ -63,7 +63,7 @@ def text_of(note: str) -> str:
     """
     The part of a note that is signed, with its last line feed.
 
-    :raises CheckpointError: it is no note.
+    :raises CheckpointError: it is not a note.
     """
     text, separator, _ = note.partition("\n\n")
     if not separator:
@@ -77,7 +77,7 @@ def cosign(note: str, witness: str, key: SigningKey, seconds: int) -> str:
 
     :param witness: its ``server_id``.
     :param seconds: the present time, since the Unix epoch.
-    :raises CheckpointError: it is no note.
+    :raises CheckpointError: it is not a note.
     """
     name = key_name(witness)
     signature = key.sign(_covered(text_of(note), seconds))
@@ -100,7 +100,7 @@ def verify(note: str, line: str, keys: Iterable[VerifyingKey]) -> Cosignature:
         except binascii.Error:
             octets = b""
     if match is None or len(octets) != _OCTETS or base64.b64encode(octets).decode() != match["value"]:
-        raise CheckpointError("the line is no cosignature")
+        raise CheckpointError("the line is not a cosignature")
     seconds = int.from_bytes(octets[4:12], "big")
     covered = _covered(text_of(note), seconds)
     for key in keys:
@@ -110,7 +110,7 @@ def verify(note: str, line: str, keys: Iterable[VerifyingKey]) -> Cosignature:
 
 
 def found(note: str, keys: Iterable[VerifyingKey]) -> list[Cosignature]:
-    """Those cosignatures of a note that one of ``keys`` made; all other lines are passed over."""
+    """Return the cosignatures of a note that one of ``keys`` made; all other lines are ignored."""
     known = tuple(keys)
     cosignatures = []
     for line in note.partition("\n\n")[2].splitlines():

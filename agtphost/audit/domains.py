@@ -1,12 +1,10 @@
 """
 Domains that expired, were renewed, or went to another owner: core v08 section 11.8.
 
-An agent's standing may rest on a domain: its ``org_domain``. Whoever looks
-after the domain tells the host when it expires; the agents under it are
-suspended then, deprecated 90 days later, and never come back for a new owner
-of the domain. What was told is a state item; what follows from it is computed
-here, from that item, the clock and the agents' states alone, so that a host
-which was down goes on where time has got to.
+An agent's status may depend on a domain: its ``org_domain``. The registrar reports to the host when the domain expires;
+the agents under it are suspended then, deprecated 90 days later, and never come back for a new owner of the domain. The
+report is a state item; its consequences are computed here, from that item, the clock and the agents' states alone, so
+that a host which was down goes on where time has got to.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _MARK = "; deprecated before"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrgDomain:
-    """What the host was told of one domain."""
+    """The latest report about one domain."""
 
     domain: str
     event: str
@@ -58,7 +56,7 @@ class OrgDomain:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> OrgDomain:
-        """The state item's value."""
+        """Read a domain from a state item's value."""
         moments = {name: datetime.fromisoformat(value[name]).timestamp() for name in _TIMES}
         return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **moments)
 
@@ -69,7 +67,7 @@ class OrgDomain:
 
     @property
     def reason(self) -> str:
-        """What events that follow from it give as their reason."""
+        """Return the reason that is given in the resulting lifecycle events."""
         return f"{EXPIRED}: {self.domain}"
 
     def concerns(self, agent: Agent, own_domain: str) -> bool:
@@ -91,7 +89,7 @@ class OrgDomain:
         return not (self.event == TRANSFERRED and owner_id == self.owner)
 
     def due(self, agent: Agent, state: LifecycleState, now: float) -> LifecycleEvent | None:
-        """What is to be recorded of an agent under the domain at this moment; None where nothing is."""
+        """Return the event to record for an agent under the domain at this moment; None where none follows."""
         barred = self.bars(agent, now)
         decided = self._barred(state, now) if barred else self._free(state, now)
         if decided is None:
@@ -134,7 +132,7 @@ class OrgDomain:
         return EventType.REINSTATED, LifecycleStatus.ACTIVE, again
 
     def moments(self) -> tuple[float, ...]:
-        """When something follows."""
+        """Return the times at which something follows from the report."""
         return () if self.event == RENEWED else (self.suspend_at, self.deprecate_at)
 
 
@@ -152,7 +150,7 @@ def domain_name(text: str) -> str | None:
 
 def domains_of(agent: Agent, own_domain: str) -> set[str]:
     """
-    The domains that an agent stands under: what its Genesis says, and its document.
+    Return the domains that an agent depends on: those in its Genesis and its document.
 
     :param own_domain: of the host: a hosted agent that names no domain is addressed under this one.
     """
@@ -162,7 +160,7 @@ def domains_of(agent: Agent, own_domain: str) -> set[str]:
 
 
 def told(items: Iterable[StateItem]) -> Iterator[OrgDomain]:
-    """The domains in the held table."""
+    """Yield the domains of the state items."""
     for item in items:
         yield OrgDomain.of(item.value)
 

@@ -50,7 +50,7 @@ class StaleChange(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One state item that is put, or removed, in the same transaction as a record: see :mod:`agtphost.audit.state`."""
+    """A state item to put or remove in the same transaction as a record: see :mod:`agtphost.audit.state`."""
 
     kind: str
     """What it is: ``escalation``, ``proposal``, ``contract`` ..."""
@@ -113,7 +113,7 @@ class LifecycleEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationKey:
-    """One keyed request: core v08 section 5.5, Idempotency-Key."""
+    """The key of one keyed request: core v08 section 5.5, Idempotency-Key."""
 
     agent_id: str
     key: str
@@ -123,7 +123,7 @@ class ReservationKey:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """One Attribution-Record before it is linked and signed."""
+    """An Attribution-Record before it is linked and signed."""
 
     chain: str
     """Agent-ID of the responding agent, or :data:`HOST_CHAIN`."""
@@ -167,16 +167,16 @@ class Draft:
     """Whether a handler ran: then this is also written while little space is left on the disk."""
 
     vital: bool = False
-    """Whether it is written then as well, of whatever the space was kept free for."""
+    """Whether it is written even when the disk is low, into the space that is kept free for that."""
 
     caller: str = ""
-    """The caller's label, for those who are told of the record: the record itself has the Agent-ID."""
+    """The caller's label, for the watchers of records: the record itself has the Agent-ID."""
 
     called: str = ""
     """What was called, as counters know it: a name that no caller chose; empty where nothing was found."""
 
     rule: Callable[[], object] | None = None
-    """Of a refusal: finds the line of a file that decided, for those who are told of it; None where none can be."""
+    """Of a refusal: finds the line of a file that decided, for the watchers of records; None where no file did."""
 
     began: float | None = None
     """When the call came in that this record ends, in seconds since the Unix epoch; None where it ends none."""
@@ -184,11 +184,11 @@ class Draft:
     grows: Callable[[int], None] | None = None
     """
     Called with the octets that :attr:`changes` add to the store, once there is room for them and before anything is
-    written; what it raises is what comes of the draft.
+    written; the draft fails with the exception that it raises.
     """
 
     inner: bool = False
-    """Whether nobody outside is answered with it: this host made the call, and goes on as soon as it is written."""
+    """Whether this host made the call itself, and goes on as soon as the record is written."""
 
 
 class Sealed(NamedTuple):
@@ -214,7 +214,7 @@ class Sealed(NamedTuple):
 
 
 class ReservationState(Enum):
-    """What :meth:`ILedger.reserve` found."""
+    """The results of :meth:`ILedger.reserve`."""
 
     NEW = "new"
     """Reserved just now, durably: run the handler."""
@@ -250,7 +250,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRecord:
-    """One line of a chain as it lies in the store."""
+    """A record of a chain as it is stored."""
 
     chain: str
     seq: int

@@ -9,8 +9,7 @@ themselves: who verifies should know them, or their fingerprints, from
 elsewhere. With proofs, the first line has a signed checkpoint and each record
 the path to its root: then a selection proves membership in the log as well.
 Of a host that changed its signing key, the first line has the statements by
-which each key names the next, so that one key is enough, whatever records
-were selected.
+which each key names the next, so that one key is enough for any selection of records.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Prover:
-    """What proves records to be in the log."""
+    """The checkpoint and tree that prove records to be in the log."""
 
     note: str
     """The checkpoint that all proofs lead to."""
@@ -53,11 +52,12 @@ class Prover:
     """The place of a record among all, counted from 1."""
 
     newest: int
-    """The last place that there was when the export began: what is sealed meanwhile is not of its moment."""
+    """The last place when the export began: records that are sealed later do not belong to it."""
 
     def members(self, audit_id: str) -> dict[str, object] | None:
         """
-        What a line has besides the record; nothing for a record that the checkpoint does not cover yet.
+        Return the members that a line has besides the record; empty for a record that the checkpoint does not cover
+        yet.
 
         :return: None for a record that was sealed since the export began.
         """
@@ -187,7 +187,7 @@ def keys_of(header: Mapping[str, Any]) -> dict[str, VerifyingKey]:
     """
     The public keys that an export's first line has.
 
-    :raises ExportError: for what is no key.
+    :raises ExportError: for a text that is not a key.
     """
     try:
         keys = {entry["kid"]: VerifyingKey.from_text(entry["key"]) for entry in header["keys"]}
@@ -229,13 +229,13 @@ def verify_export(
     :param keys: the host's keys by ``kid``, known from elsewhere: its first is enough, or any that all in the
         file was signed with or follows. None takes those in the file, which tells damage from no damage, but not
         who signed.
-    :raises ExportError: it is no export at all.
+    :raises ExportError: it is not an export.
     """
     return _Reading(iter(lines), keys, allow_unsigned=allow_unsigned).report()
 
 
 class _Reading:
-    """One export as it is read, line by line."""
+    """A reader of one export, line by line."""
 
     def __init__(
         self, lines: Iterator[bytes], keys: Mapping[str, VerifyingKey] | None, *, allow_unsigned: bool
@@ -257,7 +257,7 @@ class _Reading:
         self._checkpoint = self._covering(header, self._verifier.keys)
 
     def _followed(self, header: Mapping[str, Any]) -> list[Succession]:
-        """The statements in the first line that lead on from a known key."""
+        """Return the statements in the first line that lead on from a known key."""
         statements = header.get("links", [])
         if not isinstance(statements, list) or len(statements) > MOST_LINKS:
             raise ExportError("the links of the first line are not a list of statements")
@@ -271,7 +271,7 @@ class _Reading:
             return None
         try:
             if not isinstance(note, str):
-                raise CheckpointError("it is no text")
+                raise CheckpointError("it is not a text")
             signed, self._signers = checkpoint.verify_signers(note, keys.values())
             if signed.origin != checkpoint.key_name(self._server_id):
                 raise CheckpointError(f"it is one of {signed.origin}")
@@ -307,10 +307,10 @@ class _Reading:
                 place[:] = min(place[0], members["index"]), max(place[1], members["index"])
 
     def _unproven(self, record: StoredRecord, members: Mapping[str, Any]) -> str:
-        """Why a record's proof does not hold; empty where it does."""
+        """Return why a record's proof does not hold; empty where it does."""
         signed, index = self._checkpoint, members.get("index")
         if signed is None:
-            return "it has a proof, and there is no checkpoint to believe"
+            return "it has a proof, but the export has no valid checkpoint"
         if type(index) is not int:
             return "its proof has no index"
         try:
@@ -344,9 +344,8 @@ class _Reading:
         """
         Whether the keys followed each other in the log as they say.
 
-        A log has one order, in which all that a key signed comes before all
-        that its successor signed, whatever times records claim: so a key that
-        was stolen after its use had ended cannot have signed any of it.
+        A log has one order, in which all that a key signed comes before all that its successor signed; the times that
+        records claim do not matter. So a key that was stolen after its use had ended cannot have signed any of it.
         """
         verifier, ring = self._verifier, self._verifier.keys
         stated = {(link.old.kid, link.new.kid) for link in verifier.stated}

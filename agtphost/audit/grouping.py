@@ -1,11 +1,10 @@
 """
 When what the ledger has collected is a group: callers in step share one, and calls that end one by one do as well.
 
-A commit costs what it costs, however many records are in it, and so do the
-wake-ups of two threads around it. Nobody waits for a group whose callers are
-all in it. Where more calls are open than three in four, as behind an upstream
-that answers one at a time, the next ones are waited for, for no longer than
-their callers wait for that upstream anyway.
+The cost of a commit does not depend on how many records it has, and neither do the wake-ups of the two threads around
+it. A group that has the calls of all callers is not held back. Where more calls are open than three in four, as behind
+an upstream that answers one at a time, the next ones are waited for, for no longer than their callers wait for that
+upstream anyway.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ MOST_SKIPPED = 64
 
 
 class LedgerReactor(Protocol):
-    """What the ledger needs of the reactor."""
+    """The part of the reactor that the ledger needs."""
 
     def callLater(self, delay: float, callable: Callable[..., object], *args: object) -> IDelayedCall:
         """Run later, in the reactor's thread."""
@@ -47,12 +46,12 @@ class Grouping:
         self._usual = 0  # callers outside that a group tends to have
         self._seen = 0  # how many there were when it was asked last
         self._holds = 0  # how many there were when this group began to be held back; 0: it is not
-        self._vain = 0  # groups in a row that nobody joined
+        self._vain = 0  # groups in a row that no further entry joined
         self._skipped = 0  # groups that are still not to be held back
 
     def wait(self, count: int) -> float | None:
         """
-        What to do with so many entries, at the end of a turn of the reactor.
+        Decide at the end of a turn of the reactor whether to hand over so many entries.
 
         :return: seconds after which to ask again, 0 for the next turn; None: hand them over.
         """
@@ -73,9 +72,9 @@ class Grouping:
 
     def over(self, count: int, outside: int) -> None:
         """
-        So many were handed over.
+        Note that so many entries were handed over.
 
-        :param outside: those of them with which somebody outside is answered, who may come again in step.
+        :param outside: those of them that answer callers outside, which may call again together.
         """
         if self._holds:
             self._vain = self._vain + 1 if count == self._holds else 0

@@ -1,9 +1,9 @@
 """
 The host's time: a steady clock, kept right by the system's clock as long as that does not jump.
 
-Theory of operation. The system's clock can be set by days in either direction: by an operator, by a time server that
-is wrong, by a virtual machine that is resumed. Whatever expires would then expire at once, or never. So the host
-reads a clock that nobody can set (:func:`agtphost.vocabulary.times.steady`) and adds an offset, which
+Theory of operation. The system's clock can be set by days in either direction: by an operator, by a time server that is
+wrong, by a virtual machine that is resumed. Everything that expires would then expire immediately, or never. So the
+host reads a clock that cannot be set (:func:`agtphost.vocabulary.times.steady`) and adds an offset, which
 :meth:`HostClock.look` corrects every few seconds:
 
 - A difference of up to :data:`JUMP` is followed, so a time server that slews or steps a little is obeyed. Small steps
@@ -11,17 +11,17 @@ reads a clock that nobody can set (:func:`agtphost.vocabulary.times.steady`) and
 - A larger difference is a jump. It is recorded and logged, and the host's time goes on as if nothing had happened.
   It is believed once it has lasted :data:`BELIEVED_AFTER`, or where the host is restarted.
 
-At a start there is no steady clock to compare with. The newest signed time of the store is then the lower bound; a
-clock that is far ahead of it is believed (the machine may have been off for a week), and recorded.
+At a start the host has no earlier steady time to compare with. The newest signed time of the store is then the lower
+bound; a clock that is far ahead of it is believed (the machine may have been off for a week), and recorded.
 
 Each believed leap ahead is remembered for as long as answers of keyed requests are kept, and added to that time: so
 a wrong clock never makes the host forget an answer and run the request twice. See ``docs/operations.rst``.
 
 Certificates, tokens and revocation lists are judged by :meth:`HostClock.latest`, the later of the host's time and the
-system's. Others wrote their times, by clocks of their own, and the TLS library reads the system's clock too: a host
-that did not follow it would contradict its own handshakes. But a clock that goes back must not make valid again what
-has ended, nor open the way to a token that was used and is forgotten. After a start behind the newest record the
-system's clock alone counts there: a wrong clock may have signed that record, and else nobody could call for an hour.
+system's. Others wrote their times by other clocks, and the TLS library reads the system's clock too: a host that did
+not follow it would contradict its own handshakes. But a clock that goes back must not make valid again what has ended,
+nor open the way to a token that was used and is forgotten. After a start behind the newest record the system's clock
+alone counts there: a wrong clock may have signed that record, and otherwise all calls could fail for an hour.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ AHEAD: Final = 3_600.0
 
 
 class JumpKind(Enum):
-    """What happened to the system's clock."""
+    """The kinds of events of the system's clock."""
 
     JUMPED = "clock-jumped"
     """It differs from the host's time; the host does not follow it yet."""
@@ -69,7 +69,7 @@ class JumpKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockEvent:
-    """One thing that happened to the system's clock."""
+    """An event of the system's clock."""
 
     kind: JumpKind
     seconds: float
@@ -94,7 +94,7 @@ class HostClock:
     Any thread may read it; :meth:`begin` and :meth:`look` are called by one.
 
     :param wall: the system's time, in seconds since the Unix epoch.
-    :param steady: seconds since any moment, of a clock that nobody sets.
+    :param steady: seconds since any moment, of a clock that is never set.
     """
 
     def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = times.steady) -> None:
@@ -113,7 +113,7 @@ class HostClock:
         return self._steady() + self._offset
 
     def latest(self) -> float:
-        """The later of the host's time and the system's: for what ends at a time that somebody else wrote."""
+        """Return the later of the host's time and the system's, for things that end at a time that others wrote."""
         wall, own = self.wall(), self._steady() + self._lower
         return wall if wall > own else own
 
@@ -181,7 +181,7 @@ class HostClock:
         self._leaps = {known: leap for known, leap in self._leaps.items() if known != key}
 
     def leaped(self) -> float:
-        """Seconds by which the host's time may have gone ahead of what really passed, of late."""
+        """Return by how many seconds the host's time may recently have gone ahead of the real time."""
         leaps = self._leaps
         if not leaps:
             return 0.0

@@ -22,10 +22,10 @@ ALL = "all"
 
 class StateFull(LedgerUnavailable):
     """
-    There is no room for an item, and nothing of its kind may go for it.
+    A quota is used up, and no item of the kind may be evicted for a new one.
 
-    :param in_all: whether all owners together have as many as there may be.
-    :param given: whether ``limit`` is the share of whoever causes such items.
+    :param in_all: whether the quota of all owners together is used up.
+    :param given: whether ``limit`` is the share of the agent that causes such items.
     :param now: whether ``limit`` is the share that an owner has because of what the others have.
     """
 
@@ -33,7 +33,7 @@ class StateFull(LedgerUnavailable):
         self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
     ) -> None:
         whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
-        when = " beside what the others have at present" if now else ""
+        when = " next to what the others have at present" if now else ""
         super().__init__(f"There is room for {limit} {unit} of the kind {holding.kind} of {whose} here{when}.")
         self.holding = holding
         self.limit = limit
@@ -108,7 +108,7 @@ class ItemTable:
             del self.loads[owner]
 
     def count_given(self, giver: str, items: int, octets: int) -> None:
-        """Count what somebody caused, or no longer."""
+        """Add to the count of items that an agent caused for others, or subtract from it."""
         if not giver:
             return
         load = self.given.setdefault(giver, Load())
@@ -118,14 +118,14 @@ class ItemTable:
             del self.given[giver]
 
     def giver_of(self, value: Mapping[str, Any]) -> str:
-        """Who caused an item; empty where its kind does not ask."""
+        """Return the agent that caused an item; empty where its kind does not record that."""
         return str(value.get(self.holding.giver) or "") if self.holding.giver else ""
 
     def put(self, item: StateItem) -> StateItem | None:
         """
-        It came, or is another by now.
+        Insert or replace an item; return the previous version.
 
-        :return: what it was before.
+        :return: the previous version, or None.
         """
         known = self.items.get(item.key)
         if known is not None:
@@ -151,7 +151,7 @@ class ItemTable:
         return known
 
     def drop(self, key: str) -> StateItem | None:
-        """It is there no longer; what it was."""
+        """Remove an item and return it."""
         item = self.items.pop(key, None)
         if item is not None:
             self._unlink(item, keep_place=False)
@@ -193,7 +193,7 @@ class ItemTable:
             del self.finished_of[item.owner]
 
     def go(self, key: str) -> bool:
-        """It makes room in a change under way; False where it does already, or is not there."""
+        """Mark an item for eviction by a pending change; False if it is marked already, or missing."""
         item = self.items.get(key)
         if item is None or key in self.going:
             return False
@@ -203,7 +203,7 @@ class ItemTable:
         return True
 
     def stay(self, key: str) -> None:
-        """That change is over: what is there still may go for another, in its turn."""
+        """Unmark an item, because the change is over: if it still exists, another change may evict it."""
         self.going.discard(key)
         item = self.items.get(key)
         if item is None:
@@ -213,7 +213,7 @@ class ItemTable:
             self._offer(item)
 
     def open_of(self, owner: str) -> Load:
-        """What an owner has that has not finished; ``ALL``: what all have."""
+        """Return the load of an owner's unfinished items; with ``ALL`` of all owners."""
         load = self.load if owner == ALL else self.loads.get(owner) or Load()
         done = self.done.get(owner) or Load()
         return Load(load.items - done.items, load.octets - done.octets)
@@ -237,7 +237,7 @@ def _out(index: Any, place: Any, key: str) -> None:
 
 
 def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
-    """What there is too much of, once so many items and octets are added."""
+    """Return which quota so many further items and octets would exceed; None if none."""
     holding, every = table.holding, table.load
     own = table.loads.get(owner, _NONE)
     gone, gone_of = table.gone.get(ALL, _NONE), table.gone.get(owner, _NONE)
@@ -256,9 +256,8 @@ def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) ->
 
 def beyond_its_share(table: ItemTable, owner: str, octets: int, giver: str = "") -> StateFull | None:
     """
-    Whether a new item is more than an owner may have, or who causes it may cause, beside what the others have.
-
-    What has finished goes where room is wanted, and counts for nobody; the first item of an owner needs room alone.
+    Return which share a new item would exceed, that of its owner or of the agent that causes it, given what the others
+    have. Finished items can be evicted and do not count; the first item of an owner only needs free space.
     """
     holding, every = table.holding, table.open_of(ALL)
     if holding.per_owner >= holding.in_all:

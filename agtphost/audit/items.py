@@ -20,7 +20,7 @@ _ABSENT: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateItem:
-    """One state item as it was last committed."""
+    """A state item as it was last committed."""
 
     kind: str
     key: str
@@ -40,14 +40,17 @@ class StateItem:
     """Of its JSON."""
 
     mark: int
-    """That text, hashed: good in this process, and told by nobody outside it."""
+    """A hash of that text, valid in this process only."""
 
     kept: Mapping[str, Any] | bytes
     """The item, or its JSON where that is longer than :data:`SHORT`."""
 
     @property
     def value(self) -> Mapping[str, Any]:
-        """The item. A long one is decoded each time: many of them cost no more memory than their octets."""
+        """
+        Return the item's value. A long one is decoded each time, so that many of them cost no more memory than their
+        octets.
+        """
         if isinstance(self.kept, bytes):
             decoded: Mapping[str, Any] = jsontext.decode_kept(self.kept)
             return decoded
@@ -65,7 +68,7 @@ class StateItem:
 
 class Batch:
     """
-    What was prepared together.
+    A batch of changes that were prepared together.
 
     :param rows: digest of the set of all its rows.
     :param count: of these.
@@ -79,7 +82,7 @@ class Batch:
 
 
 class PreparedItem(NamedTuple):
-    """What a change stores if the item has the version that the change expects."""
+    """The prepared form of a change, which is stored if the item has the version that the change expects."""
 
     row: ItemRow
     leaf: bytes
@@ -115,5 +118,8 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str,
 
 
 def made(row: ItemRow) -> StateItem | None:
-    """The same of what the host itself keeps: in the writer's thread, so that long ones hold nobody up."""
+    """
+    Return the item of a row of the host's own, or None; called in the writer's thread, so that long ones do not block
+    the reactor.
+    """
     return None if row.value is None else item_of(row, row.value, ITEM_KINDS[row.kind])

@@ -1,12 +1,10 @@
 """
-Keyed requests: what an agent's stored answers may take, and what is kept of one that is too long.
+Keyed requests: the quotas of agents' stored answers, and what is kept of an answer that is too long.
 
-Theory of operation. Whoever sends an Idempotency-Key has the host store an
-answer for a day. So each agent has a quota, of keys and of octets, and so have
-all together, in shares that shrink with what is free. What each has used is a
-row of its own, which changes in the transactions that add and drop answers:
-nothing is counted, and nothing is read when the host starts. A key that was
-acknowledged is not forgotten for a new one: that one is refused.
+Theory of operation. A request with an Idempotency-Key makes the host store an answer for a day. So each agent has a
+quota, of keys and of octets, and so have all together, in shares that shrink with what is free. The use of each agent
+is one row, which changes in the transactions that add and drop answers: nothing is counted, and nothing is read when
+the host starts. A key that was acknowledged is not forgotten for a new one: that one is refused.
 """
 
 from __future__ import annotations
@@ -31,17 +29,17 @@ ALL = b""
 
 
 def reservation_name(key: ReservationKey) -> bytes:
-    """What the store knows a keyed request by: the key itself is nobody's business."""
+    """Return the name under which the store has a keyed request; the key itself is never stored."""
     return sha256(f"{key.agent_id}\0{key.key}".encode("utf-8", "surrogatepass")).digest()
 
 
 def owner_name(key: ReservationKey) -> bytes:
-    """For whom a keyed request counts."""
+    """Return the name of the owner whose quota a keyed request counts against."""
     return sha256(key.agent_id.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def unkept(result: bytes) -> bytes:
-    """What stays of an answer that is not kept: its status, its hash and its length."""
+    """Return what is stored of an answer that is not kept: its status, its hash and its length."""
     head, _, body = result.partition(b"\n")
     if head.startswith(UNKEPT):
         return result
@@ -57,7 +55,7 @@ def read_unkept(result: bytes) -> tuple[int, str, int] | None:
 
 
 def standing_of(row: ReservationRow, digest: bytes, in_progress: bool) -> Reservation:
-    """What a repeat of a keyed request is told."""
+    """Return the state of a keyed request, for a repeat of it."""
     if row.digest != digest:
         return Reservation(state=ReservationState.MISMATCH)
     if row.result is not None:
@@ -67,7 +65,7 @@ def standing_of(row: ReservationRow, digest: bytes, in_progress: bool) -> Reserv
 
 class Quotas:
     """
-    What the agents of one transaction have used.
+    The use of keyed requests by the agents of one transaction.
 
     :param store: read for each agent once, when it is first asked for.
     :param now: milliseconds since the Unix epoch.
@@ -83,7 +81,7 @@ class Quotas:
         self._changed: dict[bytes, KeyedRow] = {}
 
     def changed(self) -> list[KeyedRow]:
-        """What is to be written."""
+        """Return the rows that have to be written."""
         return [sealed_use(use) for use in self._changed.values()]
 
     def claim(self, key: ReservationKey, before: ReservationRow | None) -> Reservation | None:
@@ -91,7 +89,7 @@ class Quotas:
         Count one more key.
 
         :param before: the expired request of the same key that it takes the place of.
-        :return: None where there is room; else what the caller is told.
+        :return: None where the quota allows it; otherwise the refusal's text.
         """
         uses = [self._use(owner_name(key)), self._use(ALL)]
         if before is not None and before.owner is not None:
@@ -110,7 +108,7 @@ class Quotas:
         return None
 
     def stored_form(self, key: ReservationKey, result: bytes) -> bytes:
-        """Return what is to be stored of an answer: all of it, or where there is no room for it, its hash."""
+        """Return what is to be stored of an answer: all of it, or its hash where the quota is used up."""
         use, every = self._use(owner_name(key)), self._use(ALL)
         if len(result) > self._answers.longest or use.octets + len(result) > self._limits(key, use, every)[1]:
             return unkept(result)
@@ -123,9 +121,8 @@ class Quotas:
 
     def _limits(self, key: ReservationKey, use: KeyedRow, every: KeyedRow) -> tuple[int, int]:
         """
-        Keys and octets that the caller may have at present; what it has already is nobody's to take.
-
-        The first key of an agent, with an answer of the longest that is kept, needs room alone.
+        Return how many keys and octets the caller may have at present; what it has is never taken back. The first key
+        of an agent, with an answer of the greatest length, only needs free space.
         """
         answers = self._answers
         own = (answers.keys, answers.octets) if key.sure else (answers.unproven_keys, answers.unproven_octets)

@@ -46,7 +46,7 @@ class KeyedCheck:
         return reserved_at > self._live_after
 
     def reservations(self) -> Iterator[Finding]:
-        """Check every reservation by itself and with its record."""
+        """Check every reservation alone and against its record."""
         numbers: list[int] = []
         unsealed, first_sealed = False, 2**63
         for row in self._rows.reservations():
@@ -74,11 +74,11 @@ class KeyedCheck:
     def _fault_of(self, row: ReservationRow) -> str:
         owner, result = row.owner, row.result
         if not (owner is None or type(owner) is bytes) or not (result is None or type(result) is bytes):
-            return ""  # Its shape was told.
+            return ""  # Its shape was reported.
         if row.seal and not self._sealed(row):
             return "seal is not the host's over name, digest, reserved_at and owner"
         if result is None:
-            return "" if row.record == 0 else f"record is {row.record}, and there is no answer"
+            return "" if row.record == 0 else f"record is {row.record}, and the answer is missing"
         if row.record == 0:
             return "" if not row.seal else "record is 0, and there is an answer"
         return self._answer_fault(row, result)
@@ -103,7 +103,7 @@ class KeyedCheck:
     # What they take
 
     def uses(self) -> Iterator[Finding]:
-        """Check what the agents' keyed requests are said to take, by what they take."""
+        """Check the recorded use of each agent's keyed requests against the real one."""
         every: tuple[Any, ...] | None = None
         keys, octets, oldest, sealed = 0, 0, None, False
         counted = _owners(self._rows.keyed_sums(self._live_after))

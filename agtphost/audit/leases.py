@@ -14,7 +14,7 @@ Undo = Callable[[], None]
 
 
 class Lease:
-    """What is to be undone together."""
+    """Entries that are undone together."""
 
     def __init__(self) -> None:
         self._undo: list[Undo] = []
@@ -40,7 +40,7 @@ class Leasing:
 
     @contextmanager
     def filling(self, lease: Lease | None) -> Iterator[None]:
-        """What is entered meanwhile belongs to ``lease``; None: to nothing that ends."""
+        """Assign the entries that are made in this context to ``lease``; None: to none."""
         before, self._lease = self._lease, lease
         try:
             yield
@@ -48,6 +48,6 @@ class Leasing:
             self._lease = before
 
     def entered(self, undo: Undo) -> None:
-        """Something was entered that ``undo`` takes back."""
+        """Note an entry that ``undo`` takes back."""
         if self._lease is not None:
             self._lease.add(undo)

@@ -1,17 +1,14 @@
 """
-The ledger: every outcome becomes a durable, signed record before anybody hears of it.
+The ledger: every outcome becomes a durable, signed record before it is reported.
 
-Theory of operation. Drafts collect during one turn of the reactor and are
-handed to one writer thread at its end. The thread takes everything that waits,
-writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the
-reactor once, which fires all Deferreds. There is no group size: while one
-group is being committed, the next one forms, and where many calls are open it
-waits for some of them (:mod:`agtphost.audit.grouping`). The first failure makes
-the ledger unhealthy: from then on everything fails at once, until a probe write
-succeeds (security invariants 1 and 12). Where the disk only runs low, what
-handlers did by then is still written, and what is vital, such as a revocation:
-that is what the space below the floor is kept for. Where that is gone too, the
-ballast gives back what it holds, a piece for each write that needs it.
+Theory of operation. Drafts collect during one turn of the reactor and are handed to one writer thread at its end. The
+thread takes everything that waits, writes it in one transaction (:mod:`agtphost.audit.writer`), and wakes the reactor
+once, which fires all Deferreds. Groups have no fixed size: while one group is being committed, the next one forms, and
+where many calls are open it waits for some of them (:mod:`agtphost.audit.grouping`). The first failure makes the ledger
+unhealthy: from then on everything fails immediately, until a probe write succeeds (security invariants 1 and 12). Where
+the disk only runs low, what handlers did by then is still written, and what is vital, such as a revocation: that is
+what the space below the floor is kept for. Where that is gone too, the ballast gives back what it holds, a piece for
+each write that needs it.
 """
 
 from __future__ import annotations
@@ -205,7 +202,7 @@ class Ledger:
 
     @property
     def newest(self) -> float:
-        """When the newest record was signed, in seconds since the Unix epoch; 0 where there is none. After a start."""
+        """After a start, the time of the newest record, in seconds since the Unix epoch; 0 in an empty store."""
         return self._writer.newest / 1000
 
     @property
@@ -271,21 +268,21 @@ class Ledger:
         self._collecting.grouping.expected = calls
 
     def watch(self, watcher: Watcher) -> None:
-        """Be told of every group; see :class:`agtphost.iagtp.ILedger`."""
+        """Call a watcher for every group; see :class:`agtphost.iagtp.ILedger`."""
         self._watchers.add(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """No longer."""
+        """Stop calling a watcher."""
         self._watchers.discard(watcher)
 
     def cosign(self, size: int, line: str) -> None:
-        """Store a witness's line beside the checkpoint of that size, soon; records never wait for it."""
+        """Store a witness's line with the checkpoint of that size, soon; records never wait for it."""
         if self._tree is not None:
             self._tree.cosign(size, line)
             self._queue.put(([], 0))
 
     def adopt(self, key: SigningKey) -> None:
-        """Sign with another key: every record of the next group and of all after it, and checkpoints likewise."""
+        """Sign with another key: every record of the next group and of all after it, and checkpoints too."""
         self._writer.adopt(key)
 
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
@@ -298,7 +295,9 @@ class Ledger:
         self._collecting.returned(entries, failed)
 
     def _moved(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
-        """In the writer's thread: somebody else wrote to the store. The reactor hears of it before of the group."""
+        """
+        Take over, in the writer's thread, what another process wrote to the store, before the reactor gets the group.
+        """
         self._report("the store was changed by another process: {why}", "what it holds is taken over")
         self._take_over(states, held, lambda: None)
 
@@ -310,7 +309,9 @@ class Ledger:
         self._reactor.callFromThread(take_over, self._takeover.compare(states, held, told), then)
 
     def _recovered(self) -> None:
-        """The store takes writes again, and what it holds is in force: a COMMIT in doubt may have changed it."""
+        """
+        Note that the store takes writes again; its content is in force, because a COMMIT in doubt may have changed it.
+        """
         if not self._stopping:
             self.healthy = True
         log.info("the store takes records again")
@@ -387,11 +388,11 @@ class Ledger:
             self._decline(self._space.shortage)
 
     def _write_out(self, entries: list[Entry]) -> None:
-        """One transaction; where the disk has no room for it, once more in what the ballast gives back."""
+        """Write one transaction; if the disk is full, once more in the space that the ballast gives back."""
         try:
             self._writer.write(entries)
         except Exception:
-            # Whatever the store calls it: on a full disk it is the disk.
+            # On a full disk, every error of the store is caused by the disk.
             if not self._space.make_room():
                 raise
             self._writer.recover(probe=False)
@@ -401,7 +402,7 @@ class Ledger:
                 self._decline(self._space.shortage)
 
     def _checkpoint(self, tree: TreeKeeper) -> None:
-        """Issue a checkpoint. Records do not depend on it, so its failure is no failure of theirs."""
+        """Issue a checkpoint. Records do not depend on it, so they do not fail with it."""
         try:
             tree.catch_up()
         except Exception as error:
@@ -422,7 +423,7 @@ class Ledger:
         self._decline(why)
 
     def _decline(self, why: str) -> None:
-        """Unhealthy at once, so that no further request gets as far as its handler."""
+        """Become unhealthy immediately, so that no further request reaches its handler."""
         self.healthy = False
         self._probe_delay = self._probe_seconds
         self._report(_DECLINES, why)
@@ -442,7 +443,7 @@ class Ledger:
         self._take_over(states, held, self._recovered)
 
     def _tidied(self) -> bool:
-        """Idle work. A failure here is no failure of a record; the next group will tell."""
+        """Do idle work. Its failure does not fail a record; the next group shows whether the store works."""
         if self._tree is not None:
             self._checkpoint(self._tree)
         more = False
@@ -451,13 +452,13 @@ class Ledger:
         except Exception as error:
             self._report("the store could not be tidied: {why}", repr(error))
         if self._tree is not None:
-            self._checkpoint(self._tree)  # What expired has a record of its own; mostly there is none.
+            self._checkpoint(self._tree)  # Expired items get a record; mostly nothing has expired.
         self._forgot = time.monotonic()
         self._reactor.callFromThread(self._prune_soon)
         return not more
 
     def _forget(self) -> None:
-        """What has expired goes also where the host is never idle."""
+        """Delete expired items even where the host is never idle."""
         self._forgot = time.monotonic()
         try:
             self._writer.forget()
@@ -476,7 +477,7 @@ class Ledger:
             self._prune_soon()
 
     def _finish(self) -> None:
-        """The thread ends, as asked or because of a fault of its own."""
+        """End the thread, as asked or because of a fault."""
         self._failed = True
         self.healthy = False
         try:
@@ -485,7 +486,7 @@ class Ledger:
             self._reactor.callFromThread(self._joined)
 
     def _joined(self) -> None:
-        """Nothing is accepted any more; nobody who was is left waiting."""
+        """Join the writer's thread and fail the entries that are left; new ones are not accepted any more."""
         self._settling.finish()
         thread: Any = self._thread
         thread.join()

@@ -34,7 +34,7 @@ class LifecycleStatus(Enum):
     """Serves and calls as before, and says that it will go."""
 
     RETIRED = "retired"
-    """Refused with 410, for ever."""
+    """Refused with 410, permanently."""
 
 
 class EventType(Enum):
@@ -58,7 +58,7 @@ class EventType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleState:
-    """Where an agent stands."""
+    """The lifecycle state of an agent."""
 
     status: LifecycleStatus
 
@@ -83,10 +83,10 @@ class LifecycleState:
     @property
     def lapsed(self) -> bool:
         """
-        Deprecated because the agent's ``org_domain`` has expired.
+        Whether the agent is deprecated because its ``org_domain`` has expired.
 
-        Other deprecated agents serve on. One that got here by way of a suspension, because nobody renewed the
-        domain, must not come back to service by that.
+        Other deprecated agents continue to serve. One that was suspended first, because its domain was not renewed,
+        must not come back to service by its deprecation.
         """
         return self.status is LifecycleStatus.DEPRECATED and self.org_domain is not None
 
@@ -116,7 +116,7 @@ class Noop:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """422: the table has no way from here."""
+    """A refusal with 422: the transition is not in the table."""
 
     reason: Reason
     explanation: str | None = None
@@ -171,7 +171,7 @@ TRANSITIONS: Mapping[tuple[LifecycleStatus | None, str], Decision] = {
 
 def decide(state: LifecycleState, method: str, *, genesis_loaded: bool) -> Decision:
     """
-    What a lifecycle method does to an agent.
+    Return what a lifecycle method does to an agent.
 
     :param state: its present state.
     :param method: ACTIVATE, DEACTIVATE, REINSTATE, REVOKE or DEPRECATE.
@@ -225,7 +225,7 @@ class LifecycleTable:
         return self._states.copy()
 
     def apply(self, agent_id: str, row: StateRow | None) -> None:
-        """One committed transition; None: the agent's state is stored no longer."""
+        """Apply one committed transition; None: the agent's state is not stored any more."""
         if row is None:
             self._states.pop(agent_id, None)
             return
@@ -233,7 +233,7 @@ class LifecycleTable:
         self._tell(agent_id, state)
 
     def recorded(self, agent_id: str) -> LifecycleState | None:
-        """The stored state; None where no event was ever recorded."""
+        """Return the stored state; None where no event was ever recorded."""
         return self._states.get(agent_id)
 
     def state_of(self, agent: Agent) -> LifecycleState:

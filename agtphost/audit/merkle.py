@@ -1,11 +1,10 @@
 """
 The Merkle tree over all records: RFC 9162 section 2.1, stored as tiles.
 
-An entry is a record's Audit-ID, 32 octets, in the order the store numbered
-them; so whoever holds a record can compute its entry, and a published tree
-tells nothing of what was recorded. Hashes are kept in tiles of up to 256: tile
-``n`` of level 0 holds the leaf hashes from ``256 n`` on, and each hash of level
-``l`` stands for a whole tile of level ``l - 1``. All else is computed.
+An entry is a record's Audit-ID, 32 octets, in the order the store numbered them; so everyone with a record can compute
+its entry, and a published tree reveals nothing of what was recorded. Hashes are kept in tiles of up to 256: tile ``n``
+of level 0 holds the leaf hashes from ``256 n`` on, and each hash of level ``l`` covers a whole tile of level ``l - 1``.
+All else is computed.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def whole(hashes: bytes | bytearray) -> bytes:
 
 class Growth:
     """
-    What a growing tree adds to its tiles.
+    The new and changed tiles of a growing tree.
 
     :param tiles: the tiles of the tree as it is.
     :param size: its number of entries.
@@ -72,7 +71,7 @@ class Growth:
         self.extend((entry,))
 
     def extend(self, entries: Sequence[bytes]) -> None:
-        """Put entries at the end, as many at once as a tile takes."""
+        """Append entries, a tile's worth in each step."""
         at = 0
         while at < len(entries):
             part = entries[at : at + WIDTH - self.size % WIDTH]
@@ -81,7 +80,7 @@ class Growth:
             at += len(part)
 
     def changed(self) -> dict[tuple[int, int], bytes]:
-        """The tiles that are not as they were, by level and number, each in whole."""
+        """Return the changed tiles, by level and number, each in whole."""
         return {place: bytes(tile) for place, tile in self._changed.items()}
 
     def _put(self, level: int, at: int, digests: bytes) -> None:
@@ -98,7 +97,7 @@ class Growth:
 
 class Frontier:
     """
-    The last tile of each level of a growing tree: enough for its root, whatever its size.
+    The last tile of each level of a growing tree: enough to compute its root at any size.
 
     :param completed: takes level, number and hashes of each tile that becomes full.
     """
@@ -175,7 +174,7 @@ class Tree:
         The inclusion proof of an entry: RFC 9162 section 2.1.3.1.
 
         :param index: counted from 0.
-        :raises ProofError: there is no such entry.
+        :raises ProofError: the entry does not exist.
         """
         if not 0 <= index < self.size:
             raise ProofError(f"the tree of {self.size} entries has no entry {index}")
@@ -244,7 +243,7 @@ def proof_from_texts(texts: object) -> list[bytes]:
     """
     A proof as it was written, in its one spelling.
 
-    :raises ProofError: it is no list of digests in base64.
+    :raises ProofError: it is not a list of digests in base64.
     """
     if not isinstance(texts, list) or len(texts) > LONGEST_PROOF:
         raise ProofError("the proof is not a list of digests")
@@ -253,7 +252,7 @@ def proof_from_texts(texts: object) -> list[bytes]:
     except (TypeError, ValueError, binascii.Error):
         raise ProofError("the proof is not base64") from None
     if any(len(digest) != HASH for digest in digests) or proof_to_texts(digests) != texts:
-        raise ProofError("the proof holds something that is no digest")
+        raise ProofError("the proof has a value that is not a digest")
     return digests
 
 

@@ -1,4 +1,4 @@
-"""Records as those see them who are told of them: signed, and on disk unless they say otherwise."""
+"""Records as watchers and observers see them: signed, and on disk unless marked otherwise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def members_of(jws: str) -> Mapping[str, Any]:
 
 
 class ObservedRecord(NamedTuple):
-    """One Attribution-Record that was sealed."""
+    """A sealed Attribution-Record."""
 
     audit_id: str
     issued_at: str
@@ -51,7 +51,7 @@ class ObservedRecord(NamedTuple):
     ruling: Callable[[], object] | None = None
 
     def payload(self) -> Mapping[str, Any]:
-        """Its members, decoded anew at each call."""
+        """Return the record's members, decoded anew at each call."""
         return members_of(self.jws)
 
     @property
@@ -61,7 +61,7 @@ class ObservedRecord(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of the request, without its query."""
+        """Return the request's path, without its query."""
         return str(self.members.get("path", ""))
 
     @property
@@ -71,7 +71,7 @@ class ObservedRecord(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Why it was refused; empty where it was not."""
+        """Return why the call was refused; empty where it was not."""
         return str(self.members.get("reason", ""))
 
     @property
@@ -86,12 +86,12 @@ class ObservedRecord(NamedTuple):
 
     @property
     def task_id(self) -> str:
-        """The Task-ID; empty where there was none."""
+        """Return the Task-ID; empty where it had none."""
         return str(self.members.get("task_id", ""))
 
     @property
     def called(self) -> str:
-        """What was called, in words: ``files.read_file``, ``QUERY /library/978``."""
+        """Return the name of what was called: ``files.read_file``, ``QUERY /library/978``."""
         return spoken(self.members)
 
     @property
@@ -107,13 +107,15 @@ class ObservedRecord(NamedTuple):
 
     @property
     def rule(self) -> str:
-        """Where the host's own files say what it was refused for, such as ``host.toml:31``; empty where they do not."""
+        """
+        Return the line of the host's files that caused the refusal, such as ``host.toml:31``; empty where no file did.
+        """
         found = None if self.ruling is None else self.ruling()
         return "" if found is None else str(found)
 
 
 class ObservedGroup(NamedTuple):
-    """What was sealed together: in one transaction, or by itself outside every chain."""
+    """Records that were sealed together: in one transaction, or a single one outside every chain."""
 
     records: Sequence[ObservedRecord]
     """In the order of their numbers, as far as they are records of answers; may be empty."""

@@ -43,9 +43,10 @@ def read(
     store: IStoreUpkeep, writer: GroupWriter, tree: TreeKeeper | None
 ) -> tuple[dict[str, StateRow], Sequence[ItemRow]]:
     """
-    Heads and tree into the writer's memory, compared with the witnesses.
+    Load heads and tree into the writer's memory, and compare them with the witnesses.
 
-    Old evidence that is damaged is told, and keeps nobody from serving; what the next record rests on does.
+    Damage of old evidence is reported, and the host serves; damage of what the next record depends on keeps it from
+    serving.
 
     :return: lifecycle states and state items.
     :raises StoreError: a head is damaged, the store cannot be read, its state is not what was signed, or a witness

@@ -32,20 +32,20 @@ class Finding(NamedTuple):
 
 
 class Examined(NamedTuple):
-    """What a row of ``record`` and its signed octets say."""
+    """The content of a row of ``record`` and of its signed octets."""
 
     payload: Mapping[str, Any] | None
     """What was signed; None where it cannot be read."""
 
     audit_id: bytes
-    """SHA-256 of the signed octets; empty where these are no octets."""
+    """SHA-256 of the signed octets; empty where the value is not octets."""
 
     faults: Sequence[str]
     """What is wrong with the row alone, without regard to other rows."""
 
     @property
     def agent_id(self) -> str | None:
-        """Whose chain the record was signed for; None where that cannot be read."""
+        """Return the agent for whose chain the record was signed; None where that cannot be read."""
         agent_id = None if self.payload is None else self.payload.get("agent_id")
         return agent_id if isinstance(agent_id, str) else None
 

@@ -1,11 +1,11 @@
 r"""
 The text of a record: what is signed, in the RFC 8785 form.
 
-How it works. Records are few kinds of the same thing: which members they have repeats, and their values are short
-texts of visible ASCII. So the text of each kind is kept with gaps, its names sorted once, and a record fills the gaps.
-That holds as long as no value needs an escape, which the JSON encoder's own function says of all values of a record
-together: an escape is longer than what it stands for. Whatever may be different goes the long way: through the
-encoder of the standard library, and where that would write something else than RFC 8785, through :func:`canonical`.
+How it works. Records are few kinds of the same thing: which members they have repeats, and their values are short texts
+of visible ASCII. So the text of each kind is kept with gaps, its names sorted once, and a record fills the gaps. That
+holds as long as no value needs an escape, which the JSON encoder's own function says of all values of a record
+together: an escape is longer than its character. Everything else is encoded the slow way: by the encoder of the
+standard library, and where that would write something else than RFC 8785, through :func:`canonical`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agtphost.vocabulary.jsontext import prepared
 _encode = prepared(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 _OTHERS = frozenset({"extra", "host_state", "invoked", "prior_actions", "status"})
-"""Members that are no texts in the records that have them."""
+"""Members that are not texts in the records that have them."""
 
 MOST_KINDS = 512
 """Combinations of names whose text is kept, of some 2 KiB each: callers choose among a few hundred."""
@@ -81,7 +81,7 @@ def _plain(value: object) -> bool:
 
 
 def _filled(payload: Mapping[str, object]) -> bytes | None:
-    """The text of a usual record; None for every other one."""
+    """Return the text of a usual record; None for every other one."""
     kind = _kind(tuple(payload))
     if kind is None:
         return None
@@ -124,13 +124,13 @@ def encode_payload(payload: Mapping[str, object]) -> bytes:
 
 def encode_any(payload: Mapping[str, object]) -> bytes:
     r"""
-    The same the long way, whatever the payload is like.
+    Encode any payload, in the slow way.
 
     For what records consist of (short ASCII names, strings, small integers) the standard library's encoder writes
-    the same octets as :func:`canonical`; whatever it might write differently goes through that.
+    the same octets as :func:`canonical`; everything else goes through that.
     """
     if not _plain(payload):
         return canonical(payload)
     text = _encode(payload)
-    # An escape by number stands for what RFC 8785 writes as it is or, a lone surrogate, not at all.
+    # RFC 8785 writes the characters of numeric escapes as they are, and refuses lone surrogates.
     return canonical(payload) if "\\u" in text else text.encode("ascii")

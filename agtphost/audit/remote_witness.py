@@ -1,15 +1,12 @@
 """
 A witness that is another host: it is sent each checkpoint with a proof, and answers with its cosignature.
 
-Theory of operation. The ledger's thread hands over each checkpoint and goes
-on; from then on all is in the reactor's. Only the newest checkpoint waits, and
-it goes out at most once in a while, since each call makes a record at the
-other side: two hosts that witness each other would otherwise keep each other
-busy for ever. The proof begins where the witness said it is. A witness that
-does not answer is asked again after ever longer pauses. Where this host has
-changed its signing key, the statements that lead from the first key to the one
-that signed go along, and likewise the witness's come with its cosignature:
-neither side has to be told of a new key by hand.
+Theory of operation. The ledger's thread hands over each checkpoint and goes on; from then on all is in the reactor's.
+Only the newest checkpoint waits, and it goes out at most once in a while, since each call makes a record at the other
+side: two hosts that witness each other would otherwise keep each other busy forever. The proof begins at the size that
+the witness stated. A witness that does not answer is asked again after ever longer pauses. Where this host has changed
+its signing key, the statements that lead from the first key to the one that signed are sent along, and the witness's
+statements come with its cosignature: neither side has to configure a new key by hand.
 """
 
 from __future__ import annotations
@@ -47,14 +44,14 @@ Answer = tuple[int, Mapping[str, Any]]
 
 
 class WitnessUnreachable(Exception):
-    """There is no answer to be had; the message says why."""
+    """The witness gave no answer; the message says why."""
 
 
 class WitnessTransport(Protocol):
-    """Asks one witness; every method raises :class:`WitnessUnreachable` where there is no answer."""
+    """Asks one witness; every method raises :class:`WitnessUnreachable` without an answer."""
 
     def last(self, origin: str) -> Answer:
-        """What it saw last. Blocks: for the time before the reactor runs."""
+        """Return what the witness saw last. This call blocks: for the time before the reactor runs."""
 
     def submit(self, origin: str, attestation: Mapping[str, Any]) -> Awaitable[Answer]:
         """Send a checkpoint with its proof."""
@@ -64,7 +61,7 @@ class WitnessTransport(Protocol):
 
 
 class WitnessReactor(Protocol):
-    """What a remote witness needs of the reactor."""
+    """The part of the reactor that a remote witness needs."""
 
     def seconds(self) -> float:
         """The present time."""
@@ -79,15 +76,8 @@ class WitnessReactor(Protocol):
 @implementer(IWitness)
 class RemoteWitness:
     """
-    :param uri: the witness.
-    :param origin: the log's name: this host's ``server_id``.
-    :param keys: that may have signed this host's checkpoints.
-    :param prove: the consistency proof between two sizes of this host's tree.
-    :param cosigned: takes size and signature line of each cosignature.
-    :param links: the statements that lead from this host's first key to the one that signed a checkpoint.
-    :param required: whether the host does not start unless this witness answers.
-    :param seconds: the least time between two submissions.
-    :param chance: 0 to 1, for the jitter of pauses.
+    A witness at another host, to which checkpoints are submitted.
+
     """
 
     def __init__(
@@ -109,7 +99,7 @@ class RemoteWitness:
         self.always = False  # It may be new to this host, or have forgotten it.
         self.remedy = f"have the operator of {uri} keep what it saw as evidence, and take it out of [audit] witnesses"
         self.state = "idle"
-        """``idle``, ``waiting``, ``down`` or ``contradicted``: what logs and operators are told."""
+        """``idle``, ``waiting``, ``down`` or ``contradicted``: the state that logs and operators see."""
 
         self._origin = checkpoint.key_name(origin)
         self._keys = tuple(keys)
@@ -207,7 +197,7 @@ class RemoteWitness:
         running.addBoth(self._ended)
 
     def _surprised(self, failure: Any) -> None:
-        """Whatever it was, it must not end the witnessing."""
+        """Note an unexpected error, which must not end the witnessing."""
         if not self._stopped:
             self._failed("down", repr(failure.value))
 
@@ -241,7 +231,7 @@ class RemoteWitness:
         self._cosigned(issued.size, line)
 
     async def _submitted(self, issued: Checkpoint) -> str:
-        """The verified line of the witness."""
+        """Submit a checkpoint, and return the verified line of the witness."""
         links = [dict(statement) for statement in self._links(issued)]
         for _ in range(ATTEMPTS):
             first = min(self._seen or 0, issued.size)
@@ -270,7 +260,7 @@ class RemoteWitness:
         raise WitnessUnreachable("it names another size each time")
 
     async def _witness_keys(self, document: Mapping[str, Any]) -> Iterable[VerifyingKey]:
-        """Those that the witness may sign with now: the known ones, or what followed them."""
+        """Return the keys that the witness may sign with now: the known ones, or those that followed them."""
         try:
             return followed(await self._transport.keys(), document.get("links", [])).in_use
         except KeyFormatError as error:

@@ -14,14 +14,14 @@ class Unrenderable(Exception):
 
 
 def linked(row: ItemRow, change: Change, audit_id: str) -> ItemRow:
-    """The row with the Audit-ID of the record that it is committed with, where it is to have that."""
+    """Return the row, with the Audit-ID of the record that it is committed with if the change asks for it."""
     if not change.linked or change.value is None:
         return row
     return row._replace(value=jsontext.encode({**change.value, change.linked: audit_id}))
 
 
 def rendered(draft: Draft, event: Sealed) -> bytes | None:
-    """The response body that names the event; its hash goes into the record."""
+    """Return the response body that names the event; its hash goes into the record."""
     if draft.render is None:
         return None
     try:

@@ -34,7 +34,7 @@ YEARS: Mapping[LifecycleStatus, int] = {LifecycleStatus.RETIRED: 10, LifecycleSt
 
 def retained(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object], now: float) -> tuple[Change, ...]:
     """
-    What is committed with a transition to Revoked or Deprecated; nothing for any other.
+    Return the changes that are committed with a transition to Revoked or Deprecated; none for any other.
 
     Without packages, sessions and scope grants; the Genesis is in it as it was loaded.
 
@@ -79,7 +79,7 @@ def reserved_by(label: str, agent_id: str, records: Iterable[StateItem], now: fl
 
 
 def free_at(value: Mapping[str, Any]) -> float:
-    """When the label of a retained agent can be used again, seconds since the Unix epoch."""
+    """Return when the label of a retained agent can be used again, in seconds since the Unix epoch."""
     return (datetime.fromisoformat(value["ended_at"]) + timedelta(days=LABEL_DAYS)).timestamp()
 
 

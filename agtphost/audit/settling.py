@@ -1,4 +1,4 @@
-"""What a group that is through changes in memory, in the reactor's thread, before anybody hears of its records."""
+"""Apply a committed group to in-memory state before its callers are answered; in the reactor's thread."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ Steps = Generator[None, None, None]
 
 class Settling:
     """
-    Groups that are through, each after the one before: what they changed is in force before anybody hears of it.
-
-    A large one takes as many turns of the reactor as it needs; what one record changed becomes true in one of them.
+    Applies committed groups in order, each before its callers are answered. A large group takes as many turns of the
+    reactor as it needs; the changes of one record are applied within one turn.
 
     :param later: the reactor's ``callLater``.
-    :param takeover: told of what memory has by now.
+    :param takeover: notified of what memory has.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Settling:
         """
         Fire the Deferreds of a group, once its effects are in force.
 
-        :param told: what is done at the end.
+        :param told: called at the end.
         """
         self._begin(self._steps(entries, told))
 
@@ -73,7 +72,7 @@ class Settling:
         self.door.open()
 
     def _begin(self, steps: Steps) -> None:
-        if self._going:  # Only where nobody waits for records: another one was sealed before this call returned.
+        if self._going:  # Only without waiting callers: another record was sealed before this call returned.
             finished(steps)
             return
         self._groups.append(steps)
@@ -121,7 +120,7 @@ class Settling:
         yield from told()
 
     def _take_effect(self, entry: Submission) -> None:
-        """Its transitions and its changed state items are in force."""
+        """Apply the transition and the changed state items of an entry."""
         if entry.state is not None and entry.draft.event is not None:
             self._lifecycle.apply(entry.draft.event.agent_id, entry.state)
         if entry.admitted is not None:
@@ -130,7 +129,7 @@ class Settling:
             self._held.apply(entry.held, entry.items)
 
     def _failed(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> Steps:
-        """The room that was made for state items is free again before anybody hears of it."""
+        """Fail the entries of a group; the space reserved for their state items is released first."""
         for entry in entries:
             if isinstance(entry, Submission) and entry.admitted is not None:
                 self._held.settle(entry.admitted)

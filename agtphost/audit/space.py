@@ -45,7 +45,7 @@ class Space:
         self._seen = 0.0
         self._quick = quick
         self.shortage = f"less than {floor} octets are free on the store's disk"
-        """What is said where :meth:`enough` is False."""
+        """The message where :meth:`enough` is False."""
 
     def due(self) -> bool:
         """Whether it is time to look again."""
@@ -68,7 +68,7 @@ class Space:
             return True
 
     def make_room(self) -> bool:
-        """Where less than a piece is free, have the ballast give one back; whether it did."""
+        """Have the ballast give back a piece if less than one is free; return whether it did."""
         ballast = self._ballast
         if ballast is None or self._free() >= PIECE:
             return False
@@ -76,7 +76,7 @@ class Space:
 
     def begin(self) -> bool:
         """
-        Take the ballast at a start, or as much of it as there is room for; whether the floor is free beside it.
+        Reserve the ballast at a start, as far as space allows; return whether the floor is free too.
 
         What is below the floor is for what is vital, and that is what the ballast is for: so it is taken there too,
         but for what the writer needs until it gives a piece back.
@@ -99,7 +99,7 @@ class Space:
         return self.enough()
 
     def ballasted(self) -> bool:
-        """Whether the ballast holds all that it should, or takes it now and leaves the floor free."""
+        """Reserve the missing part of the ballast if that leaves the floor free; return whether it is complete."""
         ballast = self._ballast
         if ballast is None:
             return True

@@ -20,10 +20,10 @@ from agtphost.stores.schema_check import TABLE as SCHEMA
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
 
 AT_START = 8_192
-"""Of the records since the newest checkpoint: as many as it is ever behind are compared at a start."""
+"""The most records after the newest checkpoint that are compared at a start; it is never further behind."""
 
 COUNTED_AT_START = 50_000
-"""Keyed requests: a start counts them where there are no more, in some hundredths of a second."""
+"""Keyed requests: a start counts at most so many, in some hundredths of a second."""
 
 NEWEST = 256
 """Records before the newest checkpoint that a start looks at."""
@@ -31,7 +31,7 @@ NEWEST = 256
 
 @dataclass(frozen=True)
 class StartReport:
-    """What a start finds; see ``docs/evidence.rst``."""
+    """The findings of a start; see ``docs/evidence.rst``."""
 
     fatal: Sequence[Finding]
     """In what the next record or checkpoint rests on."""
@@ -47,7 +47,7 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
     for change in rows.schema_changes():
         (fatal if change.decides else told).append(Finding(SCHEMA, change.row, change.explanation))
     if fatal:
-        return StartReport(fatal, told)  # Of tables that are others, nothing can be said.
+        return StartReport(fatal, told)  # Tables of another schema cannot be checked.
     examiner = RecordExaminer()
     chains: dict[Any, str] = {}
     for row in rows.chains():
@@ -68,7 +68,7 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
             fatal.append(absent(number, row[NUMBER] - 1))
             break
         fatal += _row_findings(row, examiner, chains)
-    # The look at the newest records has told of a page that cannot be read.
+    # The check of the newest records has reported an unreadable page.
     with suppress(DamagedRow):
         for row in rows.records(max(0, last - NEWEST), min(last, size)):
             told += _row_findings(row, examiner, chains)
@@ -79,7 +79,7 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
 
 
 def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[Any, str]) -> list[Finding]:
-    """Findings of one record by itself; of one whose octets are not those that were signed, the store tells."""
+    """Return the findings of one record alone; the store itself reports octets that are not those that were signed."""
     examined = examiner.examine(row)
     if type(row[AUDIT_ID]) is bytes and row[AUDIT_ID] != examined.audit_id:
         return []

@@ -1,11 +1,10 @@
 """
 State items: the durable state of built-in methods, such as escalations, proposals and contracts.
 
-A handler changes one by naming it in ``EndpointResponse.changes``: it becomes
-true in the transaction that makes the record of the response durable, so
-nobody is ever told of a state that a crash could take back. All items are in
-memory as well, and are read from there; this table follows each commit in the
-reactor's thread, before the caller hears of it.
+A handler changes one by naming it in ``EndpointResponse.changes``: it is committed in the transaction that makes the
+record of the response durable, so no caller ever learns of a state that a crash could take back. All items are in
+memory as well, and are read from there; this table follows each commit in the reactor's thread, before the caller is
+answered.
 
 The kinds that there are, and how much of each there may be, is data:
 :data:`agtphost.vocabulary.holdings.ITEM_KINDS`. A change is admitted before it is
@@ -38,7 +37,7 @@ AT_ONCE = 500
 """Expired items that are let go of in one go."""
 
 FEW = 10
-"""The same where somebody waits for something else."""
+"""The number of items where a caller waits for something else."""
 
 LOOKS = 16
 """Of these, between two looks at the clock."""
@@ -103,12 +102,14 @@ class StateTable:
     # Reading
 
     def get(self, kind: str, key: str) -> StateItem | None:
-        """One item; None where it is absent or has expired."""
+        """Return an item; None where it is absent or has expired."""
         item = self._table(kind).items.get(key)
         return None if item is None or self._expired(item) else item
 
     def of(self, kind: str, owner: str = "") -> Iterator[StateItem]:
-        """The items of one owner, in the order they were first put; without an owner, those of the host itself."""
+        """
+        Return the items of one owner, in the order they were first put; without an owner, those of the host itself.
+        """
         return self._alive(self._table(kind).owned.get(owner))
 
     def all(self, kind: str) -> Iterator[StateItem]:
@@ -116,29 +117,29 @@ class StateTable:
         return self._alive(self._table(kind).items)
 
     def by(self, kind: str, member: str, value: object) -> Iterator[StateItem]:
-        """The items whose ``member`` is ``value``; their kind is indexed by it."""
+        """Return the items whose ``member`` is ``value``; their kind is indexed by it."""
         table = self._table(kind)
         if member not in table.holding.indexed:
             raise UnknownKind(f"items of the kind {kind!r} are not found by {member}")
         return self._alive(table.found.get((member, value)))
 
     def open_by(self, kind: str, member: str, value: object) -> int:
-        """How many of these have not finished, without going through them."""
+        """Return how many of these have not finished, without going through them."""
         return self._table(kind).found_open[member, value]
 
     def owners(self, kind: str) -> list[str]:
-        """Whose items of a kind there are."""
+        """Return the owners of items of a kind."""
         return list(self._table(kind).owned)
 
     def count(self, kind: str, owner: str | None = None) -> int:
-        """How many items of a kind there are, or on their way: of one owner, or of all."""
+        """Return how many items of a kind exist or are pending: of one owner, or of all."""
         self._prune_some()
         table = self._table(kind)
         load = table.load if owner is None else table.loads.get(owner)
         return 0 if load is None else load.items
 
     def open(self, kind: str, owner: str | None = None) -> int:
-        """How many items of a kind there are, or on their way, that have not finished: of one owner, or of all."""
+        """Return how many unfinished items of a kind exist or are pending: of one owner, or of all."""
         self._prune_some()
         return self._table(kind).open_of(ALL if owner is None else owner).items
 
@@ -160,9 +161,9 @@ class StateTable:
 
     def follow(self, kind: str, watcher: Watcher) -> Iterable[str]:
         """
-        The same without being told of what there is already, which may be much.
+        Follow the items of a kind without a call for each existing one, of which there may be many.
 
-        :return: the keys of that, to be taken at once.
+        :return: the keys of those, to be read before anything changes.
         """
         watchers = self._watchers.setdefault(kind, [])
         watchers.append(watcher)
@@ -170,7 +171,7 @@ class StateTable:
         return self._table(kind).items.keys()
 
     def _alive(self, items: Mapping[str, StateItem] | None) -> Iterator[StateItem]:
-        """Those there are at this moment, whenever and in whatever thread they are gone through."""
+        """Return the live items of this moment; they may be iterated later and in any thread."""
         if not items:
             return iter(())
         now = self._now() * 1000
@@ -194,7 +195,8 @@ class StateTable:
         try:
             return self._admitted(changes, proven)
         except StateFull:
-            # What has expired is to keep nobody out; but once a turn, for there may be many who find it full.
+            # Expired items must not keep a new one out; but prune once a turn only, because many calls may find the
+            # table full.
             if self._pruned_for_room or not self._overdue():
                 raise
             self.prune()
@@ -219,7 +221,7 @@ class StateTable:
         return admitted
 
     def settle(self, admitted: Admitted) -> None:
-        """These are committed, or have failed: what they took while under way is given back."""
+        """Release what committed or failed changes had reserved while they were pending."""
         for kind, key, owner, items, octets in admitted.loads:
             table = self._tables[kind]
             table.count(owner, -items, -octets)
@@ -284,7 +286,7 @@ class StateTable:
         return {kind: tables[kind].items.copy() if kind in tables else {} for kind in self._kinds}
 
     def holding(self, kind: str) -> Holding:
-        """What may be held of a kind that there is."""
+        """Return the quota of a kind."""
         return self._kinds[kind]
 
     def replace(self, rows: Sequence[ItemRow]) -> None:
@@ -300,7 +302,7 @@ class StateTable:
 
     def apply(self, rows: Sequence[ItemRow], made: Sequence[StateItem | None] = ()) -> None:
         """
-        Committed changes.
+        Apply committed changes.
 
         :param made: the items that they are; without them, they are made here.
         """
@@ -342,7 +344,7 @@ class StateTable:
         return first is not None and first[0][0] <= self._now() * 1000
 
     def _prune_some(self) -> None:
-        """Whoever looks at room does a little of it: there may be many in one turn, and the rest has its own."""
+        """Prune a few items, because room is looked at often in one turn; the rest is pruned in later turns."""
         if self.prune(FEW):
             self.overdue()
 

@@ -3,8 +3,8 @@ Which rows of `lifecycle`, `held` and `state_change` are not what signed records
 
 Pure: it takes a reader, and yields findings. Each record that changed state signs a digest over its list of entries in
 `state_change`, chained to the one before (:mod:`agtphost.audit.state_digest`). Lists that match are replayed, newest
-entry of a row last, and the rows that are there are compared with what that comes to. The newest statement's digest of
-all rows has the last word: where it holds, both tables are as they were signed, whatever happened to the log.
+entry of a row last, and the result is compared with the rows of the tables. The newest statement's digest of all rows
+decides: where it holds, both tables are as they were signed, even if the log was changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LIFECYCLE, HELD, LOG = "lifecycle", "held", "state_change"
 
 
 class _Log(Protocol):
-    """What the log of changes is read from."""
+    """The source of the log of changes."""
 
     def state_changes(self, after: int, limit: int) -> Sequence[StateChangeRow]:
         """Return the entries numbered ``after + 1`` and on."""
@@ -74,7 +74,7 @@ def _entries(store: _Log) -> Iterator[StateChangeRow]:
 
 
 def replayed(store: _Log) -> Leaves:
-    """Return the leaves that the log of changes comes to, whether it was signed or not."""
+    """Return the leaves that result from the log of changes, signed or not."""
     leaves: Leaves = {}
     for _, _, kind, key, leaf in _entries(store):
         _replay(leaves, kind, key, leaf)
@@ -106,7 +106,7 @@ def _named(place: tuple[str, str]) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class _Signed:
-    """What the records say, since the newest baseline."""
+    """The statements of the records since the newest baseline."""
 
     statements: list[tuple[int, Statement]] = field(default_factory=list)
 
@@ -157,11 +157,11 @@ def findings(reader: IRecordReader) -> Iterator[Finding]:
         unsure = place in log.doubtful or (log.incomplete and why.startswith("was added"))
         yield table, name, f"{why}; or its entry in {LOG} was, which does not hold" if unsure else why
     if not count:
-        yield f"{LIFECYCLE} or {HELD}", "-", "the rows are not those that were signed; which one cannot be told"
+        yield f"{LIFECYCLE} or {HELD}", "-", "the rows are not those that were signed; which one is unknown"
 
 
 def _unsigned(view: IRecordReader, found: Leaves) -> Iterator[Finding]:
-    """Of a store in which no record says anything: what its newest checkpoint says, if that does."""
+    """Check a store without signed statements by the statement of its newest checkpoint, if that has one."""
     for entry in _entries(view):
         yield LOG, f"number {entry.number}", "was added: no record has signed any change"
     try:
@@ -193,7 +193,7 @@ class _Replay:
         self.doubtful: set[tuple[str, str]] = set()
         """Rows whose newest entry is in a list that is not what was signed."""
         self.incomplete = False
-        """Whether entries are missing: then nobody knows of which rows."""
+        """Whether entries are missing; their rows are then unknown."""
 
     def run(self, entries: Iterator[StateChangeRow]) -> Iterator[Finding]:
         """Yield what is wrong with the log."""
@@ -223,7 +223,9 @@ class _Replay:
             _replay(self.leaves, *place, entry.leaf)
 
     def _place_of(self, own: Sequence[StateChangeRow], highest: int) -> str:
-        """Which entries a record's list is made of; where it may have gone on, from which on."""
+        """
+        Return the entries that a record's list is made of; where the list may have gone on, the number from which on.
+        """
         first = own[0].number if own else highest + 1
         last = own[-1].number if own else highest
         return _rows_of(own) if last < self._last else f"numbers from {first} on"

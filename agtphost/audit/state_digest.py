@@ -84,7 +84,7 @@ class RowSetHash:
 
 
 def _reduced(lanes: int, even: int) -> tuple[int, int]:
-    """Both sums modulo 2**16 a lane; what the even lanes carried is taken out of the sum of all first."""
+    """Reduce both sums modulo 2**16 a lane; the carry of the even lanes is removed from the sum of all first."""
     odd = ((lanes - even) >> 16) & _EVEN
     even &= _EVEN
     return even | (odd << 16), even
@@ -127,7 +127,7 @@ def leaves_of(states: Mapping[str, StateRow], held: Iterable[ItemRow]) -> Leaves
 
 
 class Statement(NamedTuple):
-    """What a signed record says of the two tables as they are after it."""
+    """A signed record's statement about the two tables as they are after it."""
 
     digest: bytes
     """Of all rows: :meth:`RowSetHash.digest`."""
@@ -160,8 +160,8 @@ def extended(log: bytes, changes: Iterable[StateChangeRow]) -> bytes:
     """
     Return the log digest after one more record's list of changes.
 
-    It runs over the numbers of the entries too, so that their order is signed; it tells a caller, who sees it in its
-    record, nothing of how many changes others have made.
+    It runs over the numbers of the entries too, so that their order is signed; a caller, who sees it in its record,
+    cannot find out from it how many changes others have made.
     """
     hashed = sha256(log)
     for number, _, kind, key, leaf in changes:

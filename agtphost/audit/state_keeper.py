@@ -36,13 +36,13 @@ ACCEPTED = "state-accepted"
 """The event that signs rows which contradicted the newest statement, as the operator asked for."""
 
 CHANGED = "state-changed"
-"""The event that signs changes which no record of their own can sign."""
+"""The event that signs changes that belong to no other record."""
 
 PAGE = 500
 """Records of one read."""
 
 MOST_CHANGES = 2**62
-"""The highest number of an entry: beyond it somebody else wrote one, to leave no numbers for the host."""
+"""The highest number of an entry: a higher one was written by another process, to leave no numbers for the host."""
 
 SHOWN = 3
 """Rows that a refused start names."""
@@ -52,7 +52,7 @@ RECORDED = 100
 
 
 Move = tuple[str, str, bytes | None, bytes | None]
-"""Kind and key of a row, its leaf before a change, and its leaf after it: None where there is no row."""
+"""Kind and key of a row, its leaf before a change, and its leaf after it: None where the row does not exist."""
 
 
 class StateContradiction(StoreError):
@@ -165,7 +165,7 @@ class StateKeeper:
 
         :param records: how many the store has.
         :raises StateContradiction: they are not the same.
-        :raises StoreError: what was signed cannot be told.
+        :raises StoreError: the signed state cannot be determined.
         """
         if self._records is not None and records < self._records:
             raise StoreError(f"the store has {records} records, and had {self._records}: another process removed some")
@@ -207,7 +207,7 @@ class StateKeeper:
         wrong = [f"{table}: {row} {why}" for table, row, why in differences(replayed(self._store), leaves)]
         if not self._accept:
             more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-            named = "; ".join(wrong[:SHOWN]) + more if wrong else "lifecycle or held: which row cannot be told"
+            named = "; ".join(wrong[:SHOWN]) + more if wrong else "lifecycle or held: which row is unknown"
             raise StateContradiction(
                 f"the state in the store is not what the newest records signed: {named}. Something else than the host "
                 "changed it. `agtp audit verify` names every row; restore the store from a backup, or run "
@@ -242,7 +242,7 @@ class StateKeeper:
         return self._newest_behind(size) or statement
 
     def _anchors(self) -> Iterable[tuple[int, Statement]]:
-        """How many records there were when the tables were known to be so."""
+        """Yield numbers of records after which the state of the tables is known, with that state."""
         if self._records is not None:
             # What this process wrote itself, or compared.
             yield self._records, Statement(self._rows.digest(), self._log)

@@ -1,11 +1,10 @@
 """
-Refusals and strangers' reads by the thousand, told in a few records.
+Summaries of many refusals, or of many reads by unknown callers, in a few records.
 
-A summary counts the refusals, or the reads, of one origin (an address, an
-agent, a certificate) over some time: how many of each status and reason, or
-of each method and path, and who they said they were. All summaries of one
-time share an id, which stands in each answer that they stand for. Everything
-here has a cap; what is beyond it is still counted, without its name.
+A summary counts the refusals, or the reads, of one origin (an address, an agent, a certificate) over some time: how
+many of each status and reason, or of each method and path, and who they claimed to be. All summaries of one period
+share an id, which each of the summarized answers has. Everything here has a cap; what is beyond it is still counted,
+without its name.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Outcome = tuple[tuple[str, int | str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who something is counted for."""
+    """The address, agent or certificate for which something is counted."""
 
     kind: str
     """``address`` (one of IPv4, or a /64 of IPv6), ``agent`` or ``certificate``."""
@@ -55,7 +54,7 @@ SEVERAL = Origin("several", "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """One refusal, as far as a summary tells of it."""
+    """A refusal, as far as a summary reports it."""
 
     event: ClassVar[str] = EVENT
     noun: ClassVar[str] = "refusals"
@@ -64,7 +63,7 @@ class Refused:
     reason: str
     address: str = ""
     claimed: Mapping[str, str] = field(default_factory=dict)
-    """What the request said of itself: ``agent_id``, ``certificate`` ..."""
+    """What the request claimed: ``agent_id``, ``certificate`` ..."""
     cause: str = ""
     """What was wrong, where the reason is coarser."""
 
@@ -73,19 +72,19 @@ class Refused:
 
     @property
     def outcome(self) -> Outcome:
-        """What is counted together."""
+        """Return the values that are counted together."""
         told = ("status", self.status), ("reason", self.reason)
         return (*told, ("cause", self.cause)) if self.cause else told
 
     @staticmethod
     def word(outcome: Outcome) -> str:
-        """What a sentence calls it."""
+        """Return the word for an outcome in a sentence."""
         return str(outcome[1][1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One answered request that changed nothing, as far as a summary tells of it."""
+    """An answered request that changed nothing, as far as a summary reports it."""
 
     event: ClassVar[str] = READS
     noun: ClassVar[str] = "reads"
@@ -102,12 +101,12 @@ class Read:
 
     @property
     def outcome(self) -> Outcome:
-        """What is counted together."""
+        """Return the values that are counted together."""
         return ("status", self.status), ("method", self.method), ("path", self.path)
 
     @staticmethod
     def word(outcome: Outcome) -> str:
-        """What a sentence calls it."""
+        """Return the word for an outcome in a sentence."""
         return f"{outcome[1][1]} {outcome[2][1]}"
 
 
@@ -145,7 +144,7 @@ class Tally:
         self.rest += other.rest
 
     def listed(self, describe: Callable[[Any], Mapping[str, object]]) -> list[dict[str, object]]:
-        """The names, most frequent first, each as an object with its count."""
+        """Return the names, most frequent first, each as an object with its count."""
         ordered = sorted(self.counts.items(), key=lambda item: -item[1])
         return [{**describe(name), "count": count} for name, count in ordered]
 
@@ -205,7 +204,7 @@ class Summary:
             getattr(self, name).merge(getattr(other, name))
 
     def event(self, summary_id: str) -> StreamEvent:
-        """What is signed into the host's chain."""
+        """Return the event that is signed into the host's chain."""
         since, until = (Seconds().text(moment) for moment in (self.since, self.until))
         words = sorted({self.kind.word(outcome) for outcome in self.outcomes.counts})
         told = ", ".join(words[:3]) + (" ..." if len(words) > 3 else "")
@@ -283,7 +282,7 @@ class Summaries:
         return summary
 
     def take(self) -> Sequence[StreamEvent]:
-        """What is to be signed now, the origins with the most first; counting begins anew."""
+        """Return the events to sign now, the origins with the most first, and begin to count anew."""
         summaries, summary_id = self._open, self._id
         self._open, self._id = {}, ""
         chosen: list[Summary] = []
@@ -293,7 +292,7 @@ class Summaries:
 
 
 def _chosen(kind: Kind, summaries: Sequence[Summary]) -> list[Summary]:
-    """The summaries of one kind, so few that each can have a record."""
+    """Choose the summaries of one kind, so few that each can have a record; the others are merged."""
     several = next((summary for summary in summaries if summary.origin is SEVERAL), None)
     apart = [summary for summary in summaries if summary is not several]
     ordered = sorted(apart, key=lambda summary: -summary.count)

@@ -11,7 +11,7 @@ the stored one as soon as it is full; the root is compared at the size of each s
 for each chain, one tile for each level, and eight octets for each stored answer. The host may write during the check:
 records and checkpoints that come later are left out.
 
-Pure: rows come through :class:`agtphost.stores.interfaces.ITableRows`, whatever they hold.
+Pure: rows come through :class:`agtphost.stores.interfaces.ITableRows`, with unchecked values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ROOTS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What a store is compared with."""
+    """The facts that a store is compared with."""
 
     keys: Mapping[str, VerifyingKey] | None
     """What may have signed it; None for a host that signs nothing."""
@@ -97,7 +97,7 @@ def live_after(rows: ITableRows, expected: Expected) -> int:
 
 
 def named(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings, and one more where a table cannot be read on."""
+    """Yield the findings, and one more where a table cannot be read further."""
     try:
         yield from findings
     except DamagedRow as error:
@@ -124,7 +124,7 @@ class _Strays:
 
 
 class _Walk:
-    """One pass over the records, with tree and checkpoints along."""
+    """A pass over the records, with tree and checkpoints along."""
 
     def __init__(self, rows: ITableRows, expected: Expected, keyed: KeyedCheck) -> None:
         self._rows = rows

@@ -2,9 +2,9 @@
 What the store holds and memory does not: what another process wrote, or what a COMMIT in doubt came to.
 
 Theory of operation. The writer's thread reads the store and compares it with what memory has, or will have once the
-groups before are settled; the reactor's thread is given what differs, and nothing else. It takes over first which
-agents are stopped, and then the items: a few of them in one turn, many in as many turns as they need. The door is shut
-meanwhile, for what has come so far may be half of what one record changed; whoever waits at it is let in in turns.
+groups before are settled; the reactor's thread only gets what differs. It first takes over which agents are stopped,
+and then the items: a few of them in one turn, many in as many turns as they need. In that time the door is shut,
+because what has come so far may be half of what one record changed; calls that wait at it are let in in turns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = Logger()
 
 @dataclass(slots=True)
 class Differing:
-    """What memory has to take over."""
+    """The rows that memory has to take over."""
 
     states: dict[str, StateRow | None] = field(default_factory=dict)
     """Of agents; None where none is stored any more."""
@@ -58,11 +58,11 @@ class Takeover:
         self._unsettled: deque[Sequence[Entry]] = deque()
 
     def written(self, entries: Sequence[Entry]) -> None:
-        """In the writer's thread: these are committed, and memory does not have them yet."""
+        """Note, in the writer's thread, entries that are committed and that memory does not have yet."""
         self._unsettled.append(entries)
 
     def settled(self, entries: Sequence[Entry]) -> None:
-        """In the reactor's thread: memory has them."""
+        """Note, in the reactor's thread, entries that memory has."""
         if self._unsettled and self._unsettled[0] is entries:
             self._unsettled.popleft()
         elif entries in self._unsettled:
@@ -72,7 +72,7 @@ class Takeover:
 
     def stops(self, states: Mapping[str, StateRow]) -> Differing:
         """
-        Which agents are stopped now, for whom everything else is too late: what they have may take a while to compare.
+        Return which agents are stopped now; they are taken over first, because comparing the items may take a while.
 
         :param states: all that are stored.
         """
@@ -85,11 +85,11 @@ class Takeover:
 
     def compare(self, states: Mapping[str, StateRow], rows: Sequence[ItemRow], told: Collection[str] = ()) -> Differing:
         """
-        What memory will not have once everything that is written is settled.
+        Return what memory will lack once everything that is written is settled.
 
         :param states: all that are stored.
         :param rows: all state items that are stored.
-        :param told: the agents that :meth:`stops` has told of.
+        :param told: the agents that :meth:`stops` has returned.
         """
         # First what is on its way, and then what is there: what arrives between the two is in both.
         coming = self._coming()
@@ -129,7 +129,7 @@ class Takeover:
                 if expected != row:
                     self._differs(differing, row)
             elif item is None:
-                # What has expired is in nobody's memory, and goes from the store by itself.
+                # Expired items are not in memory, and are deleted from the store anyway.
                 if row.expires_at is None or row.expires_at > now:
                     self._differs(differing, row)
             elif not item.is_stored_as(row):
@@ -160,12 +160,12 @@ class Takeover:
                 yield
         rows, items = differing.rows, differing.items
         while rows:
-            # Taken from the end: what is done with goes at once, and not all of it in one turn.
+            # Taken from the end, so that memory is freed step by step, and not all of it in one turn.
             row, item = rows.pop(), items.pop()
             try:
                 self._held.apply((row,), (item,))
             except Exception:
-                # Whoever wrote it, the others are not to go without theirs.
+                # A faulty row must not keep the others from being taken over.
                 log.failure("what another process wrote cannot be followed: {kind} {key}", kind=row.kind, key=row.key)
             if not len(rows) % AT_ONCE:
                 yield
@@ -173,7 +173,7 @@ class Takeover:
 
 class Door:
     """
-    Where calls wait while state is taken over.
+    A door at which calls wait while state is taken over.
 
     :param later: the reactor's ``callLater``.
     """
@@ -185,17 +185,17 @@ class Door:
         self.shut = False
 
     def close(self) -> None:
-        """Nobody passes from now on."""
+        """Let no call pass from now on."""
         self.shut, self._opening = True, False
 
     def open(self) -> None:
-        """Those who wait pass in the order in which they came, some in each turn, and newcomers behind them."""
+        """Let waiting calls pass in the order in which they came, some in each turn, and newcomers after them."""
         if self.shut and not self._opening:
             self._opening = True
             self._later(0, self._let_in)
 
     def passed(self) -> Deferred[None]:
-        """Fires when it is one's turn to pass."""
+        """Return a Deferred that fires when it is the caller's turn to pass."""
         waiting: Deferred[None] = Deferred(self._waiting.remove)
         self._waiting.append(waiting)
         return waiting

@@ -59,7 +59,7 @@ _JWS: Final = int(RecordFormat.JWS)
 
 
 class Submission:
-    """One draft on its way through a group."""
+    """A draft in a group, with its results."""
 
     __slots__ = ("admitted", "deferred", "draft", "held", "items", "large", "outcome", "state")
 
@@ -72,7 +72,7 @@ class Submission:
         self.admitted: Any = None
         """With changes: the room that was made for them."""
         self.large = False
-        """Whether it is a transaction of its own: :mod:`agtphost.audit.collecting`."""
+        """Whether it is a separate transaction: :mod:`agtphost.audit.collecting`."""
         self.held: tuple[ItemRow, ...] = ()
         """With changes: what the state items became."""
         self.items: list[StateItem | None] = []
@@ -80,7 +80,7 @@ class Submission:
 
 
 class Claim:
-    """One keyed request that asks to run."""
+    """A keyed request that asks to run."""
 
     __slots__ = ("deferred", "digest", "key", "name", "outcome")
 
@@ -97,7 +97,7 @@ Entry = Submission | Claim
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What a transaction goes on from: the writer's memory, which it doesn't change."""
+    """The state that a transaction starts from: the writer's memory, which it does not change."""
 
     store: IWriterStore
     signer: RecordSigner
@@ -107,7 +107,7 @@ class Basis:
 
     seconds: Seconds
     latest: int
-    """When the newest record was issued, likewise."""
+    """When the newest record was issued, in milliseconds too."""
 
     last_number: int
     """Of the newest record."""
@@ -129,7 +129,7 @@ class Basis:
 
 class Group:
     """
-    One transaction in the making, for :class:`agtphost.audit.writer.GroupWriter`.
+    A transaction that is being made, for :class:`agtphost.audit.writer.GroupWriter`.
 
     :param basis: what it goes on from.
     """
@@ -139,7 +139,7 @@ class Group:
         self._store = basis.store
         self._sign = basis.signer.sign
         self._sign_event = basis.signer.sign_event
-        # The clock may go back; the signed time of what comes later does not, in whichever chain it is.
+        # The clock may go back; the signed time of later records does not, in any chain.
         self._now = basis.now
         self.issued_at = max(self._now, basis.latest)
         self._text = basis.seconds.text(self.issued_at)
@@ -190,7 +190,7 @@ class Group:
 
     def _require(self, standing: Sequence[str]) -> None:
         """
-        In this transaction, none of these agents is stopped.
+        Check that none of these agents is stopped, in this transaction.
 
         :raises Stopped: one is.
         """
@@ -200,7 +200,7 @@ class Group:
                 raise Stopped(agent_id, state)
 
     def _seal_more(self, submission: Submission, draft: Draft) -> None:
-        """A record with what becomes true along with it. Whatever can fail comes before the first effect."""
+        """Seal a record together with its changes. Every step that can fail comes before the first effect."""
         held = self._held_rows(draft.changes)
         stored = None if draft.event is None else self._store.lifecycle_row(draft.event.agent_id)
         if draft.event is not None and (status := stored and stored.status) != draft.event.expected_status:
@@ -263,7 +263,7 @@ class Group:
         return heads, rows, sealed, sealed_event, body
 
     def _counted(self, draft: Draft, held: Sequence[ItemRow], stored: StateRow | None) -> list[StateChangeRow]:
-        """What a draft changes, counted in the digests: entries for the record that signs it."""
+        """Count the changes of a draft in the digests, and return the log entries for the record that signs it."""
         tally = self.tally
         assert tally is not None
         moves: list[Move] = []
@@ -293,7 +293,7 @@ class Group:
         return sealed
 
     def _held_rows(self, changes: Sequence[Change]) -> tuple[ItemRow, ...]:
-        """What state items become; a draft names each of them once."""
+        """Return the new rows of state items; a draft names each of them once."""
         rows = []
         keys: dict[str, list[str]] = {}
         for change in changes:
@@ -388,7 +388,7 @@ class Group:
 
     @property
     def quotas(self) -> Quotas:
-        """What the agents of this transaction have used."""
+        """Return the use of keyed requests by the agents of this transaction."""
         if self._quotas is None:
             self._quotas = Quotas(self._store, self._now, self._basis.keep, self._basis.answers)
         return self._quotas

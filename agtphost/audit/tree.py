@@ -1,15 +1,12 @@
 """
 Keeps the Merkle tree over all records in step with them, and issues its checkpoints.
 
-Theory of operation. The tree follows the records; it is never on their way.
-The ledger's thread adds the Audit-IDs of each committed group to the tree in
-memory, and now and then (when it is idle, after :data:`MOST_WAITING` records,
-or after :data:`SECONDS` under load) one transaction stores the tiles that
-changed and a signed checkpoint. What was not added when the process ended is read from the
-store at the next start. Each checkpoint then goes to the witnesses, outside
-the database: so a database that lost its end, or was replaced by an older
-copy, contradicts them and is refused at the next start. What witnesses
-sign comes back through a queue, and is stored beside the checkpoint.
+Theory of operation. The tree follows the records; it is never on their way. The ledger's thread adds the Audit-IDs of
+each committed group to the tree in memory, and now and then (when it is idle, after :data:`MOST_WAITING` records, or
+after :data:`SECONDS` under load) one transaction stores the tiles that changed and a signed checkpoint. What was not
+added when the process ended is read from the store at the next start. Each checkpoint then goes to the witnesses,
+outside the database: so a database that lost its end, or was replaced by an older copy, contradicts them and is refused
+at the next start. Witnesses' signatures come back through a queue, and are stored with the checkpoint.
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ class TreeKeeper:
     :param store: where records, tiles and checkpoints are.
     :param origin: the host's ``server_id``.
     :param key: signs checkpoints; None leaves them unsigned, like the records.
-    :param witnesses: told of each checkpoint, asked at start.
+    :param witnesses: get each checkpoint, and are asked at a start.
     :param now: seconds since the Unix epoch.
     :param traces: files that show that this host has had a store before.
     :param keys: what may have signed the checkpoints that are stored; without any, the public half of ``key``.
@@ -88,7 +85,7 @@ class TreeKeeper:
 
     @property
     def records(self) -> int:
-        """How many the store has; read by any thread."""
+        """Return how many records the store has; read by any thread."""
         return self._growth.size
 
     def checkpoint_age(self) -> float | None:
@@ -184,7 +181,7 @@ class TreeKeeper:
         """
         Add what waits to the tree, and issue a checkpoint; None where nothing waits.
 
-        :raises Exception: whatever the store raised: the tree is as it was.
+        :raises Exception: the store's error; the tree is as it was.
         """
         if self._growth.size == self._size:
             return None
@@ -192,12 +189,12 @@ class TreeKeeper:
         try:
             self._begin()
             size = self._growth.size
-            if size == self._size:  # Somebody else has issued it by now.
+            if size == self._size:  # Another process has issued it by now.
                 store.rollback()
                 return None
             newest = store.checkpoint()
             if (0 if newest is None else newest.size) != self._size:
-                # Tiles made from here would cut off what somebody else added.
+                # Tiles made from here would cut off what another process added.
                 raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
             store.put_tiles(self._growth.changed())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key, self.state())
@@ -221,7 +218,7 @@ class TreeKeeper:
     # Cosignatures
 
     def cosign(self, size: int, line: str) -> None:
-        """Have a witness's line stored beside the checkpoint of that size; called by any thread."""
+        """Have a witness's line stored with the checkpoint of that size; called by any thread."""
         self._cosignatures.put((size, line))
 
     @property
@@ -231,9 +228,9 @@ class TreeKeeper:
 
     def keep_cosignatures(self) -> None:
         """
-        Store the lines that came in. A checkpoint that is no longer remembered is passed over.
+        Store the lines that came in. Lines for a forgotten checkpoint are ignored.
 
-        :raises Exception: whatever the store raised; the lines are lost, and the next checkpoint gets others.
+        :raises Exception: the store's error; the lines are lost, and the next checkpoint gets others.
         """
         changed: dict[int, CheckpointRow] = {}
         while True:

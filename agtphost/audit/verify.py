@@ -30,7 +30,7 @@ CLOCK_EVENTS = frozenset(kind.value for kind in JumpKind)
 
 
 class FaultKind(Enum):
-    """What can be wrong with a record or a chain."""
+    """The kinds of faults of a record or a chain."""
 
     HASH = "hash"
     """The Audit-ID is not the hash of the signed octets."""
@@ -63,7 +63,7 @@ class FaultKind(Enum):
     """A proof of membership does not lead to the root of the checkpoint, or that is not the host's."""
 
     FORM = "form"
-    """What was read is no record."""
+    """The octets are not a record."""
 
     TABLE = "table"
     """A row of the store says something else than what was signed."""
@@ -71,7 +71,7 @@ class FaultKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One thing that is wrong."""
+    """A fault of a record or a chain."""
 
     kind: FaultKind
     chain: str
@@ -103,7 +103,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainEnd:
-    """Where a chain ended."""
+    """The last record of a chain."""
 
     seq: int
     audit_id: str
@@ -123,12 +123,12 @@ class ClockNote:
     """How far the system's clock was ahead; negative where it was behind."""
 
     def __str__(self) -> str:
-        return f"{self.event} at {self.issued_at}: the system's clock said {self.system_time} ({self.seconds:+.0f} s)"
+        return f"{self.event} at {self.issued_at}: the system's clock showed {self.system_time} ({self.seconds:+.0f} s)"
 
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What a walk found."""
+    """The result of verifying records."""
 
     records: int = 0
     unsigned: int = 0
@@ -139,7 +139,7 @@ class Report:
 
     faults: list[Fault] = field(default_factory=list)
     whole: bool = True
-    """Whether the chains were said to be complete; in a selection, records can be missing unnoticed."""
+    """Whether the chains are meant to be complete; in a selection, records can be missing unnoticed."""
 
     servers: set[str] = field(default_factory=set)
     """Every ``server_id`` that a verified record was signed with."""
@@ -158,7 +158,10 @@ class Report:
 
     @property
     def unverified(self) -> list[str]:
-        """Audit-IDs of the records that are not authoritative: ``signature_unverified`` (core v08 section 10.9)."""
+        """
+        Return the Audit-IDs of the records that are not authoritative: ``signature_unverified`` (core v08 section
+        10.9).
+        """
         return list(dict.fromkeys(fault.audit_id for fault in self.faults if fault.signature_unverified))
 
     @property
@@ -215,7 +218,7 @@ class Verifier:
 
     def follow(self, statement: object, server_id: str) -> Succession | None:
         """
-        Believe a statement of two keys that came beside the records, or note that it is forged.
+        Follow a statement of two keys that came with the records, or note that it is forged.
 
         :return: None where it is, and where it is one of keys that are not known.
         """
@@ -229,12 +232,12 @@ class Verifier:
             return None
 
     def complete(self, chain: str) -> bool:
-        """Whether a chain is among those seen so far, and said to be there as a whole."""
+        """Return whether a chain was seen, and is meant to be complete."""
         return self._whole and chain in self._report.heads
 
     @property
     def stated(self) -> tuple[Succession, ...]:
-        """The successions that records of the host's own chain told of."""
+        """Return the successions that records of the host's own chain stated."""
         return tuple(self._stated)
 
     def _signed_in_time(self, record: StoredRecord, signer: str, payload: Mapping[str, Any], *, linking: bool) -> None:
@@ -265,7 +268,7 @@ class Verifier:
 
     def finish(self, expected_heads: Mapping[str, str] | None = None) -> Report:
         """
-        The report.
+        Return the report.
 
         :param expected_heads: Audit-ID of the newest record, by chain, known from elsewhere.
         """
@@ -333,7 +336,7 @@ class Verifier:
         if payload.get("agent_id") != record.chain:
             self._fault(FaultKind.PLACE, record, "the record was signed for another chain")
         if record.kind != ("event" if "event_type" in payload else "record"):
-            self._fault(FaultKind.PLACE, record, f"the record is no {record.kind[:20]}")
+            self._fault(FaultKind.PLACE, record, f"the record is not a {record.kind[:20]}")
         server = payload.get("server_id")
         if isinstance(server, str):
             self._report.servers.add(server)

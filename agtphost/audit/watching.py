@@ -1,7 +1,6 @@
 """
-The one way of being told of what was sealed: metrics, a live view, the access log and an operator's observers.
-
-Nothing is made for them where there are none, so that a host without them pays one test for each group.
+Report sealed records to watchers: metrics, a live view, the access log and an operator's observers. Without watchers
+nothing is made for them, so that a host without them pays one test for each group.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ log = Logger()
 
 
 class Watchers:
-    """Who is told, in the order in which they came."""
+    """The watchers, in the order in which they were added."""
 
     def __init__(self) -> None:
         self._watchers: tuple[Watcher, ...] = ()
@@ -39,7 +38,7 @@ class Watchers:
 
     def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
         """
-        A group is on disk: steps, between which others may have their turn.
+        Report a committed group, in steps between which other work can run.
 
         :param now: when the reactor learned of it, in seconds since the Unix epoch.
         :param seconds: how long the transaction took.
@@ -69,13 +68,11 @@ class Watchers:
                     yield from going
             except Exception:
                 self.discard(watcher)
-                log.failure(
-                    "{watcher!r}, which watched the ledger, failed: it is told of nothing more", watcher=watcher
-                )
+                log.failure("{watcher!r}, which watched the ledger, failed: it is not called any more", watcher=watcher)
 
 
 def _observed(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
-    # The clock may have gone back meanwhile: nothing takes less than no time.
+    # The clock may have gone back: a duration is never negative.
     seconds = None if draft.began is None else max(now - draft.began, 0.0)
     return ObservedRecord(
         sealed.audit_id,

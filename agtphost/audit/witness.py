@@ -24,8 +24,8 @@ from agtphost.stores.rows import StoreError
 @implementer(IWitness)
 class WitnessFile:
     """
-    :param path: the file; its directory exists.
-    :param keys: whose checkpoints it believes; none for a host that does not sign.
+    A witness in a local file.
+
     """
 
     def __init__(self, path: Path, keys: Iterable[VerifyingKey]) -> None:
@@ -45,7 +45,10 @@ class WitnessFile:
         try:
             return checkpoint.verify(note, self._keys) if self._keys else checkpoint.read(note)
         except CheckpointError as error:
-            raise StoreError(f"the witness file {self.path} cannot be believed: {error}") from None
+            raise StoreError(
+                f"the witness file {self.path} cannot be believed: {error}; bring it back from a backup, "
+                "or name another one in [audit] witness"
+            ) from None
 
     def saw(self, issued: Checkpoint) -> None:
         files.replace(self.path, issued.note.encode("utf-8"), files.PUBLIC)
@@ -67,7 +70,7 @@ class OperatorWitness:
         self._witness = witness
 
     def last(self) -> Checkpoint | None:
-        """The last checkpoint it saw. One that cannot tell is no witness that saw none."""
+        """Return the last checkpoint that the witness saw. One that cannot say must not count as one that saw none."""
         try:
             seen = self._witness.last()
         except StoreError:
@@ -79,7 +82,7 @@ class OperatorWitness:
         return seen
 
     def saw(self, issued: Checkpoint) -> None:
-        """Tell it."""
+        """Pass an issued checkpoint to the witness."""
         try:
             self._witness.saw(issued)
         except OSError:

@@ -53,8 +53,8 @@ class GroupWriter:
     :param keep_results: seconds for which a keyed request is remembered.
     :param leaped: seconds for which it is remembered longer, as the clock may have gone ahead by so much.
     :param tree: kept in step with what is written.
-    :param states: signs what is changed in the tables of state, and compares them with that; None: nobody does.
-    :param moved: told of what the store holds where another writer has changed it.
+    :param states: signs the changes of the state tables, and compares the tables with that; None: this is not done.
+    :param moved: called with the content of the store after another writer has changed it.
     :param answers: how many of them an agent may have, and how long.
     """
 
@@ -109,13 +109,13 @@ class GroupWriter:
 
     def begin(self) -> None:
         """
-        Open a transaction. What is in memory is then what the store holds, whoever wrote it.
+        Open a transaction. Memory then has the content of the store, even if another process wrote it.
 
-        The lock on the state directory keeps other hosts away; this is for what does not ask for it.
+        The lock on the state directory keeps other hosts away; this check is for programs that ignore the lock.
 
         :raises StoreError: the store was changed into one that contradicts its own checkpoint, or what was signed.
         """
-        # Whoever is refused asks again, and the store says only once that it was changed.
+        # A refused caller tries again, but the store reports only once that it was changed.
         if self._store.begin() or self._unread:
             self._unread = True
             self._moved(*self._read())
@@ -128,15 +128,15 @@ class GroupWriter:
             self._tree.load(self.begin)
         states, held = self._store.lifecycle_states(), self._store.held()
         if self.states is not None:
-            # Before anything believes a row: grants, pins and revocations are safe by this alone. Whoever uses them
-            # asks the tables in memory, which only this and the ledger's own commits fill.
+            # Before any row is trusted: only this protects grants, pins and revocations. Their users ask the tables in
+            # memory, which only this and the ledger's own commits fill.
             self.states.load(states, held, self._last_number)
         self._stopped = {agent_id: row for agent_id, row in states.items() if stops(row)}
         self._unread = False
         return states, held
 
     def held(self) -> Sequence[ItemRow]:
-        """Every state item of the store."""
+        """Return every state item of the store."""
         return self._store.held()
 
     def adopt(self, key: SigningKey) -> None:
@@ -155,7 +155,7 @@ class GroupWriter:
 
         An outcome is an exception where that entry alone could not be written.
 
-        :raises Exception: whatever the store raised: nothing was written, no outcome holds.
+        :raises Exception: the store's error; nothing was written, no outcome holds.
         """
         store = self._store
         if (successor := self._successor) is not None:
@@ -198,15 +198,15 @@ class GroupWriter:
 
     def sign_baseline(self) -> None:
         """
-        Sign the state of a store that nobody has signed yet; nothing where that was done.
+        Sign the state of a store that was never signed; do nothing otherwise.
 
-        :raises Exception: whatever the store raised; the next group tries again.
+        :raises Exception: the store's error; the next group tries again.
         """
         if self.states is not None and self.states.pending is not None:
             self.write([])
 
     def _committed(self, group: Group) -> None:
-        """What is in memory is what the store holds now."""
+        """Adopt a committed group: memory then has the content of the store."""
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
         self._latest = group.issued_at
@@ -237,7 +237,9 @@ class GroupWriter:
                 raise
 
     def abandon(self, entries: Sequence[Entry]) -> None:
-        """These could not be written: whether their keyed requests took effect is in doubt from now on."""
+        """
+        Give up entries that could not be written: whether their keyed requests took effect is in doubt from now on.
+        """
         for entry in entries:
             if isinstance(entry, Submission) and entry.draft.reservation is not None:
                 self.running.discard(reservation_name(entry.draft.reservation))
@@ -260,7 +262,7 @@ class GroupWriter:
         return self._store.free_space()
 
     def tidy(self) -> bool:
-        """Idle work: forget old keyed requests, and fold the log into the database."""
+        """Do idle work: forget old keyed requests, and checkpoint the write-ahead log."""
         more = self.forget(idle=True)
         self._store.tidy()
         return more
@@ -298,7 +300,7 @@ class GroupWriter:
 
     @property
     def newest(self) -> int:
-        """When the newest record was signed, in milliseconds since the Unix epoch; 0 where there is none."""
+        """The time of the newest record, in milliseconds since the Unix epoch; 0 in an empty store."""
         return self._latest
 
     @property

@@ -94,7 +94,7 @@ class HostLink:
         found = await self.client.manifest(self.uri, keys=self.keys or None)
         return found.document
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: in a thread of the reactor's pool."""
         reactor: Any = self.clock
         return await deferToThreadPool(reactor, reactor.getThreadPool(), function, *given)

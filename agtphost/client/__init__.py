@@ -26,7 +26,7 @@ Calling AGTP hosts.
 - :mod:`.bootstrap_fetch`: fetching a bootstrap document with the Twisted client: one bounded GET, nothing followed,
   everything verified
 - :mod:`.calls`: what all clients do, from a call to its reply; :mod:`.client`: as the Twisted client does it
-- :mod:`.supported_methods`: what servers said they can do: the ``Supported-Methods`` of the first answer on a
+- :mod:`.supported_methods`: what servers offer, by the ``Supported-Methods`` of the first answer on a
   connection
 - :mod:`.mcp`: a host's tools, resources and prompts for agent frameworks that take a session of MCP
 - :mod:`.service_documents`: what a server says of its endpoints, examined before it is used; :mod:`.confirming`: asking

@@ -58,7 +58,7 @@ class Client(AsyncCalls[Link]):
         verify: bool = True,
         **options: Unpack[ClientOptions],
     ) -> Host[Client]:
-        """A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`."""
+        """Find a host as the ``agtp`` command does: see :meth:`agtphost.client.sync.Client.of`."""
         target, found = found_target(where, as_, uri, anonymous, signing_key, options)
         return Host(cls(**found), target, verify=verify)
 
@@ -94,7 +94,7 @@ class Client(AsyncCalls[Link]):
             running.cancel()
             await asyncio.wait([running])
             if not running.cancelled():
-                running.exception()  # Seen, also by whoever asks for no more.
+                running.exception()  # Retrieved, even if the caller reads no further.
 
     # Its own ways
 
@@ -145,7 +145,7 @@ class Client(AsyncCalls[Link]):
         )
 
     def _ended(self, key: Destination, link: Link) -> None:
-        """A connection ended: if it was free, it is no more."""
+        """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)
 

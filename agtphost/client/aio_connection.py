@@ -62,7 +62,7 @@ class Link(asyncio.Protocol):
         Make a call; only while :attr:`reusable`. Cancelling ends the connection, unless the answer is there.
 
         :param stream: takes interim replies.
-        :raises ClientError: if there is no final reply.
+        :raises ClientError: if the call gets no final reply.
         """
         deadline.remaining("waiting for the answer")
         final: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -85,7 +85,7 @@ class Link(asyncio.Protocol):
             if not self._delivery.reusable:
                 self._delivery.forget()
             if final.done() and not final.cancelled():
-                final.exception()  # Seen, also by a caller that was cancelled meanwhile.
+                final.exception()  # Retrieved, even if the caller was cancelled.
 
     def close(self) -> asyncio.Future[None]:
         """End the connection in both directions; done when it is gone."""
@@ -98,7 +98,7 @@ class Link(asyncio.Protocol):
         return self.ended
 
     def abort(self) -> None:
-        """Drop the connection at once."""
+        """Drop the connection immediately."""
         self.ending = True
         if self._loop.is_closed():
             self._open.discard(self)  # Its socket ends with it: nothing runs there any more.
@@ -112,7 +112,7 @@ class Link(asyncio.Protocol):
         tls.verify_peer_name(channel.getpeercert(binary_form=True) or b"", host)
 
     def check(self) -> None:
-        """Make sure that it has not ended meanwhile. :raises ClientError: saying why it did."""
+        """Check that the connection has not ended. :raises ClientError: saying why it did."""
         if self.ended.done():
             raise self._failure or ConnectionLost(
                 "The server ended the connection before it was asked anything.", "Try again.", answered=False
@@ -131,7 +131,7 @@ class Link(asyncio.Protocol):
         self._delivery.receive(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The end, whoever wanted it."""
+        """Handle the end of the connection, caused by either side."""
         self._open.discard(self)
         if not self.ended.done():
             self.ended.set_result(None)
@@ -161,7 +161,7 @@ async def connect(
     Connect, and verify the server before a single octet of a request can be sent.
 
     :param made: makes the connection's protocol.
-    :raises CannotConnect: if nobody answers there.
+    :raises CannotConnect: if no server answers there.
     :raises TLSRefused: if one side refuses the other.
     """
     loop = asyncio.get_running_loop()
@@ -190,7 +190,7 @@ async def connect(
         raise CannotConnect(f"{destination.host} cannot be the name of a TLS server.") from error
     try:
         link.verify(destination.host)
-        # A server that refuses this client may have said so already; then nothing is asked of it.
+        # A server that refuses this client may have reported that already; then no request is sent.
         for _ in range(2):
             await asyncio.sleep(0)
         link.check()
@@ -204,12 +204,12 @@ class HeardSocket(socket.socket):
     """
     A socket whose server is heard to the end, even where it takes no more octets.
 
-    A server that refuses the client's certificate says so, and resets the connection. The loop would end a connection
-    at the write that fails, with what the server said unread; so such a write passes, and the end follows by reading.
+    A server that refuses the client's certificate sends an alert, and resets the connection. The loop would end a
+    connection at the write that fails, with the alert unread; so such a write passes, and the end follows by reading.
     """
 
     def send(self, data: ReadableBuffer, flags: int = 0, /) -> int:
-        """As :meth:`socket.socket.send`, but for a connection that the other side has ended."""
+        """Send as :meth:`socket.socket.send` does, but ignore that the other side has ended the connection."""
         try:
             return super().send(data, flags)
         except (BrokenPipeError, ConnectionResetError):

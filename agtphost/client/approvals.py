@@ -21,7 +21,7 @@ LONGEST_PAUSE = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
-    """What a host keeps for a person to decide; untrusted, as all that a body says."""
+    """An approval that a host keeps for a person to decide; untrusted, like everything in a body."""
 
     approval_id: str
     """Under which people find it: ``agtp approvals show``."""
@@ -34,7 +34,7 @@ class PendingApproval:
 
 
 def pending_of(document: Mapping[str, Any]) -> PendingApproval | None:
-    """What the body of a 202 holds for a person; None for any other 202."""
+    """Return the approval in the body of a 202; None for any other 202."""
     approval_id = document.get("approval_id")
     if document.get("reason") != REASON or "result" in document:
         return None

@@ -21,7 +21,7 @@ _READ = 65536
 
 class Link:
     """
-    One TLS connection to one server, verified.
+    A verified TLS connection to one server.
 
     :param channel: after its handshake.
     """
@@ -34,7 +34,7 @@ class Link:
 
     @property
     def fresh(self) -> bool:
-        """Whether it can serve a call: nothing is out, and neither octets nor an end arrived meanwhile."""
+        """Whether the connection can serve a call: no call is running, and neither octets nor an end arrived since."""
         if not self._conversation.reusable:
             return False
         try:
@@ -55,7 +55,7 @@ class Link:
         """
         Make a call. Suspends to hand out interim replies, if they are asked for, and for nothing else.
 
-        :raises ClientError: if there is no final reply.
+        :raises ClientError: if the call gets no final reply.
         """
         deadline.remaining("sending the request")
         octets = self._conversation.ask(call)
@@ -90,7 +90,7 @@ class Link:
             return b""
 
     def close(self) -> None:
-        """End the connection in both directions at once, with a notice if it is in order."""
+        """End the connection in both directions, with a notice if it is in order."""
         with contextlib.suppress(OSError, ValueError):
             if self.reusable:
                 self._channel.setblocking(False)
@@ -110,7 +110,7 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
     """
     Connect, and verify the server before a single octet of a request can be sent.
 
-    :raises CannotConnect: if nobody answers there.
+    :raises CannotConnect: if no server answers there.
     :raises TLSRefused: if one side refuses the other.
     :raises Timeout: if it takes too long.
     """

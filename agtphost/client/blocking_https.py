@@ -25,7 +25,7 @@ class TooLong(ValueError):
 
 
 class _Connection(http.client.HTTPSConnection):
-    """To an address of the host that was checked, and not to its name, which could have another one by then."""
+    """A connection to a checked address of the host, and not to its name, which could have another one by then."""
 
     addresses: AddressPolicy
     context: ssl.SSLContext
@@ -105,7 +105,7 @@ def ask(
 
 def bootstrap(domain: str, settings: TLSSettings, policy: BootstrapPolicy) -> HTTPAnswer | str:
     """
-    What a domain answers, or why it does not: never raises, because it is only advice.
+    Return what a domain answers, or why it does not: never raises, because it is only advice.
 
     :param settings: whose ``trust`` is that of the AGTP connections too; the client certificate is never shown.
     """

@@ -4,7 +4,7 @@ What a domain says of its AGTP presence over HTTPS: core v08 section 6.1, ``/.we
 Before a URI that names a domain is resolved for the first time, the domain is
 asked where its AGTP endpoint is. The answer is advice: a domain that does not
 answer, or answers with anything but a bootstrap document, is dialled as its
-URI says. Only HTTP 404 is an answer of its own: the domain operates no agent
+URI says. Only HTTP 404 has another meaning: the domain operates no agent
 namespace, and is not asked again for a while (spec reading 62).
 
 No I/O: both clients share this; :mod:`.bootstrap_fetch` and
@@ -34,7 +34,7 @@ PRESENT_SECONDS = 3_600.0
 """The same for a document."""
 
 LONGEST_SECONDS = 604_800.0
-"""Longer than any answer is remembered, whatever it says."""
+"""No answer is remembered longer, even if it asks for that."""
 
 FAILED_SECONDS = 300.0
 """How long a domain that could not be asked is left alone."""
@@ -43,7 +43,7 @@ MAX_OCTETS = 65_536
 """Of a document; the draft's own example has five hundred."""
 
 MAX_DOMAINS = 1024
-"""Remembered at once; beyond that the oldest is asked again."""
+"""Domains that are remembered; beyond that the oldest is asked again."""
 
 DOMAINS = AddressPolicy([ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")])
 """Public addresses and those of private networks: of no machine's own services, and of no cloud's."""
@@ -76,12 +76,12 @@ class BootstrapPolicy:
 
 
 ASK_DOMAINS = BootstrapPolicy()
-"""What clients do unless they are told otherwise."""
+"""The default of clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HTTPAnswer:
-    """What a domain's HTTPS server said."""
+    """The answer of a domain's HTTPS server."""
 
     status: int
     cache_control: str | None = None
@@ -90,7 +90,7 @@ class HTTPAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bootstrap:
-    """What is known of one domain."""
+    """The remembered answer of one domain."""
 
     expires: float
     """On the client's clock."""
@@ -109,7 +109,7 @@ class Bootstraps:
     """
     The domains that one client asked.
 
-    :param policy: None asks nobody.
+    :param policy: None: no domain is asked.
     """
 
     def __init__(self, policy: BootstrapPolicy | None) -> None:
@@ -117,7 +117,7 @@ class Bootstraps:
         self._known: OrderedDict[str, Bootstrap] = OrderedDict()
 
     def unasked(self, uri: AgtpUri, now: float) -> str | None:
-        """The domain that has to be asked before ``uri`` is resolved; None where there is none."""
+        """Return the domain that has to be asked before ``uri`` is resolved; None if none has to be."""
         if self.policy is None or uri.form not in _FORMS or uri.port != DEFAULT_PORT:
             return None
         if "." not in uri.host and not self.policy.single_labels:
@@ -136,9 +136,9 @@ class Bootstraps:
 
     def located(self, uri: AgtpUri) -> AgtpUri:
         """
-        The URI with the host and port that its domain gave.
+        Return the URI with the host and port that its domain gave.
 
-        :raises NoNamespace: where the domain said that it has none, and ``uri`` is in it.
+        :raises NoNamespace: where the domain declared that it has none, and ``uri`` is in it.
         """
         known = self._known.get(uri.host)
         if known is None or uri.form not in _FORMS or uri.port != DEFAULT_PORT:
@@ -166,7 +166,7 @@ def _read(answer: HTTPAnswer, now: float) -> Bootstrap:
         document = jsontext.decode(answer.body)
         endpoint = _endpoint(document)
     except (jsontext.JSONTextError, UriError, ValueError) as error:
-        return _failed(f"it is no bootstrap document: {error}", now)
+        return _failed(f"it is not a bootstrap document: {error}", now)
     return Bootstrap(expires=now + _kept(answer, PRESENT_SECONDS), endpoint=endpoint)
 
 

@@ -25,7 +25,7 @@ class BootstrapFetcher:
         self._client = HTTPSClient(reactor, trust_of(settings.trust), addresses=policy.addresses)
 
     async def ask(self, domain: str) -> HTTPAnswer | str:
-        """What the domain answers, or why it does not: never raises, because it is only advice."""
+        """Return what the domain answers, or why it does not: never raises, because it is only advice."""
         asking: Deferred[HTTPAnswer] = Deferred.fromCoroutine(self._get(domain))
         asking.addTimeout(self._policy.timeout, self._reactor)
         try:

@@ -1,5 +1,5 @@
 """
-What a client knows and decides, whatever carries its octets: shared by both clients.
+The knowledge and decisions of a client, independent of its transport: shared by all clients.
 
 Who it is, which Agent-IDs are gone for good, whether a failed call is made
 again, and how a URI is resolved.
@@ -31,7 +31,7 @@ from agtphost.vocabulary.uris import AgtpUri, Form
 from agtphost.wire.codec import Limits
 
 MAX_AGREED = 4096
-"""Servers whose catalog version is remembered; beyond that the oldest is told none again."""
+"""Servers whose catalog version is remembered; beyond that the oldest is forgotten."""
 
 MAX_GONE = 4096
 """Agent-IDs remembered as retired; beyond that the oldest is asked for once more."""
@@ -96,7 +96,7 @@ class ClientOptions(TypedDict, total=False):
     """A PEM file with its private key."""
 
     agent_id: str | None
-    """Whom to call as; None: whom the certificate names, or nobody."""
+    """The agent to call as; None: the one that the certificate names, or none."""
 
     scopes: Scopes
     """What calls claim unless they say otherwise."""
@@ -129,7 +129,7 @@ class ClientOptions(TypedDict, total=False):
     """Sizes of an answer."""
 
     bootstrap: BootstrapPolicy | None
-    """How domains are asked for their AGTP endpoint when a URI is resolved; None asks nobody."""
+    """How domains are asked for their AGTP endpoint when a URI is resolved; None: no domain is asked."""
 
     plain_parameters: bool
     """Sends parameters at the top of the body, for servers that know no envelope."""
@@ -137,13 +137,13 @@ class ClientOptions(TypedDict, total=False):
     confirm: Confirm | None
     """
     Asks whether a call is to be made that cannot be undone, or of which the caller is less sure than it has to be
-    (:mod:`~agtphost.client.confirming`). None: nobody is asked.
+    (:mod:`~agtphost.client.confirming`). None: such calls are made unasked.
     """
 
 
 class Caller:
     """
-    One client's identity and memory.
+    The identity and memory of one client.
 
     :raises agtphost.client.errors.InvalidCall: for files and identifiers that cannot be used.
     """
@@ -152,7 +152,10 @@ class Caller:
         self._plain = options.get("plain_parameters", False)
         self.confirm = options.get("confirm")
         self.definitions: OrderedDict[tuple[Destination, bool], tuple[float, tuple[Definition, ...]]] = OrderedDict()
-        """What servers say of their endpoints to this caller, or to nobody, with until when that counts."""
+        """
+        The endpoints that servers list for this caller, or for anonymous ones, with the time until which each list
+        counts.
+        """
 
         self.settings: TLSSettings = settings_of(options.get("trust"), options.get("cert"), options.get("key"))
         agent_id = options.get("agent_id")
@@ -215,7 +218,7 @@ class Caller:
         return call if version is None else with_field(call, CATALOG_VERSION, version)
 
     def asks_about(self, call: PreparedCall) -> bool:
-        """Whether somebody may have to agree to a call before it is made."""
+        """Return whether a person may have to agree to a call before it is made."""
         return self.confirm is not None and (call.confidence is not None or may_matter(call.request.method))
 
     def definitions_call(self, server: Destination, *, anonymous: bool) -> PreparedCall:
@@ -231,7 +234,7 @@ class Caller:
         return found
 
     def agreed(self, uri: str | AgtpUri, agreement: Agreement) -> str:
-        """Remember the catalog version that calls to a server state from now on; returns it."""
+        """Remember the catalog version that calls to a server state from now on; return it."""
         server = parse_uri(uri)
         place = Destination(server.host, server.port)
         self._catalogs.pop(place, None)

@@ -59,15 +59,15 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds left; none or fewer where it has passed."""
+        """The seconds that are left; zero or negative once it has passed."""
         return self._end - self._clock()
 
     def remaining(self, doing: str) -> float:
         """
-        Seconds left.
+        Return the seconds that are left.
 
         :param doing: what is done in them, for the error of not getting done.
-        :raises Timeout: if there are none.
+        :raises Timeout: if none are left.
         """
         self._doing = doing
         if self.left <= 0:
@@ -75,12 +75,12 @@ class Deadline:
         return self.left
 
     def sooner(self, seconds: float) -> Deadline:
-        """So many seconds from now, if that is sooner."""
+        """Return the earlier of this deadline and one so many seconds from now."""
         other = Deadline(self._clock, seconds)
         return other if other._end < self._end else self
 
     def passed(self) -> Timeout:
-        """The error that says what took too long."""
+        """Return the error that says what took too long."""
         return Timeout(
             f"The call took longer than {self._seconds:g} seconds, while {self._doing}.", "Allow it more time."
         )
@@ -107,14 +107,14 @@ class Link(Protocol):
         """End it in order."""
 
     def abort(self) -> object:
-        """End it at once."""
+        """End it immediately."""
 
 
 L = TypeVar("L", bound=Link)
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
-    """Carry out a procedure that never suspends."""
+    """Run a coroutine that never suspends, and return its result."""
     with closing(work):
         try:
             work.send(None)
@@ -125,7 +125,7 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 def patient(options: CallOptions, stream: Stream | None, patience: float | None) -> CallOptions:
-    """The options of a call, with which a host is told how long a stream is to wait for a person."""
+    """Return the options of a call, with the seconds that a streaming host waits for a person."""
     if stream is None or patience is None or options.get("body") is not None:
         return options
     return {**options, "context": {**(options.get("context") or {}), WAIT: max(patience, 0)}}
@@ -184,7 +184,7 @@ class Calls(Generic[L]):
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self._caller.identity.agent_id
 
     async def call(
@@ -209,8 +209,8 @@ class Calls(Generic[L]):
             that besides: the very same call is made again, as often as the host asks for, until it is decided.
             None hands out the host's first answer; of a stream that is the one after the decision, within ``timeout``.
         :param options: see :class:`~agtphost.client.caller.CallOptions`.
-        :return: the final reply, whatever its status.
-        :raises ClientError: if there is none.
+        :return: the final reply, with any status.
+        :raises ClientError: if the call gets none.
         """
         options = patient(options, stream, wait_for_approval)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
@@ -218,7 +218,7 @@ class Calls(Generic[L]):
 
     async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """
-        What a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
+        Return what a URI addresses: an Identity Document, a manifest, a namespace (core v08 section 6.1).
 
         A redirect is followed once. Nothing but the Agent-ID is checked: :meth:`resolution` checks everything. Of a
         manifest in parts this is the first; :meth:`manifest` and :meth:`resolution` read all of them.
@@ -236,7 +236,7 @@ class Calls(Generic[L]):
         policy: TrustPolicy = TrustPolicy(),  # noqa: B008
     ) -> Resolution:
         """
-        What a URI addresses, put to every check: the level 2 check of core v08 section 10.2 for agents.
+        Return what a URI addresses, with every check: the level 2 check of core v08 section 10.2 for agents.
 
         A check that fails is in the answer, and no exception.
 
@@ -333,7 +333,7 @@ class Calls(Generic[L]):
     async def _decided(
         self, call: PreparedCall, stream: Stream | None, seconds: float | None, patience: float | None
     ) -> Reply:
-        """A call, and while a person has not decided about it and there is patience left, the same call again."""
+        """Make a call, and make it again while a person has not decided about it and patience is left."""
         if self._caller.asks_about(call):
             await self._agreed_to(call, seconds)
         if patience is None:
@@ -346,16 +346,16 @@ class Calls(Generic[L]):
             reply = await self._perform(call, stream, (self._timeout if seconds is None else seconds) + more)
             pending, left = reply.approval, waiting.left
             if pending is None or left <= 0 or asked not in ("", pending.approval_id):
-                # Another approval than the one that was waited for: that one is over, and nobody approved it.
+                # Another approval than the awaited one: that one has ended without being approved.
                 return reply
             asked = pending.approval_id
             await self._sleep(min(pause_after(reply.retry_after), left))
 
     async def _agreed_to(self, call: PreparedCall, seconds: float | None) -> None:
         """
-        Have somebody agree to a call that needs it (AGIS v01 section 6).
+        Have a person agree to a call that needs it (AGIS v01 section 6).
 
-        :raises NotConfirmed: if nobody does.
+        :raises NotConfirmed: if the person does not agree.
         """
         found: tuple[Definition, ...] | None = None
         unusable = ""
@@ -368,10 +368,12 @@ class Calls(Generic[L]):
             return
         answer = self._caller.confirm(asked)
         if not (await answer if inspect.isawaitable(answer) else answer):
-            raise NotConfirmed(f"Nobody has agreed to {asked.method} {asked.path}: {asked.why}", "Nothing was sent.")
+            raise NotConfirmed(
+                f"The call {asked.method} {asked.path} was not confirmed: {asked.why}", "Nothing was sent."
+            )
 
     async def _defined(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
-        """What the server of a call says of its endpoints to its caller, from memory as long as that counts."""
+        """Return the endpoints that the server of a call lists for its caller, from memory while that counts."""
         server, anonymous = call.destination, call.caller_id is None
         known = self._caller.definitions.get((server, anonymous))
         if known is not None and self._now() < known[0]:
@@ -403,7 +405,7 @@ class Calls(Generic[L]):
             attempt += 1
 
     async def _reconnecting(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
-        """One call over a pooled connection, and once more over a new one if that was dead."""
+        """Make a call over a pooled connection, and once more over a new one if that was dead."""
         attempt = 1
         while True:
             link = await self._borrow(call.destination, deadline)

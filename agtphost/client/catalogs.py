@@ -20,12 +20,12 @@ MAX_TOKENS = 2_000_000
 """Values and names in a manifest: enough for ten thousand endpoints with their schemas."""
 
 MAX_VERSIONS = 1_000
-"""In one manifest: more are no list that anybody keeps."""
+"""The most versions in one manifest; a longer list is not credible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What negotiation came to."""
+    """The result of negotiating a catalog version."""
 
     version: str
     stated: bool
@@ -36,7 +36,7 @@ def check_versions(preferred: str, known: Collection[str] | None) -> None:
     """
     Check what a caller prefers.
 
-    :raises InvalidCall: for what is no version.
+    :raises InvalidCall: for a text that is not a version.
     """
     for version in (preferred, *(known or ())):
         if not is_version(version):

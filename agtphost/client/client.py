@@ -63,7 +63,7 @@ class Client(AsyncCalls[Link]):
         **options: Unpack[ClientOptions],
     ) -> Host[Client]:
         """
-        A host, found as the ``agtp`` command finds it: see :meth:`agtphost.client.sync.Client.of`.
+        Find a host as the ``agtp`` command does: see :meth:`agtphost.client.sync.Client.of`.
 
         :param reactor: as for the client itself.
         """
@@ -161,13 +161,13 @@ class Client(AsyncCalls[Link]):
         return await link.ready
 
     def _ended(self, key: Destination, link: Link) -> None:
-        """A connection ended: if it was free, it is no more."""
+        """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)
 
 
 def _connected(connecting: Deferred[Any]) -> Deferred[Any]:
-    """The same, but cancelled by the name that all know: endpoints call it a failure of theirs, or of the look-up."""
+    """Return a Deferred that is cancelled with CancelledError, which endpoints report as another failure."""
 
     def give_up(waiting: Deferred[Any]) -> None:
         waiting.errback(CancelledError())

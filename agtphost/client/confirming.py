@@ -1,11 +1,11 @@
 """
-Asking before what cannot be undone (AGIS v01 sections 6 and 14).
+Ask before calls that cannot be undone (AGIS v01 sections 6 and 14).
 
-Who makes calls for somebody gives the client a function that asks that somebody. Before a call that changes something,
-the client then looks at what the server says of the endpoint, and asks where it cannot be undone, however sure the
-caller is; and where the caller says how sure it is, and that is not enough. What a server says cannot lower the bar:
-for what this client counts as grave its own minimum holds too, and what a server says nothing usable of is as grave as
-its method.
+A program that makes calls for a person gives the client a function that asks the person. Before a call that changes
+something, the client then reads the server's definition of the endpoint, and asks if the call cannot be undone, however
+sure the caller is; and if the caller states a confidence that is too low. What a server says cannot lower the bar: for
+what this client counts as grave its own minimum holds too, and what a server says nothing usable of is as grave as its
+method.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agtphost.client.terminal import escape
 from agtphost.vocabulary.catalog import Catalog
 
 LEAST = 0.85
-"""How sure a caller has to be of what is grave, whatever a server says."""
+"""The least confidence for grave calls, even if a server asks for less."""
 
 GRAVE = frozenset(
     {"EXECUTE", "CANCEL", "TRANSFER", "PURCHASE", "REMOVE", "REVOKE", "DELETE", "PAY", "DEACTIVATE", "TERMINATE"}
@@ -30,7 +30,7 @@ IRREVERSIBLE = "irreversible"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consequence:
-    """Why a call needs somebody's word, and what is known of it."""
+    """The reason why a call needs a person's consent, and what is known of the call."""
 
     method: str
     path: str
@@ -68,7 +68,7 @@ that their loop goes on.
 
 
 def may_matter(method: str) -> bool:
-    """Whether a call by this method could change anything: what only reads is no matter, unless a doubt is stated."""
+    """Return whether a call by this method could change anything; calls that only read need no consent."""
     entry = Catalog.load().entry(method)
     return entry is None or not entry.reads
 
@@ -81,7 +81,7 @@ def consequence(
     unusable: str = "",
 ) -> Consequence | None:
     """
-    What a caller has to be asked about a call; None where it may be made.
+    Return what a caller has to be asked about a call; None where it may be made.
 
     :param path: as it will be sent.
     :param definitions: what the server says; None where it says nothing that may be used.
@@ -113,7 +113,7 @@ def consequence(
 
 
 def _found(method: str, path: str, definitions: Sequence[Definition]) -> Definition | None:
-    """The definition of a call; the one with the fewest parameters, where several have such a path."""
+    """Return the definition of a call; the one with the fewest parameters, where several have such a path."""
     paths = [path]
     if path.startswith("/agents/"):
         paths.append("/" + path.removeprefix("/agents/").partition("/")[2])

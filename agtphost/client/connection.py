@@ -107,7 +107,7 @@ class Link(Protocol):
         return closed
 
     def abort(self) -> None:
-        """Drop the connection at once."""
+        """Drop the connection immediately."""
         if not self._ended and self.transport is not None:
             self.transport.abortConnection()  # type: ignore[attr-defined]
 
@@ -117,7 +117,7 @@ class Link(Protocol):
         """Let calls begin, if the certificate is for the host that was dialled."""
         assert self.transport is not None
         if ITCPTransport.providedBy(self.transport):
-            # The first request follows the handshake's last flight at once; it need not wait for that to be confirmed.
+            # The first request follows the handshake's last flight directly, without waiting for its confirmation.
             self.transport.setTcpNoDelay(True)
         certificate: X509 = self.transport.getPeerCertificate()  # type: ignore[attr-defined]
         try:
@@ -130,11 +130,11 @@ class Link(Protocol):
             self.ready.callback(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Octets of an answer."""
+        """Take octets of an answer."""
         self._delivery.receive(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The end, whoever wanted it."""
+        """Handle the end of the connection, caused by either side."""
         self._ended = True
         if self._closing is not None and self._closing.active():
             self._closing.cancel()
@@ -189,5 +189,5 @@ class LinkFactory(Factory):
         self._link = link
 
     def buildProtocol(self, addr: object) -> Link:
-        """The link; asked for once."""
+        """Return the link; called once."""
         return self._link

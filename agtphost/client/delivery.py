@@ -17,9 +17,9 @@ Done = Callable[[Reply | Exception], object]
 
 class Delivery:
     """
-    The exchanges of one connection, told to those who wait for them.
+    Passes the replies of one connection to the calls that wait for them.
 
-    :param drop: ends the connection at once, where it cannot be used any more.
+    :param drop: ends the connection immediately, where it cannot be used any more.
     """
 
     def __init__(self, limits: Limits, drop: Callable[[], object]) -> None:
@@ -45,7 +45,7 @@ class Delivery:
         return octets
 
     def forget(self) -> None:
-        """Nobody waits for the call any more: what is on its way belongs to nobody, so the connection ends."""
+        """Give up the call: its answer would be mistaken for another's, so the connection ends."""
         self._done = None
         self._drop()
 

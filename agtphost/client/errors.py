@@ -1,7 +1,7 @@
 """
 What can go wrong on the client's side of a call, and what to do about it.
 
-A response, whatever its status, is no error: it is a :class:`~agtphost.client.reply.Reply`, until its
+A response with any status is not an error: it is a :class:`~agtphost.client.reply.Reply`, until its
 ``raise_for_status`` is asked. All others are calls that got none. Texts of the peer appear in messages only
 with their control characters escaped.
 """
@@ -50,7 +50,7 @@ class InvalidCall(ClientError):
 
 
 class NotConfirmed(ClientError):
-    """Nobody has agreed to a call that needs it; nothing was sent."""
+    """The call needs a person's consent and did not get it; nothing was sent."""
 
 
 class CannotConnect(ClientError):
@@ -59,7 +59,7 @@ class CannotConnect(ClientError):
 
 class TLSRefused(ClientError):
     """
-    One side refused the other's TLS version, certificate or name: core v08 section 10.1.
+    A client or server refused the other's TLS version, certificate or name: core v08 section 10.1.
 
     No request was answered. If it was this client that refused, none was sent.
     """

@@ -1,4 +1,4 @@
-"""One host, as one caller: what ``Client.of`` gives asynchronous programs, whatever loop they run on."""
+"""One host, as one caller: what ``Client.of`` returns to asynchronous programs on any loop."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Believer:
 
     async def believed(self, reply: Reply) -> Reply:
         """
-        The reply, its record verified.
+        Verify the record of a reply, and return the reply.
 
-        A refusal may come without a record: a host makes none of what it could not read.
+        A refusal may come without a record: a host makes none for requests that it could not read.
 
         :raises UnverifiedRecord: for one that is not genuine, and for a success without one.
         """
@@ -55,7 +55,9 @@ class Believer:
         return replace(reply, verified=True)
 
     async def _read(self) -> Mapping[str, VerifyingKey]:
-        """From the host's own files, if they are at hand; else from its manifest, over TLS."""
+        """
+        Read the host's signing keys: from its own files, if they are at hand; otherwise from its manifest, over TLS.
+        """
         if self._target.pinned:
             return self._keys
         kept = {} if self._target.config is None else signing_keys(self._target.config)
@@ -100,7 +102,7 @@ C = TypeVar("C", bound=AsyncCalls[Any])
 
 class Host(Generic[C]):
     """
-    One host, called as one agent; ``async with`` closes its connections.
+    A host, called as one agent; ``async with`` closes its connections.
 
     Made by ``Client.of``. Methods, options and errors are those of the client, without the URI.
 
@@ -117,7 +119,7 @@ class Host(Generic[C]):
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self.client.agent_id
 
     def __repr__(self) -> str:
@@ -215,15 +217,15 @@ class Host(Generic[C]):
         return result_of(name, reply)
 
     async def manifest(self) -> ServerManifest:
-        """What the host says of itself: see :meth:`agtphost.client.Client.manifest`."""
+        """Return the host's manifest: see :meth:`agtphost.client.Client.manifest`."""
         return await self.client.manifest(self.uri)
 
 
 def shown(uri: str, agent_id: str | None) -> str:
-    """A host for people."""
+    """Return a text that describes a host to people."""
     return f"<Host {escape(uri)} {caller(agent_id)}>"
 
 
 def caller(agent_id: str | None) -> str:
-    """Whom calls are made as, for people."""
+    """Return a text that names the agent that calls are made as."""
     return f"as {agent_id[:SHORT] if agent_id else 'nobody'}"

@@ -15,7 +15,7 @@ CALLER = "demo"
 """The agent that the development profile creates."""
 
 REGISTRAR = "registrar"
-"""The Genesis issuer's name among identities: it has a certificate and is no agent."""
+"""The Genesis issuer's name among identities: it has a certificate and is not an agent."""
 
 
 def identities(config: Config) -> dict[str, Path]:
@@ -34,9 +34,9 @@ def identities(config: Config) -> dict[str, Path]:
 
 def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path | None, Path | None, str | None]:
     """
-    Certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
+    Return certificate, key and Agent-ID of a named identity; nothing where only the default is absent.
 
-    :raises InvalidCall: for a name that nobody has, with those that are known.
+    :raises InvalidCall: for an unknown name; the message has the known ones.
     """
     known = identities(config)
     name = wanted or default
@@ -48,7 +48,7 @@ def identity_of(config: Config, wanted: str | None, default: str) -> tuple[Path 
         if known:
             close = difflib.get_close_matches(wanted, known, 1)
             remedy = f"{f'Did you mean {close[0]}? ' if close else ''}Known here: {', '.join(known)}."
-        raise InvalidCall(f"There is no identity {wanted!r} in {config.host.state_dir}.", remedy)
+        raise InvalidCall(f"The identity {wanted!r} does not exist in {config.host.state_dir}.", remedy)
     cert, key = pair(certificate, None)
     return cert, key, certified_agent(certificate)
 
@@ -71,16 +71,16 @@ def certified_agent(certificate: Path) -> str | None:
 
 def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:
     """
-    A certificate and its key, which lies beside it unless it is named.
+    Return a certificate and its key, which is next to it unless it is named.
 
-    :raises InvalidCall: naming the one that is not there.
+    :raises InvalidCall: naming the one that is missing.
     """
     return (
         present(certificate, "The client certificate"),
         present(
             key or certificate.with_suffix(".key"),
             "The key of the client certificate",
-            "Name its file, or lay it beside the certificate.",
+            "Name its file, or put it next to the certificate.",
         ),
     )
 
@@ -95,7 +95,7 @@ def present(path: Path, what: str, remedy: str = "") -> Path:
 
 
 def _beside(path: Path) -> list[str]:
-    """Names in the same directory."""
+    """Return the names in the same directory."""
     try:
         return [each.name for each in path.parent.iterdir()]
     except OSError:

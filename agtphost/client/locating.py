@@ -1,7 +1,7 @@
 """
 What a URI addresses: core v08 sections 6.1 and 6.2.
 
-No I/O of its own: whoever locates is given a function that makes the requests.
+Without I/O: the caller passes a function that makes the requests.
 
 Where an Agent-ID can be reached is a hint and proves nothing: a host that
 answers with another agent's document is passed over. A redirect is followed
@@ -39,7 +39,7 @@ _AGENT_PATH = re.compile(r"/agents/([A-Za-z0-9_-]{1,64})(/status)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One request that a procedure needs the answer of."""
+    """A request whose answer a procedure needs."""
 
     uri: AgtpUri
     method: str = "DESCRIBE"
@@ -50,7 +50,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """Where a URI led, and what was answered there."""
+    """The place to which a URI led, and the answer there."""
 
     uri: AgtpUri
     """The URI that was answered: of the host that knew the agent, after a redirect."""
@@ -60,12 +60,12 @@ class Located:
 
 
 Answer = Callable[[Ask], Awaitable[Reply]]
-"""Makes a request, and gives its reply whatever its status. :raises ClientError: if there is none."""
+"""Makes a request, and returns its reply, with any status. :raises ClientError: if it gets none."""
 
 
 def question(uri: str | AgtpUri, format: str | None) -> Ask:
     """
-    How a URI is asked for: design decision 5.
+    Return the request by which a URI is resolved: design decision 5.
 
     :param format: a ``?format=`` value; None leaves it to the URI.
     """
@@ -102,7 +102,7 @@ async def locating(answer: Answer, ask: Ask, hosts: Sequence[AgtpUri]) -> Locate
 
 
 async def _among(answer: Answer, ask: Ask, hosts: Sequence[AgtpUri]) -> Located:
-    """Form 1: the first host that knows the agent, whatever the others say."""
+    """Ask hosts in turn for form 1, and return the first that knows the agent."""
     if not hosts:
         raise InvalidCall(
             "An Agent-ID alone does not say where its agent can be reached.",
@@ -158,7 +158,9 @@ def redirected_to(uri: AgtpUri, location: str | None) -> AgtpUri:
     try:
         target = uris.parse(location)
     except UriError as error:
-        raise VerificationFailed(f"The host redirects to {shown}, which is no address: {error.explanation}") from None
+        raise VerificationFailed(
+            f"The host redirects to {shown}, which is not an address: {error.explanation}"
+        ) from None
     if target.host not in (uri.host, f"agtp.{uri.host}") and uri.host != f"agtp.{target.host}":
         raise VerificationFailed(
             f"The host redirects to another authority: {shown}.", "Resolve that URI itself if you trust it."

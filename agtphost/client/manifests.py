@@ -34,7 +34,7 @@ from agtphost.vocabulary.newest import keep
 VERSION = "agtp-api-version"
 
 MAX_SERVERS = 1024
-"""Remembered at once; beyond that the one that was read first is forgotten, with what it was pinned to."""
+"""Servers that are remembered; beyond that the one that was read first is forgotten, with its pinned keys."""
 
 MAX_TOKENS = 4_000_000
 """Values and names in one manifest: a thousand endpoints have some fifty thousand."""
@@ -46,7 +46,7 @@ REQUIRED = (
     *("agtp_version", "agtp_api_version", "document_version", "catalog_version"),
     *("server", "endpoints", "policies"),
 )
-"""Members without which a document is no manifest (AGTP-API section 8.2)."""
+"""Members without which a document is not a manifest (AGTP-API section 8.2)."""
 
 
 class ManifestWarning(UserWarning):
@@ -54,7 +54,7 @@ class ManifestWarning(UserWarning):
 
 
 class SignatureState(Enum):
-    """What is known of a manifest's signature (AGTP-API section 8.8)."""
+    """The states of a manifest's signature (AGTP-API section 8.8)."""
 
     VERIFIED = "verified"
     """By a key that was given for it."""
@@ -68,7 +68,7 @@ class SignatureState(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerManifest:
-    """A manifest as read; in this revision of the drafts it is used whatever its signature says (API-082)."""
+    """A manifest as read; in this revision of the drafts it is used even if its signature fails (API-082)."""
 
     document: Mapping[str, Any]
     etag: str | None
@@ -85,7 +85,7 @@ class ServerManifest:
 
     @property
     def server_id(self) -> str:
-        """``server.server_id``, unverified."""
+        """The ``server.server_id``, unverified."""
         server = self.document.get("server")
         found = server.get("server_id") if isinstance(server, dict) else None
         return found if isinstance(found, str) else ""
@@ -120,9 +120,9 @@ class Manifests:
         self, destination: Destination, keys: Mapping[str, VerifyingKey] | None, now: float
     ) -> ServerManifest | None:
         """
-        A manifest that can be used without asking.
+        Return a manifest that can be used without asking.
 
-        :param keys: those it has to have been checked with; None: whatever it was checked with.
+        :param keys: those it has to have been checked with; None: any.
         """
         known = self._servers.get(destination)
         if known is None or known.version != known.manifest.api_version or now >= known.manifest.expires:
@@ -240,7 +240,7 @@ def manifest_of(
 
 def read_manifest(reply: Reply) -> Mapping[str, Any]:
     """
-    The manifest in an answer to ``DISCOVER /``, of whatever size.
+    Return the manifest in an answer to ``DISCOVER /``, of any size.
 
     :raises VerificationFailed: if it is none.
     """
@@ -277,7 +277,9 @@ def _checked(
 ) -> tuple[SignatureState, str]:
     missing = [name for name in REQUIRED if name not in document]
     if missing:
-        raise VerificationFailed(f"The server's answer is no manifest: it lacks {missing[0]}.", "Is this an AGTP host?")
+        raise VerificationFailed(
+            f"The server's answer is not a manifest: it lacks {missing[0]}.", "Is this an AGTP host?"
+        )
     if document.get(SIGNATURE) is None:
         return SignatureState.ABSENT, "The manifest is not signed."
     if not keys:

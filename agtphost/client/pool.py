@@ -21,7 +21,7 @@ class Pool(Generic[K, C]):
     The book of connections.
 
     :param bound: connections per key, those in use and those being opened included.
-    :param idle: seconds after which a free connection is no longer handed out.
+    :param idle: seconds after which a free connection is not handed out any more.
     """
 
     def __init__(self, *, bound: int = PER_DESTINATION, idle: float = IDLE_SECONDS) -> None:
@@ -31,7 +31,7 @@ class Pool(Generic[K, C]):
         self._free: dict[K, list[tuple[float, C]]] = defaultdict(list)
 
     def count(self, key: K) -> int:
-        """How many connections of ``key`` there are."""
+        """Return how many connections of ``key`` exist."""
         return self._counts.get(key, 0)
 
     def take(self, key: K, now: float) -> C | None:
@@ -42,7 +42,7 @@ class Pool(Generic[K, C]):
         return free.pop()[1]
 
     def open(self, key: K) -> bool:
-        """Count a connection about to be opened; False if there are as many as may be."""
+        """Count a connection about to be opened; False if the bound is reached."""
         if self._counts[key] >= self._bound:
             return False
         self._counts[key] += 1
@@ -63,7 +63,7 @@ class Pool(Generic[K, C]):
         return True
 
     def gone(self, key: K) -> None:
-        """Forget a connection that was in use, or never came about."""
+        """Forget a connection that was in use, or was never made."""
         self._counts[key] -= 1
         if self._counts[key] <= 0:
             del self._counts[key]

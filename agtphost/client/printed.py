@@ -24,7 +24,7 @@ def read_printed(octets: bytes) -> Evidence:
     if not heads:
         text = octets.decode("latin-1").strip()
         if text.count(".") != 2 or any(sign.isspace() for sign in text):
-            raise ValueError("there is no Attribution-Record")
+            raise ValueError("the Attribution-Record is missing")
         digest = hashlib.sha256(text.encode("latin-1")).hexdigest()
         return _evidence(Headers([("Attribution-Record", text), ("Audit-ID", digest)]), None)
     lines = heads[-1][0].decode("latin-1").splitlines()[1:]

@@ -1,12 +1,10 @@
 """
 Buying from a merchant: its identity is verified before PURCHASE goes out (core v08 section 9).
 
-The counterparty is verified from its Identity Document, fetched anew: it is
-the agent the URI names, has the role ``merchant``, is active, and what its
-registrar signed. The fingerprint of that document goes with the purchase, so
-that the merchant's host refuses it, 458, if the document is no longer the one
-that was verified. A 458 is never answered by sending the same again: what was
-verified then counts for nothing, and has to be verified anew.
+The counterparty is verified from its Identity Document, fetched anew: it is the agent the URI names, has the role
+``merchant``, is active, and what its registrar signed. The fingerprint of that document goes with the purchase, so that
+the merchant's host refuses it, 458, if the document differs from the one that was verified. A 458 is never answered by
+sending the same again: the merchant has to be verified anew.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ MOST_REFUSED = 1_024
 
 
 class CounterpartyUnverified(VerificationFailed):
-    """The other side is no merchant to buy from; no PURCHASE was sent."""
+    """The other side is not a verified merchant; no PURCHASE was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,7 +53,7 @@ class Counterparty:
 
     document: Mapping[str, Any]
     signer: VerifyingKey | None
-    """Who signed the document; None where nobody did."""
+    """The key that signed the document; None if it is not signed."""
 
 
 def verified(
@@ -67,7 +65,7 @@ def verified(
     :param reply: its host's answer to a resolution of ``uri``.
     :param registrars: who may have signed its document; without any a signature has to hold, and may be missing.
     :param merchant_id: the Agent-ID that the buyer expects; None: the one in ``uri``, or any.
-    :raises CounterpartyUnverified: if it is none to buy from.
+    :raises CounterpartyUnverified: if it is not a verified merchant.
     """
     target = parse_uri(uri)
     if not reply.ok:
@@ -97,7 +95,7 @@ def verified(
 
 def _unverified(why: str) -> CounterpartyUnverified:
     return CounterpartyUnverified(
-        f"The counterparty is no merchant to buy from: {why}.", "Nothing was bought; address another merchant."
+        f"The counterparty is not a verified merchant: {why}.", "Nothing was bought; address another merchant."
     )
 
 
@@ -145,8 +143,8 @@ class Buyer:
         :param counterparty: verified just before by :meth:`verify`; None verifies now.
         :param intent_assertion: the JWT of the platform that governs this agent.
         :param cart_digest: of a cart that the merchant quoted.
-        :return: the reply, whatever its status; after a 458 the merchant has to be verified again.
-        :raises CounterpartyUnverified: if it is no merchant to buy from: then no PURCHASE was sent.
+        :return: the reply, with any status; after a 458 the merchant has to be verified again.
+        :raises CounterpartyUnverified: if it is not a verified merchant: then no PURCHASE was sent.
         """
         given = [name for name, _ in options.get("headers", ()) if name.lower() in OWN_FIELDS]
         if given:

@@ -26,7 +26,7 @@ PARTICULARS = {
     "candidates": "candidates",
     "supported_actions": "actions",
 }
-"""Members of refusals that are lists of words, and how they are told."""
+"""Members of refusals that are lists of words, and their names in messages."""
 
 MOST_PARTICULARS = 20
 
@@ -85,7 +85,7 @@ class Reply:
 
     @cached_property
     def approval(self) -> PendingApproval | None:
-        """What a person has to decide before this very call is made; None for every other answer."""
+        """The approval that a person has to give before this call is made; None for every other answer."""
         return pending_of(self.document) if self.status == Status.ACCEPTED and not self.interim else None
 
     @property
@@ -144,17 +144,17 @@ class Reply:
 
     @property
     def explanation(self) -> str:
-        """One sentence on a refusal, by the server and therefore untrusted; may be empty."""
+        """The server's sentence about a refusal, therefore untrusted; may be empty."""
         return self._word("explanation", "message", "detail")
 
     @property
     def remedy(self) -> str:
-        """What would make a refused call succeed; may be empty."""
+        """The server's advice on how to make a refused call succeed; may be empty."""
         return self._word("remedy")
 
     @property
     def particulars(self) -> tuple[str, ...]:
-        """What a refusal says beyond its explanation, where it is short: which field, which scope, which name."""
+        """Further details of a refusal, where they are short: which field, which scope, which name."""
         return tuple(_particulars(self.document))
 
     def raise_for_status(self) -> Reply:
@@ -162,7 +162,7 @@ class Reply:
         The reply itself, if the host did what was asked.
 
         :raises agtphost.client.ApprovalRequired: if a person has to approve the call first.
-        :raises agtphost.client.CallRefused: for every other answer that is no success.
+        :raises agtphost.client.CallRefused: for every other answer that is not a success.
         """
         if self.ok:
             return self
@@ -170,7 +170,7 @@ class Reply:
 
     @property
     def record(self) -> str | None:
-        """The Attribution-Record: JWS Compact, unverified."""
+        """Return the Attribution-Record as JWS Compact, unverified."""
         return self.headers.get("attribution-record")
 
     @property

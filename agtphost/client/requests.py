@@ -25,7 +25,7 @@ Scopes = Iterable[str] | str | None
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where connections of a call go."""
+    """The host and port that a call connects to."""
 
     host: str
     """A name or an address; an IPv6 address without brackets."""
@@ -38,7 +38,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """As whom a client calls, unless a call says otherwise."""
+    """The agent and scopes that a client calls with, unless a call has others."""
 
     agent_id: str | None = None
     scopes: Scopes = None
@@ -70,7 +70,7 @@ class PreparedCall:
 
 
 def new_session_id() -> str:
-    """A Session-ID nobody can guess: 256 random bits, base64url (AGTP-315)."""
+    """Return an unguessable Session-ID: 256 random bits, base64url (AGTP-315)."""
     return secrets.token_urlsafe(32)
 
 
@@ -173,7 +173,7 @@ def with_field(call: PreparedCall, name: str, value: str) -> PreparedCall:
 
 
 def _checked(request: Request) -> Request:
-    """The request with its line, after the codec agreed to send it."""
+    """Return the request with its line, after the codec agreed to send it."""
     try:
         serialize_request(request)
         return replace(request, line=request_line(request))
@@ -182,7 +182,7 @@ def _checked(request: Request) -> Request:
 
 
 def _place(uri: AgtpUri, resolver: AgtpUri | None) -> tuple[Destination, str]:
-    """Where to connect, and the name under which the addressed agent is remembered."""
+    """Return where to connect, and the name under which the addressed agent is remembered."""
     at = uri
     if not uri.host:
         if resolver is None or not resolver.host:

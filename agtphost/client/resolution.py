@@ -1,7 +1,7 @@
 """
-Whether what a URI addresses is to be believed: core v08 sections 6.2 and 10.2 (level 2).
+Check what a URI addresses: core v08 sections 6.2 and 10.2 (level 2).
 
-No I/O of its own: see :mod:`.locating`.
+Without I/O: see :mod:`.locating`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ IDENTITY_FORMATS = (None, "manifest", "json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustPolicy:
-    """What a resolution is held against."""
+    """The rules by which a resolution is checked."""
 
     issuers: TrustedIssuers = field(default_factory=TrustedIssuers)
-    """Whose Genesis and documents count, by zone; without any, who signed is said and not judged."""
+    """Whose Genesis and documents count, by zone; without any, signers are reported but not judged."""
 
     keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
     """The host's signing keys, by ``kid``; empty: those that its manifest publishes over TLS."""
@@ -54,7 +54,7 @@ class TrustPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution(Verification):
-    """What a URI addresses, and every check that it was put to."""
+    """The result of resolving a URI, with every check."""
 
     uri: AgtpUri
     """As asked."""
@@ -67,7 +67,7 @@ class Resolution(Verification):
     """``resolved``, ``signature``, ``genesis``, ``issuer``, ``scopes`` of an agent; fewer of other things."""
 
     agent_id: str | None = None
-    """The canonical Agent-ID; None for what is no agent. Everything else in a URI is an alias of it."""
+    """The canonical Agent-ID; None for other things than agents. Everything else in a URI is an alias of it."""
 
     document: Mapping[str, Any] = field(default_factory=dict)
     """The document; the Identity Document where a page or YAML was asked for. Not to be used unless :attr:`ok`."""
@@ -163,7 +163,9 @@ async def _manifest(
 
 
 def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:
-    """What documents of this moment may be signed with: earlier keys are published for earlier records."""
+    """
+    Return the keys that documents of this moment may be signed with: earlier keys are published for earlier records.
+    """
     if policy.keys:
         return policy.keys
     try:
@@ -278,15 +280,15 @@ def _issuer(
     keys: Mapping[str, VerifyingKey],
     issuers: TrustedIssuers,
 ) -> tuple[Check, bool]:
-    """Who issued it is one whom the caller trusts in its zone (AGTP-149)."""
+    """Check that the issuer is one whom the caller trusts in its zone (AGTP-149)."""
     if genesis is None:
-        return Check(name="issuer", ok=False, detail="Without a Genesis nobody is known to have issued it."), False
+        return Check(name="issuer", ok=False, detail="Without a Genesis its issuer is unknown."), False
     by = genesis.issuer_key.kid
     if not issuers:
         return Check(name="issuer", ok=True, detail=f"Issued by {by}; no trusted registrars were named."), False
     zone = genesis.governance_zone
     if not issuers.knows(genesis.issuer_key, zone):
-        said = f"untrusted issuer: {by} is no trusted registrar of {escape(zone or 'any zone')}."
+        said = f"untrusted issuer: {by} is not a trusted registrar of {escape(zone or 'any zone')}."
         return Check(name="issuer", ok=False, detail=said), False
     if signer is not None and signer not in keys.values() and not issuers.knows(signer, zone):
         return Check(name="issuer", ok=False, detail=f"untrusted issuer: {signer.kid} signed the document."), False
@@ -335,7 +337,7 @@ def check_namespace(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     signature = document.get("signature")
     unsigned = {name: value for name, value in document.items() if name != "signature"}
     if document.get("document_type") != "agtp-namespace":
-        return Check(name="namespace", ok=False, detail="It is no Namespace Document.")
+        return Check(name="namespace", ok=False, detail="It is not a Namespace Document.")
     if not isinstance(signature, dict) or signature.get("algorithm") != "EdDSA":
         return Check(name="namespace", ok=False, detail="The Namespace Document is not signed with EdDSA.")
     kid, value = signature.get("key_id"), signature.get("value")

@@ -47,7 +47,7 @@ _FIRST_WAIT = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """What a client does on its own after a failure."""
+    """The rules for repeating calls after a failure."""
 
     statuses: int = 0
     """How many times a call answered with 429 or 503 is made again; 0 leaves it to the caller."""
@@ -68,7 +68,7 @@ class RetryPolicy:
 
     def wait_after(self, reply: Reply, repeatable: bool, attempt: int) -> float | None:
         """
-        How many seconds to wait before making an answered call again; None: don't.
+        Return how many seconds to wait before making an answered call again; None: do not repeat it.
 
         :param attempt: 1 for the first.
         """

@@ -1,9 +1,9 @@
 """
 What a server says of its endpoints, examined before any of it is used (AGIS v01 sections 12 and 14).
 
-Of an AGIS document that does not conform nothing is used: it counts as no document at all. Its statements are data of
-somebody else's, so one that gives orders to whoever reads it makes the document one that is refused. A server that
-speaks no AGIS answers with its manifest, which says the same in other words.
+An AGIS document that does not conform is not used at all. Its statements are untrusted data, so one that gives orders
+to its reader makes the document invalid. A server that speaks no AGIS answers with its manifest, which says the same in
+other words.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class DocumentRefused(VerificationFailed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a server says of one endpoint, as far as a caller has to know it before it calls."""
+    """A server's description of one endpoint, as far as a caller needs it before a call."""
 
     method: str
     path: str

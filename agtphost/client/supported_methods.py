@@ -1,5 +1,5 @@
 """
-What servers said they can do: the ``Supported-Methods`` of the first answer on a connection.
+The methods that servers offer: the ``Supported-Methods`` of the first answer on a connection.
 
 A client looks it up before it invokes a method (methods v01 section
 1.4). It warns and does not refuse: the server has the last word, and may have
@@ -20,10 +20,10 @@ from agtphost.vocabulary.newest import keep
 HEADER = "supported-methods"
 
 CONTRACT = "contract-synthesized"
-"""Calls under a contract are answered whatever the server offers to others."""
+"""Calls under a contract are answered independent of what the server offers to others."""
 
 MOST_SERVERS = 1024
-"""Remembered at once; beyond that the one that greeted first is forgotten."""
+"""Servers that are remembered; beyond that the one that greeted first is forgotten."""
 
 MOST_METHODS = 2_000
 """Read of one greeting."""
@@ -40,7 +40,7 @@ class SupportedMethods:
         self._offered: OrderedDict[Destination, frozenset[str]] = OrderedDict()
 
     def note(self, call: PreparedCall, reply: Reply) -> None:
-        """Remember what a server names; answers that are no greeting change nothing."""
+        """Remember what a server names; answers without a greeting change nothing."""
         named = reply.headers.get(HEADER)
         if named is None:
             return

@@ -49,7 +49,7 @@ def _replies(work: Coroutine[Reply, None, Reply]) -> Iterator[Reply]:
 
 
 class _BlockingCalls(Calls[Link]):
-    """The procedures of the client, where whatever has to be waited for blocks the thread."""
+    """The procedures of the client, in which every wait blocks the thread."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], None], **options: Unpack[ClientOptions]) -> None:
         super().__init__(clock, **options)
@@ -79,7 +79,7 @@ class _BlockingCalls(Calls[Link]):
             link.close()
 
     async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
-        return await work  # Whatever blocks asks the deadline for how long.
+        return await work  # Each blocking operation asks the deadline how long it may block.
 
     async def _freed(self, key: Destination, deadline: Deadline) -> None:
         self._changed.wait(deadline.left)
@@ -134,7 +134,7 @@ class Client:
         **options: Unpack[ClientOptions],
     ) -> Host:
         """
-        A host, found as the ``agtp`` command finds it, with the authority, keys and certificates that go with it.
+        Find a host as the ``agtp`` command does, with the authority, keys and certificates that go with it.
 
         :param where: a ``host.toml`` or the directory of one, the name of a profile in
             ``~/.config/agtphost/config.toml``, or ``agtp://HOST``; None: the ``host.toml`` that lies where the program
@@ -154,7 +154,7 @@ class Client:
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self._calls.agent_id
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ class Client:
         return self._calls.begin(uri, method, path, input, lambda _: None, timeout, wait_for_approval, **options)
 
     def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
-        """What a URI addresses: see :meth:`agtphost.client.Client.resolve`."""
+        """Return what a URI addresses: see :meth:`agtphost.client.Client.resolve`."""
         return completed(self._calls.resolve(uri, format))
 
     def resolution(
@@ -217,7 +217,7 @@ class Client:
         *,
         policy: TrustPolicy = TrustPolicy(),  # noqa: B008
     ) -> Resolution:
-        """What a URI addresses, put to every check: see :meth:`agtphost.client.Client.resolution`."""
+        """Return what a URI addresses, with every check: see :meth:`agtphost.client.Client.resolution`."""
         return completed(self._calls.resolution(uri, format, policy=policy))
 
     def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
@@ -241,7 +241,7 @@ class Client:
 
 class Host:
     """
-    One host, called as one agent; a context manager that closes its connections.
+    A host, called as one agent; a context manager that closes its connections.
 
     Made by :meth:`Client.of`. Methods, options and errors are those of the client, without the URI.
 
@@ -258,7 +258,7 @@ class Host:
 
     @property
     def agent_id(self) -> str | None:
-        """Whom calls are made as; None for anonymous ones."""
+        """The agent that calls are made as; None for anonymous ones."""
         return self.client.agent_id
 
     def __repr__(self) -> str:
@@ -354,7 +354,7 @@ class Host:
         return result_of(name, reply)
 
     def manifest(self) -> ServerManifest:
-        """What the host says of itself: see :meth:`agtphost.client.Client.manifest`."""
+        """Return the host's manifest: see :meth:`agtphost.client.Client.manifest`."""
         return self.client.manifest(self.uri)
 
     def _believed(self, reply: Reply) -> Reply:
@@ -373,7 +373,7 @@ class Buyer:
         self._buyer = purchasing.Buyer(client._calls, registrars)
 
     def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
-        """See :meth:`agtphost.client.Buyer.verify`."""
+        """Verify a merchant: see :meth:`agtphost.client.Buyer.verify`."""
         return completed(self._buyer.verify(uri, merchant_id))
 
     def purchase(
@@ -387,7 +387,7 @@ class Buyer:
         cart_digest: str | None = None,
         **options: Unpack[CallOptions],
     ) -> Reply:
-        """See :meth:`agtphost.client.Buyer.purchase`."""
+        """Buy at a verified merchant: see :meth:`agtphost.client.Buyer.purchase`."""
         return completed(
             self._buyer.purchase(
                 uri,

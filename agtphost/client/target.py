@@ -63,7 +63,7 @@ class Target:
     """Whether the host knows no envelope."""
 
     def client_options(self, **more: Unpack[ClientOptions]) -> ClientOptions:
-        """What makes a client of any kind."""
+        """Return the options for a client of any kind."""
         return {
             "trust": self.cacert,
             "cert": self.cert,
@@ -77,16 +77,16 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What a caller says of itself; where it says nothing, what lies with the host or in the profile counts."""
+    """The options that a caller gives; the others come from the host's files or from the profile."""
 
     cert: Path | None = None
     key: Path | None = None
-    """None: beside the certificate, as ``.key``."""
+    """None: next to the certificate, as ``.key``."""
 
     cacert: Path | None = None
     agent_id: str | None = None
     nobody: bool = False
-    """Shows no certificate, whatever there is."""
+    """Shows no certificate, even if one is at hand."""
 
     @property
     def pair(self) -> tuple[Path | None, Path | None]:
@@ -110,7 +110,7 @@ def found(
     options: ClientOptions,
 ) -> tuple[Target, ClientOptions]:
     """
-    What ``Client.of`` makes a client of: the host, and the client's options.
+    Return what ``Client.of`` makes a client from: the host, and the client's options.
 
     :raises InvalidCall: as :func:`find` does.
     """
@@ -205,7 +205,7 @@ def of_config(
     The host of a configuration on this machine.
 
     :param identity: who to be, by name.
-    :param default: who to be where nobody is named, if there is one of that name.
+    :param default: who to be where none is named, if that name exists.
     :raises InvalidCall: for what is not there.
     """
     agent_id = shown.agent_id
@@ -252,7 +252,7 @@ def config_for(uri: str, path: Path | None = None) -> Config | None:
 
 def _loaded(path: Path) -> Config:
     """
-    A configuration, as far as it concerns who calls: what else the host has may need packages and secrets of its own.
+    Load a configuration as far as a caller needs it: other parts of a host may need further packages and secrets.
 
     :raises InvalidCall: if that much of it cannot be used.
     """
@@ -274,7 +274,7 @@ def _profile(name: str) -> Profile:
     file = profile_file()
     if not file.is_file():
         raise InvalidCall(
-            f"There is no file {name}, and no profile of that name, as {file} is not there.",
+            f"The file {name} does not exist, and neither does {file}, for a profile of that name.",
             f'Name a host.toml or an {_SCHEME} URI, or write [profile.{name}] with uri = "{_SCHEME}HOST" there.',
         )
     try:
@@ -294,11 +294,11 @@ def address_of(config: Config) -> str:
     :raises InvalidCall: if the configuration does not say.
     """
     address, port, endpoint = config.listen.address, config.listen.port, config.listen.endpoint
-    # Where systemd listens, its socket unit says; address and port are then told to commands alone.
+    # With systemd, only its socket unit has the address; address and port inform commands.
     if endpoint is not None and not endpoint.startswith("systemd:"):
         match = _TCP.fullmatch(endpoint)
         if match is None:
-            raise InvalidCall("The address cannot be told from [listen] endpoint.", "Name the URI.")
+            raise InvalidCall("[listen] endpoint does not have the address.", "Name the URI.")
         interface = _INTERFACE.search(endpoint)
         address = re.sub(r"\\(.)", r"\1", interface["address"]) if interface else ""
         port = int(match["port"])
@@ -312,7 +312,7 @@ def signing_keys(config: Config) -> KeyRing:
     """
     The keys that the host signs and signed with, by kid; empty if there is none yet, or none is readable here.
 
-    :raises InvalidCall: for one that is no key.
+    :raises InvalidCall: for a file that is not a key.
     """
     public = config.audit.key.with_suffix(".pub")
     try:

@@ -2,7 +2,7 @@
 What both clients demand of TLS, and what they say when it is not met: core v08 section 10.1.
 
 TLS 1.3, a chain to a trusted anchor, a validity period that covers now, and
-the name that was dialled. There is no way to switch any of this off.
+the name that was dialled. None of this can be switched off.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _VERSION_WORDS = ("protocol version", "unsupported protocol", "wrong version num
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TLSSettings:
-    """Whom a client trusts, and what it shows; connections are shared only between equal ones."""
+    """The certificates that a client trusts and shows; connections are shared only between equal settings."""
 
     trust: Path | None = None
     """A PEM file of CA certificates; None for those of the platform."""
@@ -133,7 +133,7 @@ def _no_passphrase() -> str:
 def unusable_pair(settings: TLSSettings) -> InvalidCall:
     """The error for a client certificate and key that OpenSSL does not take."""
     return InvalidCall(
-        f"{settings.cert} and {settings.key or settings.cert} are no certificate and its private key.",
+        f"{settings.cert} and {settings.key or settings.cert} are not a certificate and its private key.",
         "Give PEM files that belong together; the key without a passphrase.",
     )
 
@@ -175,7 +175,7 @@ def is_address(host: str) -> bool:
 
 def refused(reason: str, verify_message: str = "") -> TLSRefused:
     """
-    The error for a handshake that failed, or a connection that ended with a TLS alert.
+    Return the error for a handshake that failed, or a connection that ended with a TLS alert.
 
     :param reason: OpenSSL's reason, in either of its spellings (``unknown ca``, ``TLSV1_ALERT_UNKNOWN_CA``).
     :param verify_message: what OpenSSL's verification says, if it was that.
@@ -198,7 +198,7 @@ _NAME_MISMATCH = frozenset({62, 64})
 
 
 def handshake_failed(error: OSError, host: str) -> TLSRefused:
-    """The error for a handshake of the standard library that failed, whoever refused whom."""
+    """Return the error for a failed handshake of the standard library, refused by either side."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAME_MISMATCH:
             return wrong_name(host)

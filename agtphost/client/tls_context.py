@@ -66,7 +66,7 @@ def _present(context: SSL.Context, cert: Path, key: Path, settings: TLSSettings)
 
 
 class HandshakeNotes:
-    """Why verification failed: pyOpenSSL's own error does not say."""
+    """Notes of why verification failed, which pyOpenSSL's own error does not contain."""
 
     def __init__(self) -> None:
         self.message = ""
@@ -92,7 +92,7 @@ class ConnectionCreator:
         self._notes = notes
 
     def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
-        """What Twisted asks for; the server name is set unless it is an address."""
+        """Return the connection that Twisted asks for; the server name is set unless it is an address."""
         connection = SSL.Connection(self._context, None)
         connection.set_verify(SSL.VERIFY_PEER, self._notes.note)
         if not is_address(self._host):

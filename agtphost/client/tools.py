@@ -16,7 +16,7 @@ ACTION = "mcp.tools.call"
 """The action of the tools of MCP servers, which these calls are for (core v08 appendix D)."""
 
 OTHER_COMMANDS = frozenset({A2A, ACP_RUN})
-"""Payload types of what lists have beside tools: A2A agents and ACP servers, which have commands of their own."""
+"""Payload types that lists have besides tools: those of A2A agents and ACP servers, which have other commands."""
 
 _SHOWN = 60
 """Characters of a text in a repr."""
@@ -24,7 +24,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Tool:
-    """One tool that may be called."""
+    """A tool that may be called."""
 
     name: str
     """``SERVER.TOOL``."""
@@ -39,7 +39,7 @@ class Tool:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Their names, those that may be left out in brackets."""
+        """The names of its arguments, optional ones in brackets."""
         properties, required = self.input_schema.get("properties"), self.input_schema.get("required")
         names = properties if isinstance(properties, dict) else ()
         needed = required if isinstance(required, list) else ()
@@ -52,16 +52,18 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ToolResult:
-    """What a tool returned, and the reply that brought it."""
+    """The result of a tool, and the reply that brought it."""
 
     tool: str
     reply: Reply
     response: Mapping[str, Any]
-    """The ``CallToolResult`` of MCP, or what stands in its place: see :attr:`kind`."""
+    """The ``CallToolResult`` of MCP, or what is in its place: see :attr:`kind`."""
 
     @property
     def kind(self) -> str:
-        """``complete``; ``input_required`` or ``task`` where the tool is not done (docs/mcp.rst)."""
+        """
+        The kind of result: ``complete``; ``input_required`` or ``task`` where the tool is not done (docs/mcp.rst).
+        """
         return str(self.response.get("resultType", "complete"))
 
     @property
@@ -83,7 +85,7 @@ class ToolResult:
 
     @property
     def structured(self) -> Any:
-        """``structuredContent``; None where the tool gives none."""
+        """The result's ``structuredContent``; None where the tool gives none."""
         return self.response.get("structuredContent")
 
     def json(self) -> Any:
@@ -155,7 +157,8 @@ def tools_of(reply: Reply) -> list[Tool]:
     """
     Return the tools of MCP servers in the answer to ``DISCOVER /tools``.
 
-    Actions of A2A agents and ACP servers and tools of other payload adapters, listed beside, are called by EXECUTE.
+    Actions of A2A agents and ACP servers and tools of other payload adapters are listed there too, but called by
+    EXECUTE.
 
     :raises CallRefused: if the host does not list them.
     :raises ProtocolBroken: if it lists something else.
@@ -180,7 +183,7 @@ def _tool(entry: Mapping[str, Any]) -> Tool:
 
 def result_of(tool: str, reply: Reply) -> ToolResult:
     """
-    What a tool returned.
+    Return the result of a tool.
 
     :raises CallRefused: if the host refused the call; close names of tools are in the message.
     :raises ProtocolBroken: if the answer has no result of a tool.

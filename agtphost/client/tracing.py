@@ -13,7 +13,7 @@ def active_trace() -> tuple[tuple[str, str], ...]:
     """
     The fields that name the active span: W3C Trace Context.
 
-    Nothing is imported for it: where nobody has imported the API of OpenTelemetry, no span is active.
+    Nothing is imported for it: without an import of the OpenTelemetry API, no span is active.
     """
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None or not hasattr(api, "get_current_span"):

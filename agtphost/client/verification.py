@@ -59,10 +59,10 @@ class Verification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One exchange, as this side saw it."""
+    """An exchange, as this side saw it."""
 
     status: int | None
-    """None where it is not known; then it is not compared, as with the others that can be None."""
+    """None where it is unknown; then it is not compared, like other members that can be None."""
 
     headers: Headers
     body: bytes | None

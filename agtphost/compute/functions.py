@@ -72,7 +72,7 @@ class Computation:
 
 
 PLAIN_EXPRESSION = re.compile(r"(?:[^\[\](){}*&]|&&)*")
-"""JMESPath whose steps are as many as it has parts: no projection, no function and no list of its own."""
+"""JMESPath that takes one step for each of its parts: without projections, functions and lists."""
 
 _PURE = "agtphost.methods.standard.pure"
 

@@ -44,7 +44,7 @@ MOST_WAITING_EACH = 128
 
 MOST_OCTETS = 8_388_608
 MOST_OCTETS_EACH = 2_097_152
-"""Octets of the requests that wait, in all and of one key. One call may wait whatever its length."""
+"""Octets of the requests that wait, in all and of one key. A single call may wait even if it is longer."""
 
 LONGEST = 60.0
 """Seconds by the clock for one computation: it may wait for a processor, and for the pipes."""
@@ -74,7 +74,7 @@ class ComputationFailed(Exception):
 
 
 class _Call:
-    """One computation that waits or runs."""
+    """A computation that waits or runs."""
 
     __slots__ = ("answer", "encode", "function", "key", "length")
 
@@ -201,7 +201,7 @@ class WorkerPool(Service):
         return made
 
     def _abandon(self, call: _Call) -> None:
-        """Nobody waits for the answer any more."""
+        """Give up a call whose caller is gone."""
         own = self._queues.get(call.key)
         if own is not None and call in own:
             own.remove(call)
@@ -216,14 +216,14 @@ class WorkerPool(Service):
     # What workers say
 
     def ended(self, call: _Call, result: Any) -> None:
-        """A computation is over: ``result`` is octets, or a Failure."""
+        """Finish a call: ``result`` is octets, or a Failure."""
         self._running.pop(call.key, None)
         if not call.answer.called:
             call.answer.callback(result)
         self._serve()
 
     def lost(self, gone: _Worker) -> None:
-        """A worker has ended: what waits is another one's."""
+        """Drop a worker that has ended; another one takes the waiting calls."""
         if gone in self.workers:
             self.workers.remove(gone)
         if self._queues:
@@ -231,7 +231,7 @@ class WorkerPool(Service):
 
 
 class _Worker(ProcessProtocol):
-    """One process."""
+    """A worker process."""
 
     def __init__(self, pool: WorkerPool, reactor: Any) -> None:
         self._pool, self._reactor = pool, reactor
@@ -254,7 +254,7 @@ class _Worker(ProcessProtocol):
         Lower the priority of the process, so that the reactor has the processor first where there is one for both.
 
         From here and not in the worker itself: starting one takes 0.2 s of processor time, most of it imports, and
-        two that started with the host's own priority doubled the time of every call meanwhile.
+        two that started with the host's own priority doubled the time of every call in that time.
         """
         with suppress(OSError):  # It has ended already.
             own = os.getpriority(os.PRIO_PROCESS, 0)
@@ -334,7 +334,7 @@ class _Worker(ProcessProtocol):
     # What it says
 
     def outReceived(self, data: bytes) -> None:
-        """Octets of an answer."""
+        """Take octets of an answer."""
         self._buffer += data
         head = worker.ANSWER_HEAD
         while len(self._buffer) >= head.size:
@@ -347,11 +347,11 @@ class _Worker(ProcessProtocol):
                 self._over_with(_outcome(kind, said))
 
     def errReceived(self, data: bytes) -> None:
-        """What only a broken worker writes."""
+        """Log what the worker writes to standard error, which only a broken one does."""
         log.error("a worker process says: {text}", text=data[:2_000].decode("utf-8", "replace"))
 
     def _over_with(self, outcome: Any) -> None:
-        """What it was to compute is over."""
+        """End the present computation with this outcome."""
         call, self.call, self._begun = self.call, None, False
         if self._retiring:
             self._close()
@@ -361,12 +361,12 @@ class _Worker(ProcessProtocol):
             self._pool.ended(call, outcome)
 
     def childConnectionLost(self, childFD: int) -> None:
-        """Where its output ends, it is as good as gone."""
+        """Treat the worker as lost when its output ends."""
         if childFD == 1:
             self._lose()
 
     def processEnded(self, reason: Failure) -> None:
-        """It is gone."""
+        """Treat the worker as lost when its process ended."""
         self._lose()
 
     def _lose(self) -> None:
@@ -398,7 +398,7 @@ def _too_long() -> Refusal:
 
 
 def _outcome(kind: bytes, said: bytes) -> Any:
-    """What an answer of a worker means: octets of a result, or a Failure."""
+    """Return the meaning of a worker's answer: the octets of a result, or a Failure."""
     error: Exception
     if kind == functions.RESULT:
         return said
@@ -416,13 +416,13 @@ def _outcome(kind: bytes, said: bytes) -> Any:
 
 
 class LocalPool(Service):
-    """Runs registered functions in this process: where there are no processes, as in a host in memory."""
+    """Runs registered functions in this process, for hosts without worker processes, such as one in memory."""
 
     name = "compute"
     done = 0
 
     def run(self, key: str, function: str, encode: Encode, length: int) -> Deferred[bytes]:
-        """See :meth:`WorkerPool.run`."""
+        """Run a function here and now; see :meth:`WorkerPool.run`."""
 
         async def perform() -> Any:
             self.done += 1
@@ -434,7 +434,7 @@ class LocalPool(Service):
         return Deferred.fromCoroutine(perform())
 
     def renew(self) -> None:
-        """There is nothing that could be outdated."""
+        """Do nothing, because no worker could be outdated."""
 
 
 Pool = WorkerPool | LocalPool

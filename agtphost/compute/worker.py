@@ -2,12 +2,12 @@
 The program of a worker process: it reads computations from its standard input and answers on its standard output.
 
 Each computation runs in a child that is forked for it. Its limits on time and memory are the operating system's, the
-child is killed where it exceeds them, and the memory it used is free afterwards whatever it did. The worker itself
+child is killed where it exceeds them, and the memory it used is always freed. The worker itself
 imports modules, forks and passes octets on: nothing that a caller sends is decoded in it.
 
 A computation is its number and the lengths of a name and of JSON text, four octets each, the name and the text. An
 answer is one octet of kind, the length of what follows in four octets, and that:
-:data:`agtphost.compute.functions.RESULT` and the others. File descriptor 3 is told the numbers of computations that
+:data:`agtphost.compute.functions.RESULT` and the others. File descriptor 3 receives the numbers of computations that
 are to be stopped, four octets each: a signal could hit the next one.
 """
 
@@ -66,7 +66,7 @@ class Worker:
         self._prepared: set[str] = set()
 
     def run(self) -> None:
-        """Until the standard input ends."""
+        """Answer computations until the standard input ends."""
         self._answer(functions.READY, b"")
         while (head := self._read(HEAD.size)) is not None:
             self._number, name_length, length = HEAD.unpack(head)
@@ -77,7 +77,7 @@ class Worker:
             del octets
 
     def _compute(self, name: str, octets: bytes) -> tuple[bytes, bytes]:
-        """What a child answers."""
+        """Compute in a child process and return its answer."""
         try:
             self._prepare(name)
         except Exception:
@@ -127,7 +127,7 @@ class Worker:
         return bytes(found[:1]), bytes(found[1:])
 
     def _be_child(self, name: str, octets: bytes, writing: int, parent: int) -> None:
-        """In the child: compute, write, end."""
+        """Compute and write the answer; runs in the child and ends it."""
         kind, said = functions.FAILED, b""
         try:
             _die_with(parent)
@@ -166,7 +166,7 @@ class Worker:
         _write(self._sink, said)
 
     def _read(self, length: int) -> bytes | None:
-        """So many octets; None where the input ends before."""
+        """Read so many octets; None where the input ends before."""
         found = bytearray()
         while len(found) < length:
             piece = os.read(self._source, min(length - len(found), PIECE))

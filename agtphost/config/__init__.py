@@ -1,9 +1,9 @@
 """
 ``host.toml`` as one frozen value; the only reader of the environment.
 
-- :func:`.reading.load`: a file into a :class:`.sections.Config`, or every problem at once
+- :func:`.reading.load`: reads a file into a :class:`.sections.Config`, or reports every problem of it
 - :mod:`.sections`, :mod:`.policies`, :mod:`.upstreams`: what each section may say
-- :mod:`.checks`: what no single key can tell, such as missing key files
+- :mod:`.checks`: rules beyond single keys, such as missing key files
 - :mod:`.profiles`: the ``agtp`` command's own file, for remote hosts
 - :mod:`.secret`: values that never show themselves
 - :mod:`.plugins`: parts that the operator's own packages provide
@@ -34,10 +34,10 @@
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
   before it
-- :mod:`.web_upstreams_checks`: what no key of ``[a2a]`` and ``[acp]`` tells alone
-- :mod:`.places`: where its keys stand, for what is told of it while it is in use
+- :mod:`.web_upstreams_checks`: rules that span several keys of ``[a2a]`` and ``[acp]``
+- :mod:`.places`: the lines of its keys, for messages while it is in use
 - :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document
-- :mod:`.published`: what is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
+- :mod:`.published`: what is published besides the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``,
   ``[wellknown]``
 - :mod:`.published_checks`: what no key tells alone of the sections in :mod:`agtphost.config.published`
 - :mod:`.tls`: ``[tls]``: the host's certificates, and what it asks of clients

@@ -28,7 +28,9 @@ SAID = 'under [admin.browsers] write "SHA-256 of the certificate" = "fingerprint
 
 
 def _of_certificate(value: Any) -> Any:
-    """As ``openssl x509 -fingerprint -sha256`` writes it, too."""
+    """
+    Return a fingerprint without colons and in lower case, also as ``openssl x509 -fingerprint -sha256`` writes it.
+    """
     return value.replace(":", "").lower() if isinstance(value, str) else value
 
 
@@ -40,14 +42,14 @@ CertificateDigest = Annotated[
 
 
 def _named(value: Any) -> Any:
-    """A list would not say who comes in: with another operator, the same certificates would be another's."""
+    """Refuse a list: it would not say which operator each certificate belongs to."""
     if isinstance(value, list):
-        raise ValueError(f"does not say for whom each certificate stands: {SAID}")
+        raise ValueError(f"does not say whose each certificate is: {SAID}")
     return value
 
 
 class Admin(HttpSection):
-    """``[admin]``: a page in the browser for the people who run the host, entered by ``agtp page``."""
+    """The section ``[admin]``: a page in the browser for the people who run the host, entered by ``agtp page``."""
 
     url: Annotated[str, BeforeValidator(_base)] | None = None
     """
@@ -59,20 +61,20 @@ class Admin(HttpSection):
     """Whether anything can be done there; false: everything can be looked at, and nothing else."""
 
     viewers: Items[Fingerprint] = ()
-    """SHA-256 of the public keys that may look, beside those of ``[audit] operators`` and of registrars."""
+    """SHA-256 of the public keys that may look, besides those of ``[audit] operators`` and of registrars."""
 
     browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_named)] = {}
     """
     ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator,
-    viewer or person of ``[notify.people]`` that it stands for.
+    viewer or person of ``[notify.people]`` whose it is.
     """
 
     idle: Seconds = 1_800.0
-    """After which a session that nobody used is over."""
+    """The idle time after which a session ends."""
 
     @property
     def base(self) -> str:
-        """Where browsers find it, without a slash at the end."""
+        """The address at which browsers find the page, without a slash at the end."""
         if self.url is not None:
             return self.url
         listener = listener_of(self.listen or "")
@@ -99,7 +101,7 @@ def _browser_faults(given: Admin, operators: Collection[str], people: Collection
 
 def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[Fault]:
     """
-    What no key of ``[admin]`` tells alone, besides what all listeners of HTTP have in common.
+    Check rules that span several keys of ``[admin]``, besides those of all HTTP listeners.
 
     :param operators: those of ``[audit] operators``.
     :param people: the keys of ``[notify.people]``.

@@ -39,8 +39,8 @@ Namespace = Annotated[
 
 class AgisSection(Section):
     """
-    ``[agis]``: what AGIS documents, and ``/.well-known/agis.json``, say of this host (``docs/agis-publication``). They
-    are answered whether this is here or not. A change of it is taken on a reload.
+    The section ``[agis]``: what AGIS documents, and ``/.well-known/agis.json``, say of this host
+    (``docs/agis-publication``). They are answered even without this section. A change of it is taken on a reload.
     """
 
     service: Short = ""

@@ -26,7 +26,7 @@ AgentDomain = Annotated[str, AfterValidator(_domain)]
 
 
 class Anchor(Section):
-    """One ``[[identity.anchor]]``: a key, or an identity provider, whose Geneses are believed."""
+    """An entry of ``[[identity.anchor]]``: a key, or an identity provider, whose Geneses are trusted."""
 
     type: Literal["key", "oidc"] = "key"
     """A key, or an OpenID Connect provider that publishes keys."""

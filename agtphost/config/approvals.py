@@ -10,7 +10,7 @@ from agtphost.config.values import Items, Line, Seconds, Section
 from agtphost.vocabulary import scopes
 
 OPERATORS = "operators"
-"""In ``by``: whoever connects with a key of ``[audit] operators``."""
+"""In ``by``: all that connect with a key of ``[audit] operators``."""
 
 REQUIRED = "required"
 """The one value of ``approval``."""
@@ -26,7 +26,7 @@ def _approver(value: str) -> str:
 
 
 class ApprovalsSection(Section):
-    """``[approvals]``: which calls wait for a person, and who decides about them."""
+    """The section ``[approvals]``: which calls wait for a person, and who decides about them."""
 
     irreversible: bool = False
     """Every endpoint, tool and agent whose impact is ``irreversible`` needs an approval; else those that say so."""
@@ -47,7 +47,7 @@ class ApprovalsSection(Section):
     """
 
     def document(self) -> dict[str, Any]:
-        """What an approval is bound to: with another policy, it is for another call."""
+        """Return the policy that an approval is bound to: under another policy, it does not count."""
         return {
             "ttl": self.ttl,
             "use_within": self.use_within,

@@ -28,7 +28,7 @@ def _evidence(value: Any, info: ValidationInfo) -> str:
 
 
 class AttestationSection(Section):
-    """``[attestation]``; without it, responses say nothing of any evidence."""
+    """The section ``[attestation]``; without it, responses name no evidence."""
 
     type: Literal["rats-eat", "rats-corim", "rats-uri"] | None = None
     """What the evidence is: an Entity Attestation Token, a CoRIM, or the URI of either."""

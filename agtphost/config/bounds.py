@@ -8,7 +8,7 @@ from agtphost.config.values import Items, Line, Method, Scope, Section, Token
 
 
 class ScopeDimensionSection(Section):
-    """One ``[[policies.scope_dimensions]]``: what a parameter may be (core v08 section 5.6, status 455)."""
+    """An entry of ``[[policies.scope_dimensions]]``: what a parameter may be (core v08 section 5.6, status 455)."""
 
     name: Token
     """What refusals call it."""

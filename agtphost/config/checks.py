@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -98,7 +99,7 @@ def _notify(config: Config) -> Iterator[Fault]:
                 message = "is the name of the operator's own inbox: what is addressed to it would never arrive here"
                 yield Fault(location=location, message=message, hint="choose another name")
             elif not is_opaque_id(name):
-                message = "is no recipient that a call can name: it has more than 128 characters"
+                message = "cannot be named by a call as recipient: it has more than 128 characters"
                 yield Fault(location=location, message=message, hint="choose a shorter name")
             elif is_agent_id(name):
                 message = "looks like an Agent-ID, and messages to that agent would go astray"
@@ -108,7 +109,7 @@ def _notify(config: Config) -> Iterator[Fault]:
                 message = "is a person of [notify.people] as well: a message to that name would be in doubt"
                 yield Fault(location=("notify", table, name), message=message, hint="choose another name")
             elif not groups[name]:
-                message = "has no member: nobody would see what is addressed to it"
+                message = "has no member, so that messages to it would reach no one"
                 hint = f'such as {name} = ["operator"], or remove it'
                 yield Fault(location=("notify", table, name), message=message, hint=hint)
 
@@ -121,20 +122,23 @@ def _host(config: Config) -> Iterator[Fault]:
             hint='give this host a stable name, such as server_id = "agents.example.com"',
         )
     state = config.host.state_dir
-    if state.exists() and not state.is_dir():
+    if os.path.exists(state) and not os.path.isdir(state):
         yield Fault(location=("host", "state_dir"), message=f"is not a directory: {state}")
+    if state == state.parent:
+        hint = 'name a directory of its own, such as "state"'
+        yield Fault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
 
 
 def _listen(config: Config) -> Iterator[Fault]:
     listen = config.listen
     if listen.endpoint is None:
         return
-    # Where systemd listens only its socket unit says: commands are told it here.
+    # With systemd, only its socket unit has the address, so these keys inform commands.
     for key in () if listen.endpoint.startswith("systemd:") else ("address", "port"):
         if key in listen.model_fields_set:
             yield Fault(
                 location=("listen", key),
-                message="cannot stand beside endpoint",
+                message="cannot be combined with endpoint",
                 hint="remove one of them",
                 concerns=(("listen", "endpoint"),),
             )
@@ -149,7 +153,9 @@ def _store(config: Config) -> Iterator[Fault]:
     store = config.store
     for key in ("url", "free_space_reserve") if store.plugin is not None else ("settings",):
         if key in store.model_fields_set:
-            message = "cannot stand beside plugin" if store.plugin is not None else "is for a plugin, and none is named"
+            message = (
+                "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
+            )
             yield Fault(location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),))
 
 
@@ -201,8 +207,9 @@ def _audit(config: Config) -> Iterator[Fault]:
 
 def _key_files(config: Config) -> Iterator[Fault]:
     """
-    In production every file must be there. In development the host creates
-    those of the state directory, never one the operator named.
+    Check that the key files exist: in production all, in development those that the operator named.
+
+    In development the host creates the missing files of the state directory.
     """
     tls, audit = config.tls, config.audit
     needed: list[tuple[Location, Path, bool]] = [
@@ -219,7 +226,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
         needed.append((("audit", "key"), audit.key, True))
     absent: list[str] = []
     for location, path, private in needed:
-        if path.is_file():
+        if os.path.isfile(path):
             if private and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
                 yield Fault(
                     location=location,
@@ -257,7 +264,7 @@ def _client_authorities(config: Config) -> Iterator[Fault]:
         if not authority.zones and not authority.issuers:
             yield Fault(
                 location=location,
-                message="says neither zones nor issuers, so it could vouch for nobody",
+                message="has neither zones nor issuers, so it could vouch for no agent",
                 hint='name its governance zones or its Genesis issuers; zones = ["*"] is everybody',
             )
         try:
@@ -271,15 +278,15 @@ def _client_authorities(config: Config) -> Iterator[Fault]:
         try:
             wrong = ambiguity(x509.load_pem_x509_certificates(config.tls.client_ca.read_bytes()))
         except (OSError, ValueError):
-            wrong = ""  # Whoever starts the host is told of that.
+            wrong = ""  # An unreadable file is reported at the start.
         if wrong:
             yield Fault(location=("tls", "client_ca"), message=wrong, hint=REMEDY)
     files = [authority.file for authority in config.tls.client_authority]
     if files and "client_ca" in config.tls.model_fields_set and config.tls.client_ca not in files:
         yield Fault(
             location=("tls", "client_ca"),
-            message="is not among [[tls.client_authority]], so it would vouch for nobody",
-            hint="give it an entry of its own, with its zones or issuers, or leave client_ca out",
+            message="is not among [[tls.client_authority]], so it would vouch for no agent",
+            hint="add an entry for it, with its zones or issuers, or leave client_ca out",
             concerns=(("tls", "client_authority"),),
         )
 
@@ -394,7 +401,7 @@ def _transport(server: MCPServerSection, where: Location) -> Iterator[Fault]:
             concerns=pair,
         )
     elif server.command is not None and server.url is not None:
-        yield Fault(location=(*where, "url"), message="cannot stand beside command", hint="remove one of them")
+        yield Fault(location=(*where, "url"), message="cannot be combined with command", hint="remove one of them")
     only = {"cwd": "command", "env": "command"} | dict.fromkeys(("bearer", "headers", "ca", "oauth"), "url")
     for key, companion in only.items():
         if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
@@ -406,7 +413,9 @@ def _has_transport(server: MCPServerSection) -> bool:
 
 
 def _place_hint(location: Location, absent: Path, otherwise: str = "") -> str:
-    """What was meant by a file or a directory that is absent: of a similar name, or of the name of its section."""
+    """
+    Return a hint with the file or directory that was probably meant: one of a similar name, or of the section's name.
+    """
     beside = absent.parent
     names = sorted(each.name for each in beside.iterdir()) if beside.is_dir() else []
     usual = [name for name in names if name.partition(".")[0] == location[0]]
@@ -432,7 +441,7 @@ def _program(server: MCPServerSection, where: Location, context: LoadContext) ->
 
 
 def _anchor_faults(config: Config) -> Iterator[Fault]:
-    """What is wrong with anchors and registrars whose single keys are sound."""
+    """Yield the faults of anchors and registrars beyond their single keys."""
     for zone, keys in config.identity.registrars.items():
         for number, entry in enumerate(keys):
             yield from _anchor_key(("identity", "registrars", zone, number), entry, config)

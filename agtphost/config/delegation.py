@@ -31,7 +31,7 @@ PublicKey = Annotated[VerifyingKey, BeforeValidator(_key)]
 
 
 class DelegationHost(Section):
-    """One ``[[delegation.peers]]``: another host, whose agents tasks may be delegated to."""
+    """An entry of ``[[delegation.peers]]``: another host, whose agents tasks may be delegated to."""
 
     uri: HostURI = ""
     """Where it is. Required."""
@@ -62,13 +62,13 @@ class DelegationHost(Section):
 
 
 class DelegationSection(Section):
-    """``[delegation]``: how far callers may hand on what they may do."""
+    """The section ``[delegation]``: how far callers may hand on what they may do."""
 
     max_depth: Annotated[int, Field(ge=1, le=5)] = 5
     """Hops of one chain. Calls inside this host nest ten deep, and each hop takes up to two of them."""
 
     max_deadline: Seconds = 300.0
-    """Seconds for one task, whatever its delegator asks."""
+    """The most seconds for one task, even if its delegator asks for more."""
 
     zone_bound: bool = False
     """Whether a delegatee has to be in its delegator's governance zone even without AGTP-Zone-ID."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from agtphost.config.secret import Secret
 from agtphost.config.values import LoadContext
@@ -55,7 +56,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that is wrong, before it has a line."""
+    """A fault of a configuration, before it has a line."""
 
     location: Location
     message: str
@@ -63,10 +64,10 @@ class Fault:
 
     hint: str = ""
     concerns: tuple[Location, ...] = ()
-    """Other keys the fault was concluded from; if one of those is itself faulty, it is no conclusion."""
+    """Other keys that the fault was derived from; if one of them is faulty itself, the fault is dropped."""
 
     beside: Location | None = None
-    """Another place that it contradicts, whose line is told too."""
+    """Another place that it contradicts, whose line is reported too."""
 
 
 def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
@@ -85,7 +86,12 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
             found = [(_in_file(tree, details["loc"]), details) for details in error.errors(include_url=False)]
             if not all(location for location, _ in found):
                 raise  # a fault that no key of the file explains is one of this package
-            faults.extend(_fault(model, location, details) for location, details in found)
+            faults.extend(
+                _fault(model, location, details, tree)
+                for location, details in found
+                # One that was taken out in an earlier pass is told already.
+                if details["type"] != "missing" or (*location, details["loc"][-1]) not in removed
+            )
             removed.extend(_remove(tree, location) for location, _ in found)
             # What was meant by a misspelled key is not known either.
             removed.extend(
@@ -123,10 +129,10 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     return location
 
 
-def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any]) -> Fault:
+def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]) -> Fault:
     kind, context = details["type"], details.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown(model, location)
+        return _unknown(model, location, details.get("input"), tree)
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
@@ -137,19 +143,23 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
         return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint)
     if kind == "value_error":
         return Fault(location=location, message=str(context["error"]))
+    if kind == "missing":
+        key = str(details["loc"][-1])
+        return Fault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
     if kind not in _NEEDS:
         return Fault(location=location, message=details["msg"])
-    shown, hint = _written(str(location[-1]), kind, details.get("input"))
+    shown, hint = _written(location, kind, details.get("input"))
     return Fault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
 
 
-def _written(key: str, kind: str, given: Any) -> tuple[str, str]:
+def _written(location: Location, kind: str, given: Any) -> tuple[str, str]:
     """
     Say what a value of the wrong type is, and how to write it.
 
     Text is shown only where a number or true or false belongs: elsewhere it may be a secret.
     """
-    said = f"{given!r}"[:60]
+    key, said = str(location[-1]), f"{given!r}"[:60]
+    path = ".".join(str(step) for step in location if isinstance(step, str))
     if kind in ("int_type", "int_from_float", "float_type", "finite_number", "bool_type"):
         if isinstance(given, str):
             plain = given.strip().lower()
@@ -161,8 +171,10 @@ def _written(key: str, kind: str, given: Any) -> tuple[str, str]:
     if kind == "string_type":
         return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
     if kind in ("tuple_type", "list_type"):
-        return "", f'write {key} = ["..."]'
-    return "", f"write [{key}] above its members" if not isinstance(given, (dict, list)) else ""
+        return "", f"write [[{path}]] in place of [{path}]" if isinstance(given, dict) else f'write {key} = ["..."]'
+    if isinstance(given, list):
+        return "", f"write [{path}] in place of [[{path}]]"
+    return "", f"write [{key}] above its members" if not isinstance(given, dict) else ""
 
 
 def _literal(location: Location, expected: str, given: Any) -> Fault:
@@ -177,14 +189,14 @@ def _literal(location: Location, expected: str, given: Any) -> Fault:
     return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
 
-def default_hint(model: type[BaseModel], location: Location) -> str:
-    """What can be written where nothing better is known: the default of a key, or a value of its kind."""
+def default_hint(model: type[BaseModel], location: Location, message: str = "") -> str:
+    """Return the hint of last resort: the default of a key, or a value of its kind."""
     keys = [step for step in location if isinstance(step, str)]
     if not keys:
         return ""
-    at = location[: max(index for index, step in enumerate(location) if isinstance(step, str))]
-    inner = _model_at(model, at)
-    field = None if inner is None else inner.model_fields.get(keys[-1])
+    if message.startswith("is missing"):
+        return _missing_hint(model, location)
+    field = _field_at(model, location)
     if field is None:
         return f"correct {keys[-1]}, or leave it out"
     if field.is_required():
@@ -192,10 +204,29 @@ def default_hint(model: type[BaseModel], location: Location) -> str:
     shown = {True: "true", False: "false"}.get(field.default) if isinstance(field.default, bool) else field.default
     if isinstance(shown, (int, float)) or (isinstance(shown, str) and shown.isascii() and 0 < len(shown) < 40):
         return f"leave {keys[-1]} out for the default, {shown}"
-    return f"correct {keys[-1]}, or leave it out"
+    # What is empty where it is left out may be needed all the same.
+    needed = field.default in ("", ()) or keys[-1] in _NEEDED
+    return f"correct {keys[-1]}" if needed else f"correct {keys[-1]}, or leave it out"
 
 
-def _unknown(model: type[BaseModel], location: Location) -> Fault:
+_NEEDED = frozenset({"agent", "allow", "command", "name", "token", "url"})
+"""Keys that most of their tables cannot do without."""
+
+
+def _field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
+    at = location[: max(index for index, step in enumerate(location) if isinstance(step, str))]
+    inner = _model_at(model, at)
+    return None if inner is None else inner.model_fields.get(next(str(s) for s in location[::-1] if isinstance(s, str)))
+
+
+def _missing_hint(model: type[BaseModel], location: Location) -> str:
+    """Return the line to write for a key that is not there."""
+    field, key = _field_at(model, location), str(location[-1])
+    is_list = field is not None and typing.get_origin(field.annotation) is tuple
+    return f'write {key} = ["..."]' if is_list else f'write {key} = "..."'
+
+
+def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> Fault:
     name = str(location[-1])
     if name in LATER:
         return Fault(
@@ -204,13 +235,48 @@ def _unknown(model: type[BaseModel], location: Location) -> Fault:
             hint="remove it",
         )
     meant = _meant(model, location)
+    near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
+    elsewhere = "" if near else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
-    return Fault(location=location, message="is unknown", hint=hint)
+    return Fault(location=location, message="is unknown", hint=elsewhere or hint)
+
+
+_MISSPELLED = 0.8
+"""How much an unknown key resembles the one that is meant, where nothing else is: one wrong letter of five."""
+
+
+def _elsewhere(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> str:
+    """Return what to write where a key or a table stands at the wrong place; empty where it fits none, or many."""
+    name, sections = str(location[-1]), dict(_sections(model))
+    if isinstance(given, dict) or (isinstance(given, list) and any(isinstance(each, dict) for each in given)):
+        found = [header for path, header in sections.items() if path == name]
+        return f"write {found[0]} above its members" if found and len(location) > 1 else ""
+    header = [header for path, header in sections.items() if name in _keys_at(model, tuple(path.split(".")))]
+    if len(location) == 1 and "[host]" in header:
+        header = ["[host]"]
+    if len(header) != 1:
+        return ""
+    here: Any = tree
+    for step in header[0].strip("[]").split("."):
+        here = here.get(step) if isinstance(here, Mapping) else None
+    place = f"write {header[0]} above it, where it belongs" if here is None else f"move it below {header[0]}"
+    return f"{place}, or leave it out"
+
+
+def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the tables of a file, to the second level: their names, and their headers."""
+    for name, field in model.model_fields.items():
+        inner = next(_models(field.annotation), None)
+        if inner is not None:
+            path = f"{before}{field.alias or name}"
+            yield path, f"[[{path}]]" if typing.get_origin(field.annotation) is tuple else f"[{path}]"
+            if not before:
+                yield from _sections(inner, f"{path}.")
 
 
 def _meant(model: type[BaseModel], location: Location) -> str:
-    """The key that an unknown one resembles most; empty where it resembles none."""
+    """Return the key that an unknown one resembles most; empty where it resembles none."""
     close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
     return close[0] if close else ""
 
@@ -245,7 +311,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[Fault]:
-    """Those of ``faults`` that do not merely follow from a key that was already reported."""
+    """Yield the ``faults`` that do not merely follow from a key that was already reported."""
     for fault in faults:
         concerns = (fault.location, *fault.concerns)
         if not any(place[: len(gone)] == gone for place in concerns for gone in removed):
@@ -254,7 +320,7 @@ def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[
 
 def subject(location: Location, tree: Mapping[str, Any]) -> str:
     """
-    How a person finds ``location``: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
+    Return ``location`` as people write it: ``[listen] port``, ``[[mcp.server]] "files" timeout``.
 
     :param tree: the document, for the names of list elements.
     """

@@ -33,11 +33,10 @@ _HTTP = (
 def _forwarded(name: str) -> str:
     text = name.strip().lower()
     if _NAME.fullmatch(text) is None:
-        raise ValueError(f"holds {name[:64]!r}, which is no name of a header field")
+        raise ValueError(f"holds {name[:64]!r}, which is not the name of a header field")
     if text == "authorization":
         raise ValueError(
-            "holds authorization: tokens of identity providers go on by themselves where [policies.oauth] names their "
-            "issuers, and tokens of [[http.client]] end here"
+            "holds authorization: tokens of [policies.oauth] are passed on without it, those of [[http.client]] never"
         )
     if text in _AUTHORITY or text.startswith(("x-", "sec-")):
         raise ValueError(f"holds {text}, which would let a client say who calls: its token or certificate does")
@@ -52,7 +51,7 @@ def _url(text: str) -> str:
 
 class GatewaySection(HttpSection):
     """
-    ``[gateway]``: any HTTP client calls every endpoint and every tool (``docs/gateway``).
+    The section ``[gateway]``: any HTTP client calls every endpoint and every tool (``docs/gateway``).
 
     Who calls is proven by a token of ``[[http.client]]``, by a client certificate, or by a token of a provider of
     ``[policies.oauth]``, which says on whose behalf ``agent`` calls.
@@ -90,17 +89,17 @@ class GatewaySection(HttpSection):
 
     @property
     def base(self) -> str | None:
-        """Where clients find it, as far as that is told."""
+        """The address at which clients find the gateway, as far as the configuration has it."""
         return told_base(self.listen, self.url)
 
 
 def absent_gateway() -> GatewaySection:
-    """What a configuration without the section has."""
+    """Return the section of a configuration without ``[gateway]``."""
     return GatewaySection(listen=None)
 
 
 def gateway_faults(given: GatewaySection) -> Iterator[Fault]:
-    """What no key of ``[gateway]`` tells alone, besides what all listeners of HTTP have in common."""
+    """Check rules that span several keys of ``[gateway]``, besides those of all HTTP listeners."""
     where: Location = ("gateway",)
     if (given.certificate is None) != (given.key is None):
         yield Fault(location=where, message="needs both certificate and key, or neither")
@@ -109,5 +108,5 @@ def gateway_faults(given: GatewaySection) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, name in enumerate(given.forward):
         if name in seen:
-            yield Fault(location=(*where, "forward", index), message="stands here twice")
+            yield Fault(location=(*where, "forward", index), message="is listed twice")
         seen.add(name)

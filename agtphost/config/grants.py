@@ -32,7 +32,7 @@ Granted = Annotated[
 
 
 class GrantSection(Section):
-    """``[[grant]]``: what an agent may call here; it calls what its grants name, and nothing else."""
+    """An entry of ``[[grant]]``: what an agent may call here; it calls what its grants name, and nothing else."""
 
     agent: Token
     """Its label, or its Agent-ID."""

@@ -45,7 +45,7 @@ Origin = Annotated[
 
 
 class HttpSection(Section):
-    """What every section says of its HTTP listener. Sections that say the same ``listen`` share one."""
+    """The keys of an HTTP listener, which several sections have. Sections with the same ``listen`` share a listener."""
 
     listen: Line | None = None
     """
@@ -61,7 +61,7 @@ class HttpSection(Section):
 
     hosts: Items[HostName] = ()
     """
-    The ``Host`` fields that are answered, others are 421; one without a port stands for every port. Empty: the names
+    The ``Host`` fields that are answered, others are 421; one without a port covers every port. Empty: the names
     of the certificate, and on loopback ``localhost``, ``127.0.0.1`` and ``[::1]`` with the port.
     """
 
@@ -76,7 +76,7 @@ class HttpSection(Section):
 
 
 def _client_token(value: Any, info: ValidationInfo) -> Secret:
-    """A token that opens this host: nobody else can read it, and nobody can guess it."""
+    """Read a client's token: it must be unguessable, and its file private."""
     if isinstance(value, Secret):
         return value
     text = secret.text_of(value)
@@ -94,10 +94,10 @@ def _client_token(value: Any, info: ValidationInfo) -> Secret:
 
 class HttpClient(Section):
     """
-    One ``[[http.client]]``: a client of every surface that asks who calls, known by a bearer token.
+    An entry of ``[[http.client]]``: a client of every surface that authenticates callers, known by a bearer token.
 
-    The token is an agent: what is called with it, that agent calls, and whatever stops the agent stops the token at the
-    next request. Its assurance is ``gateway``.
+    The token is an agent's: calls with it are that agent's calls, and when the agent is stopped, the token is refused
+    from the next request on. Its assurance is ``gateway``.
     """
 
     name: Annotated[str, form(r"[a-z0-9][a-z0-9._-]{0,63}", "must be 1 to 64 of a-z, 0-9, '.', '_' and '-'")] = ""
@@ -114,14 +114,14 @@ class HttpClient(Section):
 
 
 class Http(Section):
-    """``[http]``: what every surface has in common that speaks HTTP."""
+    """The section ``[http]``: what all surfaces over HTTP share."""
 
     client: Items[HttpClient] = ()
 
 
 @dataclass(frozen=True)
 class Listener:
-    """What tells one listener from another, of an endpoint string."""
+    """The parts of an endpoint string by which listeners are compared."""
 
     kind: str
     """``ssl``, ``tcp``, ``unix`` or what else is written."""
@@ -152,9 +152,10 @@ class Listener:
 
 def told_base(listen: str | None, url: str | None) -> str | None:
     """
-    Where clients find a surface, as far as that is told: its URL, or its listener on this machine's loopback.
+    Return the address at which clients find a surface, if the configuration has it: its URL, or its listener on
+    loopback.
 
-    :param url: what the operator says it is.
+    :param url: the URL that the operator set.
     """
     if url is not None or listen is None:
         return url

@@ -17,15 +17,15 @@ _WITH_VALUE: Mapping[str, frozenset[str]] = {
     "node": frozenset({"-r", "--require", "--import", "--loader", "--env-file"}),
 }
 _ELSEWHERE = frozenset({"-", "-c", "-m", "-e", "-p", "--eval", "--print", "-S"})
-"""Options after which what runs is no file of the command's, or may be found in another way."""
+"""Options after which the program is not a file of the command, or may be found in another way."""
 
 
 def script_of(command: Sequence[str]) -> Path | None:
     """
     Return the script that a command runs, as it is written there.
 
-    None where that is not certain: for a program that is no interpreter, options that name what runs in another way,
-    and names that do not look like a script.
+    None where that is not certain: for a program that is not an interpreter, options that name what runs in another
+    way, and names that do not look like a script.
     """
     name = Path(command[0]).name
     if _INTERPRETERS.fullmatch(name) is None:
@@ -46,8 +46,8 @@ def missing_scripts(servers: Iterable[MCPServerSection]) -> Iterator[Fault]:
     """
     Yield what is wrong with the commands of servers whose scripts are not there.
 
-    Such a host starts, and tries the server again and again: a script may come later, so that this is no fault of the
-    configuration by itself.
+    Such a host starts, and tries the server again and again: a script may come later, so that this is not a fault of
+    the configuration.
     """
     for number, server in enumerate(servers):
         script = None if server.command is None else script_of(server.command)

@@ -12,7 +12,7 @@ from agtphost.vocabulary.holdings import ANSWERS
 
 
 class Limits(Section):
-    """``[limits]``: sizes in octets, times in seconds; the reasons are in security section 2.2."""
+    """The section ``[limits]``: sizes in octets, times in seconds; the reasons are in security section 2.2."""
 
     request_line: Annotated[int, Field(ge=64, le=1_048_576)] = 8_192
     """Octets of a request line; a longer one is refused with 400."""
@@ -41,7 +41,7 @@ class Limits(Section):
     body_min_rate: Annotated[int, Field(ge=0, le=1_073_741_824)] = 1_024
     """
     Octets per second that a body must arrive at on average, once ``body_gap_timeout`` has passed; 0 switches the check
-    off. No link in use is slower; whoever is, means to hold the connection.
+    off. No real link is slower; a slower peer means to hold the connection.
     """
 
     idle_timeout: Seconds = 75.0
@@ -60,7 +60,7 @@ class Limits(Section):
     """From one address: one machine's fleet of agents, but no flood. IPv6 addresses count by their /64."""
 
     handshakes_per_second_per_address: Count = 10
-    """TLS handshakes without a client certificate, half a millisecond each; so many at once, too."""
+    """TLS handshakes without a client certificate, half a millisecond each; so many may also come together."""
 
     exempt_addresses: Items[Network] = (
         ipaddress.IPv4Network("127.0.0.0/8"),
@@ -93,7 +93,7 @@ class Limits(Section):
     """Octets of their stored answers."""
 
     rate_burst: Seconds = 60.0
-    """How many seconds' worth of requests may come at once."""
+    """How many seconds' worth of requests may come together."""
 
     requests_per_connection: Count = 10_000
     """Then the answer is the last, and the connection closes: that balances load, and bounds what grows with one."""
@@ -102,7 +102,7 @@ class Limits(Section):
     """Then the next answer is the last: a certificate that was revoked is not used for longer."""
 
     output_high_water: Annotated[int, Field(ge=1_024, le=1_073_741_824)] = 65_536
-    """Octets of answers that are gathered before they are written, and written at once: the transport's own mark."""
+    """Octets of answers that are gathered before they are written, and written together: the transport's own mark."""
 
     drain_timeout: Seconds = 30.0
     """From SIGTERM to cutting the connections that still wait for an answer."""

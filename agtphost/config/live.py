@@ -76,7 +76,7 @@ def waits(table: str, key: str) -> bool:
 
 def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
     """
-    What a running host makes of a configuration that was read.
+    Merge a configuration that was read into that of a running host.
 
     :return: the configuration to take, which has the running one's values where they cannot change; the tables that it
         takes; and the keys that wait.

@@ -1,4 +1,4 @@
-"""``[mcp.front]``: where MCP clients reach this host without a bridge, each of them as somebody."""
+"""``[mcp.front]``: where MCP clients reach this host without a bridge, each as an agent."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ LONGEST_WAIT = 86_400.0
 
 class MCPFront(HttpSection):
     """
-    ``[mcp.front]``: an MCP server over Streamable HTTP for many clients, each with what its agent may use.
+    The section ``[mcp.front]``: an MCP server over Streamable HTTP for many clients, each with what its agent may use.
 
-    Who calls is said by a token of ``[[http.client]]``, by a client certificate, or by an identity provider's token.
+    The caller is identified by a token of ``[[http.client]]``, by a client certificate, or by an identity provider's
+    token.
     """
 
     path: Annotated[str, Text, form(r"(/[a-z0-9][a-z0-9._-]{0,31}){1,4}", 'must be a path, such as "/mcp"')] = "/mcp"
-    """The endpoint of all servers, whose tools are ``SERVER__TOOL``; below it each server has one of its own."""
+    """The endpoint of all servers, whose tools are ``SERVER__TOOL``; below it each server has a separate one."""
 
     anonymous: Line = ""
     """The agent in whose name clients without a credential call, by name or Agent-ID; empty: they are answered 401."""
@@ -39,8 +40,8 @@ class MCPFront(HttpSection):
 
     client_certificates: bool = True
     """
-    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller. Where
-    ``listen`` is not ``ssl`` nobody is asked.
+    Ask clients for a certificate of ``[tls] client_ca``; one with an AGTP identity makes its agent the caller. Without
+    ``ssl`` in ``listen`` they are not asked.
     """
 
     url: Annotated[str | None, BeforeValidator(base_url)] = None
@@ -60,9 +61,9 @@ class MCPFront(HttpSection):
 
     def reached(self, server_id: str) -> str:
         """
-        Where clients find it, without the path.
+        Return the address at which clients find the front, without the path.
 
-        :param server_id: the host's name, where no address is said.
+        :param server_id: the host's name, for a listener without an address.
         """
         if self.url is not None:
             return self.url
@@ -73,12 +74,12 @@ class MCPFront(HttpSection):
 
     @property
     def speaker(self) -> str:
-        """In whose name those call who are no agent themselves."""
+        """The agent in whose name those call that are not agents themselves."""
         return self.anonymous or self.agent
 
 
 class MCP(Section):
-    """``[mcp]``: the MCP servers behind this host, and where MCP clients reach it."""
+    """The section ``[mcp]``: the MCP servers behind this host, and where MCP clients reach it."""
 
     server: Items[MCPServerSection] = ()
     front: MCPFront = Field(default_factory=MCPFront)
@@ -86,7 +87,7 @@ class MCP(Section):
 
 def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[Fault]:
     """
-    What no key of ``[mcp.front]`` tells alone, besides what all listeners of HTTP have in common.
+    Check rules that span several keys of ``[mcp.front]``, besides those of all HTTP listeners.
 
     :param holders: whether there is an ``[[http.client]]``.
     :param issuers: whether an identity provider is trusted.
@@ -102,7 +103,7 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     if given.anonymous and given.agent:
         yield Fault(
             location=(*where, "agent"),
-            message="stands beside anonymous, which is the agent of whoever is none",
+            message="cannot be combined with anonymous, which is the agent of clients that are none",
             hint="leave one of them out",
         )
     if given.agent and not issuers:
@@ -114,6 +115,6 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
         yield Fault(
             location=where,
-            message="has no clients: nobody could call",
+            message="has no clients, so that no call could be made",
             hint="add [[http.client]] with a token and an agent; docs/mcp-front.rst shows how",
         )

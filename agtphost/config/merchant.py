@@ -32,7 +32,7 @@ def _keys(value: Any, info: ValidationInfo) -> KeySet:
 
 
 class Platform(Section):
-    """One ``[[merchant.platform]]``: a governance platform whose Intent-Assertions are believed."""
+    """An entry of ``[[merchant.platform]]``: a governance platform whose Intent-Assertions are trusted."""
 
     issuer: Line = ""
     """The ``iss`` of its assertions. Required."""
@@ -52,7 +52,7 @@ class Platform(Section):
 
 
 class MerchantSection(Section):
-    """``[merchant]``. Which hosted agents are merchants, their Identity Documents say: ``"role": "merchant"``."""
+    """The section ``[merchant]``. Identity Documents say which hosted agents are merchants: ``"role": "merchant"``."""
 
     intent_required: bool = False
     """Whether a PURCHASE without an Intent-Assertion is refused."""
@@ -72,7 +72,7 @@ def merchant_faults(given: MerchantSection) -> Iterator[Fault]:
         if not platform.issuer:
             yield Fault(location=(*location, "issuer"), message="is missing", hint="the iss of its assertions")
         elif names.count(platform.issuer) > 1:
-            yield Fault(location=(*location, "issuer"), message="stands twice: its rules would be in doubt")
+            yield Fault(location=(*location, "issuer"), message="is repeated, so that its rules are ambiguous")
         if platform.jwks is None:
             yield Fault(
                 location=(*location, "jwks"),

@@ -29,7 +29,7 @@ def standard_names() -> tuple[str, ...]:
 
 
 def reading_names() -> tuple[str, ...]:
-    """Those that change nothing, and may be repeated (methods v01 Table 51)."""
+    """Return the methods that change nothing and may be repeated (methods v01 Table 51)."""
     told = ((entry.name, entry.standard) for entry in Catalog.load().entries.values())
     return tuple(name for name, row in told if row and not row["state_modifying"] and row["idempotent"] is True)
 
@@ -53,9 +53,11 @@ def _formulas(value: Any) -> Mapping[str, Any]:
         raise ValueError("must be a table of formulas")
     for name, formula in value.items():
         if not formulas.is_id(name):
-            raise ValueError(f"holds {str(name)[:40]!r}, which is no name of 1 to 64 letters, digits, dots and hyphens")
+            raise ValueError(
+                f"holds {str(name)[:40]!r}, which is not a name of 1 to 64 letters, digits, dots and hyphens"
+            )
         if not isinstance(formula, Mapping):
-            raise ValueError(f'holds {name!r}, which is no formula such as {{ op = "negate", args = [1] }}')
+            raise ValueError(f'holds {name!r}, which is not a formula such as {{ op = "negate", args = [1] }}')
         try:
             formulas.checked(formula)
         except formulas.FormulaError as error:
@@ -69,7 +71,7 @@ _PROCEDURE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 def _procedures(value: Any) -> Any:
     for name, recipe in value.items() if isinstance(value, dict) else ():
         if not _PROCEDURE.fullmatch(name):
-            raise ValueError(f"has {name[:40]!r}, which is no procedure_id such as quality-check")
+            raise ValueError(f"has {name[:40]!r}, which is not a procedure_id such as quality-check")
         if not isinstance(recipe, str) or not recipe:
             raise ValueError(f"{name} names no recipe")
     return value
@@ -78,13 +80,16 @@ def _procedures(value: Any) -> Any:
 Name = Annotated[
     str,
     form(
-        r"[a-z][a-z0-9_-]{0,63}", "holds {}, which is no name (1 to 64 of a-z, 0-9, _ and -, beginning with a letter)"
+        r"[a-z][a-z0-9_-]{0,63}",
+        "holds {}, which is not a name (1 to 64 of a-z, 0-9, _ and -, beginning with a letter)",
     ),
 ]
 
 
 class RemoteSection(Section):
-    """One ``[[methods.collection.remote]]``: what SYNC brings a collection and its authoritative source together by."""
+    """
+    An entry of ``[[methods.collection.remote]]``: an authoritative source with which SYNC synchronizes a collection.
+    """
 
     name: Name
     """What callers of SYNC call it."""
@@ -96,11 +101,11 @@ class RemoteSection(Section):
     """
 
     push: Line = ""
-    """What takes ``{"items": [...]}`` to the remote, likewise. Empty: nothing is pushed."""
+    """What takes ``{"items": [...]}`` to the remote, as ``METHOD /path`` too. Empty: nothing is pushed."""
 
 
 class CollectionSection(Section):
-    """One ``[[methods.collection]]``: JSON documents that agents keep here."""
+    """An entry of ``[[methods.collection]]``: JSON documents that agents keep here."""
 
     name: Name
     """What callers call it."""
@@ -126,8 +131,8 @@ class CollectionSection(Section):
     max_share: Annotated[float, Field(gt=0, le=1)] = 0.5
     """
     The part of ``max_items`` that one agent may have of what all others leave free; all agents of one owner together
-    have at most what two of them could take one after the other, three quarters. In a queue also the part of the items
-    in nobody else's hands that one agent may hold by PULL. 1: one agent may have everything.
+    have at most what two of them could take one after the other, three quarters. In a queue also the part of the free
+    items that one agent may hold by PULL. 1: one agent may have everything.
     """
 
     versions: Annotated[int, Field(ge=0, le=20)] = 5
@@ -151,8 +156,8 @@ RESERVED_NAMES: Final = ("relations", "bindings", "agents", "cards", "records")
 
 class MethodsSection(Section):
     """
-    ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A change of it is
-    taken on a reload.
+    The section ``[methods]``: the standard methods that this host answers on ``/`` (``docs/standard-methods``). A
+    change of it is taken on a reload.
     """
 
     standard: Annotated[str | tuple[str, ...], BeforeValidator(_standard)] = ()
@@ -234,7 +239,7 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
             yield Fault(location=(*at, "name"), message="is the name of two collections", hint="choose another name")
         seen.add(each.name)
     if section.pdf and re.fullmatch(PLACE, section.pdf) is None:
-        yield Fault(location=("methods", "pdf"), message="is no METHOD /path", hint='write "TRANSFORM /pdf"')
+        yield Fault(location=("methods", "pdf"), message="is not a METHOD /path", hint='write "TRANSFORM /pdf"')
     for number, send in enumerate(section.send):
         at = ("methods", "send", number)
         if send.channel == "webhook" and not send.recipients:

@@ -8,8 +8,9 @@ from agtphost.config.values import Line
 
 class MetricsSection(HttpSection):
     """
-    ``[metrics]``: ``/metrics`` for Prometheus, and ``/healthz`` and ``/readyz`` for what starts and stops hosts
-    (``docs/metrics``). None of them asks who reads: this machine alone reaches them, unless ``listen`` says otherwise.
+    The section ``[metrics]``: ``/metrics`` for Prometheus, and ``/healthz`` and ``/readyz`` for what starts and stops
+    hosts (``docs/metrics``). They need no credentials: only this machine reaches them, unless ``listen`` says
+    otherwise.
     """
 
     listen: Line | None = "tcp:9480:interface=127.0.0.1"
@@ -21,5 +22,5 @@ class MetricsSection(HttpSection):
     people: bool = False
     """
     Whether calls are also counted by the person whom an identity provider's token names: of 200 people, the others
-    together. These are personal data, and whoever reaches ``/metrics`` reads them.
+    together. These are personal data, and everyone who reaches ``/metrics`` can read them.
     """

@@ -23,7 +23,7 @@ def algorithm(value: str) -> str:
 
 
 class Issuer(Section):
-    """One ``[[policies.oauth.issuer]]``: an identity provider. Exactly one source of keys is set."""
+    """An entry of ``[[policies.oauth.issuer]]``: an identity provider. Exactly one source of keys is set."""
 
     expected_issuer: Line = ""
     """The ``iss`` of its tokens. Required."""
@@ -32,7 +32,7 @@ class Issuer(Section):
     """One of these has to be in ``aud``; without any, tokens for other services are accepted too."""
 
     allowed_algs: Items[Annotated[str, AfterValidator(algorithm)]] = ("RS256", "ES256", "PS256", "EdDSA")
-    """Algorithms that its tokens may be signed with. Providers sign with RS256 unless they were told otherwise."""
+    """Algorithms that its tokens may be signed with. Providers sign with RS256 unless they are configured otherwise."""
 
     principal_id_claim: Line = "sub"
     """The claim that becomes ``acting_principal_id``."""
@@ -60,14 +60,14 @@ class Issuer(Section):
 
     @property
     def sources(self) -> int:
-        """How many sources of keys are set."""
+        """The number of sources of keys that are set."""
         return sum(source is not None for source in (self.jwks, self.jwks_uri, self.discovery_url))
 
 
 class OAuth(Section):
     """
-    ``[policies.oauth]``: credentials of identity providers. Without an issuer the feature is off, and Authorization
-    headers are ignored (core v08 section 8.6).
+    The section ``[policies.oauth]``: credentials of identity providers. Without an issuer the feature is off, and
+    Authorization headers are ignored (core v08 section 8.6).
     """
 
     required_on_methods: Items[Method] = ()
@@ -85,7 +85,7 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
     if settings.required_on_methods and not settings.issuer:
         yield Fault(
             location=(*base, "required_on_methods"),
-            message="requires credentials that nobody may issue",
+            message="requires credentials, but no issuer is trusted",
             hint="add [[policies.oauth.issuer]]",
         )
     names = [issuer.expected_issuer for issuer in settings.issuer]
@@ -94,7 +94,7 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
         if not issuer.expected_issuer:
             yield Fault(location=(*location, "expected_issuer"), message="is missing", hint="the iss of its tokens")
         elif names.count(issuer.expected_issuer) > 1:
-            yield Fault(location=(*location, "expected_issuer"), message="stands twice: its rules would be in doubt")
+            yield Fault(location=(*location, "expected_issuer"), message="is repeated, so that its rules are ambiguous")
         if issuer.sources != 1:
             sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))
             yield Fault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)

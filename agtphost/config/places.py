@@ -1,4 +1,4 @@
-"""Where the keys of a configuration stand, for what is told of it while it is in use."""
+"""The lines of a configuration's keys, for messages while it is in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Places:
     """
     Lines by location, counted from 1.
 
-    Equal to every other, as where a key stands changes nothing of what it says.
+    All instances are equal, because the line of a key does not change its meaning.
     """
 
     __slots__ = ("_lines",)
@@ -26,7 +26,7 @@ class Places:
         return hash(Places)
 
     def of(self, location: Location) -> tuple[int, bool]:
-        """The line of a key, and True; else that of the nearest table around it, 0 where there is none, and False."""
+        """Return the line of a key, and True; otherwise that of the nearest table around it, or 0, and False."""
         around = location
         while around and around not in self._lines:
             around = around[:-1]

@@ -10,7 +10,7 @@ from agtphost.config.values import Line, Section, Table
 
 
 class PluginSection(Section):
-    """One plugin: see ``docs/extending``."""
+    """A section that names a plugin: see ``docs/extending``."""
 
     plugin: Line
     """The name of an entry point of the group ``agtphost.plugins``."""
@@ -20,7 +20,7 @@ class PluginSection(Section):
 
 
 class GateSection(PluginSection):
-    """``[[gate]]``: a check before the handler, which can refuse a call and never admit one."""
+    """An entry of ``[[gate]]``: a check before the handler, which can refuse a call and never admit one."""
 
     after: Line = "schema"
-    """The host's gate behind which it stands; an error lists those that there are."""
+    """The gate of the host that it follows; an error lists the possible ones."""

@@ -73,7 +73,7 @@ def _profile(value: Any) -> str:
 
 
 class Redirect(Section):
-    """One ``[[policies.methods.redirects]]``: a request that is answered as if it were another."""
+    """An entry of ``[[policies.methods.redirects]]``: a request that is answered as if it were another."""
 
     from_method: Method = ""
     """The method of the request. Required."""
@@ -89,13 +89,13 @@ class Redirect(Section):
 
 
 class MethodPolicy(Section):
-    """``[policies.methods]``: which methods are accepted, and under which other names."""
+    """The section ``[policies.methods]``: which methods are accepted, and under which other names."""
 
     allow: Annotated[Any, BeforeValidator(_methods_or("*"))] = "*"
     """``"*"``, or a tuple of names; the floor methods are always admitted besides."""
 
     disallow: Items[Method] = ()
-    """Names that are not admitted, whatever ``allow`` says; never floor methods."""
+    """Names that are not admitted, even if ``allow`` lists them; never floor methods."""
 
     legacy: Annotated[Any, BeforeValidator(_legacy)] = "NONE"
     """``"NONE"``, ``"*"``, or a tuple of HTTP verbs."""
@@ -116,13 +116,15 @@ class MethodPolicy(Section):
 
 
 class RCNS(Section):
-    """``[policies.rcns]``: the gate for requests that nothing is registered for (AGTP-API section 10.1.7)."""
+    """
+    The section ``[policies.rcns]``: the gate for requests that nothing is registered for (AGTP-API section 10.1.7).
+    """
 
     enabled: bool = False
     """Whether such requests may lead to a contract at all."""
 
     mode: Literal["confirm-first", "optimistic"] = "confirm-first"
-    """``confirm-first`` shows what would be done (461) and waits for consent; ``optimistic`` does it at once."""
+    """``confirm-first`` shows what would be done (461) and waits for consent; ``optimistic`` does it directly."""
 
     min_trust_tier: Annotated[int, Field(ge=1, le=3)] = 1
     """The weakest trust tier admitted; 1 is the strictest."""
@@ -131,7 +133,7 @@ class RCNS(Section):
     """Such requests of one agent."""
 
     contract_ttl_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
-    """How long a contract that came of one lives."""
+    """How long a contract lives that resulted from such a request."""
 
     preview_ttl_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300
     """How long a preview (461) waits to be accepted."""
@@ -141,7 +143,7 @@ class RCNS(Section):
 
 
 class Synthesis(Section):
-    """``[policies.synthesis]``: what PROPOSE may lead to, once ``synthesis_enabled`` is true."""
+    """The section ``[policies.synthesis]``: what PROPOSE may lead to, once ``synthesis_enabled`` is true."""
 
     approval: Literal["automatic", "operator"] = "automatic"
     """``operator``: what passes every evaluation waits for an agent with the scope ``inspect:all``."""
@@ -187,7 +189,7 @@ DottedPath = Annotated[
 
 
 class Policies(Section):
-    """``[policies]``: published in the manifest as it stands here."""
+    """The section ``[policies]``: published unchanged in the manifest."""
 
     wildcards_accepted: bool = False
     """The host's side of the consent to methods that nothing is registered for (AGTP-API section 16.4)."""
@@ -208,7 +210,7 @@ class Policies(Section):
     """Who sees which agents are hosted (AGTP-API section 8.5)."""
 
     agent_disclosure_notice: Line | None = None
-    """Published beside ``agent_disclosure``: for people."""
+    """Published next to ``agent_disclosure``: for people."""
 
     zone_filtering: bool = False
     """

@@ -8,6 +8,7 @@ from typing import Any
 from agtphost.config.http import told_base
 from agtphost.config.sections import Config
 from agtphost.vocabulary import times, uris
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.uris import Form, UriError
 
 _TCP = re.compile(r"tcp6?:(?:port=)?(?P<port>[0-9]{1,5})(?::.*)?", re.ASCII)
@@ -21,12 +22,12 @@ def bootstrap_facts(config: Config) -> dict[str, Any]:
     """
     The members of :class:`agtphost.http.wellknown.Namespace`.
 
-    :raises NoPresence: where the domain or the port is not told.
+    :raises NoPresence: where the domain or the port is not configured.
     """
     given = config.wellknown
     domain = given.domain or config.manifest.domain or config.host.server_id
     if not _is_domain(domain):
-        raise NoPresence(f"no domain is told: {domain[:64]!r} is none; set [wellknown] domain")
+        raise NoPresence(f"the domain is unknown: {domain[:64]!r} is not one; set [wellknown] domain")
     return {
         "domain": domain,
         "host": config.manifest.domain or domain,
@@ -39,13 +40,19 @@ def bootstrap_facts(config: Config) -> dict[str, Any]:
 
 
 def public_authority(config: Config) -> tuple[str, int]:
-    """What the host is called, and the port that clients reach: 0 where the configuration tells none."""
+    """Return the host's name, and the port that clients reach: 0 where the configuration has none."""
     given = config.wellknown
     try:
         port = given.port or _port(config)
     except NoPresence:
         port = 0
     return config.manifest.domain or given.domain or config.host.server_id, port
+
+
+def own_address(config: Config) -> OwnAddress:
+    """Return the names and the port that the host's own ``agtp:`` URIs have."""
+    name, port = public_authority(config)
+    return OwnAddress.of((name, config.host.server_id, config.wellknown.domain, config.manifest.domain), port)
 
 
 GATEWAY, REGISTRY = "gateway", "registry"
@@ -56,7 +63,7 @@ def http_apis(config: Config) -> list[dict[str, str]]:
     """
     The entries of the manifest's ``apis``: the operator's, the gateway and the registry (AGTP-API section 8.6).
 
-    Those on loopback are told of where the host itself is there: for readers elsewhere it is no address.
+    Entries on loopback are only listed where the host itself is there: readers elsewhere cannot reach them.
     """
     entries = [entry.document() for entry in config.api]
     named = {entry["name"] for entry in entries}
@@ -81,7 +88,9 @@ def http_apis(config: Config) -> list[dict[str, str]]:
 
 
 def mcp_front_url(config: Config) -> str | None:
-    """The URL at which MCP clients reach the front, which lists the tools there; None where readers are told none."""
+    """
+    Return the URL at which MCP clients reach the front, which lists the tools there; None where it is not published.
+    """
     front = config.mcp.front
     base = front.url or (told_base(front.listen, None) if config.listen.loopback else None)
     return None if front.listen is None or base is None else f"{base}{front.path}"
@@ -93,7 +102,7 @@ def _port(config: Config) -> int:
         match = _TCP.fullmatch(config.listen.endpoint)
         port = 0 if match is None else int(match["port"])
     if not port:
-        raise NoPresence("the port is not told by [listen]; set [wellknown] port")
+        raise NoPresence("[listen] does not have the port; set [wellknown] port")
     return port
 
 

@@ -35,7 +35,7 @@ Priced = Annotated[
 
 
 class PriceSection(Section):
-    """One ``[[methods.price]]``: what the calls that it names take. The first that names a call counts."""
+    """An entry of ``[[methods.price]]``: the costs of the calls that it names. The first that names a call counts."""
 
     call: Priced
     """

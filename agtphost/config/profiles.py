@@ -17,7 +17,7 @@ from agtphost.errors import ConfigurationError, Problem
 
 
 class Profile(Section):
-    """One ``[profile.NAME]``: a host, and who to be there."""
+    """An entry of ``[profile.NAME]``: a host, and the identity to use there."""
 
     uri: Token = ""
     """The host: ``agtp://example.com`` or ``agtp://example.com:4480``."""
@@ -42,7 +42,7 @@ class Profiles(Section):
 
 
 def profile_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the file is: below ``XDG_CONFIG_HOME``, or ``~/.config``."""
+    """Return the path of the file: below ``XDG_CONFIG_HOME``, or ``~/.config``."""
     configured = environ.get("XDG_CONFIG_HOME")
     base = Path(configured) if configured else Path(environ.get("HOME", "~")).expanduser() / ".config"
     return base / "agtphost" / "config.toml"
@@ -50,7 +50,7 @@ def profile_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 def load_profile(name: str, environ: Mapping[str, str] = os.environ) -> Profile:
     """
-    One profile.
+    Load one profile.
 
     :raises ConfigurationError: the file is wrong, or has no such profile.
     """
@@ -62,5 +62,7 @@ def load_profile(name: str, environ: Mapping[str, str] = os.environ) -> Profile:
     if found is None:
         close = difflib.get_close_matches(name, profiles.profile, 1)
         hint = f"did you mean {close[0]}?" if close else f"add [profile.{name}]"
-        raise ConfigurationError([Problem(message=f"there is no profile {name!r}", file=str(document.file), hint=hint)])
+        raise ConfigurationError(
+            [Problem(message=f"the profile {name!r} does not exist", file=str(document.file), hint=hint)]
+        )
     return found

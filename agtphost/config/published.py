@@ -1,4 +1,4 @@
-"""What is published beside the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``, ``[wellknown]``."""
+"""What is published besides the endpoints: ``[[api]]``, ``[[data_class]]``, ``[manifest]``, ``[wellknown]``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Listener = Annotated[
 
 
 class API(Section):
-    """``[[api]]``: an HTTP API that this server fronts (AGTP-API section 8.6)."""
+    """An entry of ``[[api]]``: an HTTP API that this server fronts (AGTP-API section 8.6)."""
 
     name: Name = ""
     """Required, and unique."""
@@ -87,7 +87,9 @@ class API(Section):
 
 
 class DataClass(Section):
-    """``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS v01 section 8.3)."""
+    """
+    An entry of ``[[data_class]]``: a kind of data this server works with (core v08 section 7.6, AGIS v01 section 8.3).
+    """
 
     name: Name = ""
     """Required, and unique."""
@@ -126,7 +128,7 @@ class DataClass(Section):
 
 
 class ManifestSection(Section):
-    """``[manifest]``: how the server manifest is published (AGTP-API section 8)."""
+    """The section ``[manifest]``: how the server manifest is published (AGTP-API section 8)."""
 
     domain: Domain | None = None
     """Where the host is reached, if ``server_id`` does not say (AGTP-API section 8.3)."""
@@ -136,7 +138,9 @@ class ManifestSection(Section):
 
 
 class WellKnown(HttpSection):
-    """``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS."""
+    """
+    The section ``[wellknown]``: the bootstrap document of core v08 section 6.1, at ``/.well-known/agtp`` over HTTPS.
+    """
 
     listen: Listener | None = None
     """

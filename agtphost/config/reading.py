@@ -12,7 +12,7 @@ from typing import Any
 from agtphost.config.checks import check
 from agtphost.config.faults import Fault, admit, concluded, default_hint, subject
 from agtphost.config.sections import Config
-from agtphost.config.values import LoadContext
+from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.tomltext import Document, Location, TomlError
@@ -28,7 +28,7 @@ DEFAULT_STATE = "state"
 
 @dataclass(frozen=True, kw_only=True)
 class HostFile:
-    """A parsed TOML file that knows where everything stands."""
+    """A parsed TOML file with the lines of its keys."""
 
     file: Path
     """Absolute."""
@@ -37,7 +37,7 @@ class HostFile:
 
     @property
     def tree(self) -> dict[str, Any]:
-        """Its tables."""
+        """The tables of the file."""
         return self.document.tree
 
     def problems(self, faults: Iterable[Fault]) -> list[Problem]:
@@ -47,7 +47,7 @@ class HostFile:
                 message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
-                hint=fault.hint or default_hint(Config, fault.location),
+                hint=fault.hint or default_hint(Config, fault.location, fault.message),
             )
             for fault in faults
         ]
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str]) -> HostFile:
 
 
 def line_of(file: Path, location: Location) -> int:
-    """Where a key stands, for what is found wrong with it later; 0 for a configuration that is in no such file."""
+    """Return the line of a key, for faults that are found later; 0 for a configuration that is not from a file."""
     try:
         return tomltext.read(file, MAX_OCTETS).line(location)
     except TomlError:
@@ -83,7 +83,7 @@ def line_of(file: Path, location: Location) -> int:
 
 def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
     """
-    What is found wrong with a configuration that is in use, as reading it would tell.
+    Return the faults of a configuration in use as problems, as reading its file would report them.
 
     :raises ConfigurationError: the file cannot be read any more.
     """
@@ -92,13 +92,13 @@ def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
 
 
 def context_of(document: HostFile, environ: Mapping[str, str]) -> LoadContext:
-    """What the document's values are read against."""
+    """Return the context in which the document's values are validated."""
     folder = document.file.parent
     host = document.tree.get("host")
     named = host.get("state_dir") if isinstance(host, dict) else None
     if environ.get(STATE_VARIABLE):
         state = Path(environ[STATE_VARIABLE]).expanduser().absolute()
-    elif isinstance(named, str) and named and "\0" not in named:
+    elif isinstance(named, str) and named and can_be_path(folder, named):
         state = folder / Path(named).expanduser()
     else:
         state = folder / DEFAULT_STATE
@@ -116,7 +116,7 @@ class Reading:
     """In file order."""
 
     sections: frozenset[str]
-    """Top-level tables that something is wrong in: what is concluded from their defaults is no finding."""
+    """Top-level tables with faults: conclusions from their defaults do not count."""
 
 
 def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Reading:
@@ -145,7 +145,7 @@ def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collec
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] = os.environ) -> Config:
     """
-    Read ``host.toml``.
+    Read ``host.toml`` and return it.
 
     :raises ConfigurationError: with every problem found, in file order; see also :func:`examine`.
     """

@@ -52,7 +52,7 @@ def _origin(value: Any) -> str:
 
 def _field(name: str) -> str:
     if re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}", name, re.ASCII) is None or name.lower() in _OWN_FIELDS:
-        raise ValueError(f"holds {name[:64]!r}, which is no field that can be set here")
+        raise ValueError(f"holds {name[:64]!r}, which is not a field that can be set here")
     return name
 
 
@@ -62,9 +62,9 @@ def _path(value: str) -> str:
 
 class Provider(Section):
     """
-    One ``[[registry.provider]]``: an origin that agents are at, and how this host calls it.
+    An entry of ``[[registry.provider]]``: an origin that agents are at, and how this host calls it.
 
-    A card alone makes the host call nothing: what its ``endpoint`` names is called only where its origin stands here.
+    A card alone makes the host call nothing: its ``endpoint`` is called only where its origin is listed here.
     """
 
     origin: Annotated[str, BeforeValidator(_origin)] = ""
@@ -94,7 +94,7 @@ class Provider(Section):
 
 class RegistrySection(HttpSection):
     """
-    ``[registry]``: cards of everything hosted, and of agents elsewhere that registered (HAIDIP).
+    The section ``[registry]``: cards of everything hosted, and of agents elsewhere that registered (HAIDIP).
 
     The section alone has the registry answer over AGTP, at ``/cards``; with ``listen`` it answers over HTTP too.
     """
@@ -107,7 +107,7 @@ class RegistrySection(HttpSection):
 
     @property
     def base(self) -> str | None:
-        """Where clients find it, with its path, as far as that is told."""
+        """The address at which clients find the registry, with its path, as far as the configuration has it."""
         told = told_base(self.listen, self.url)
         return None if told is None or self.listen is None else f"{told.rstrip('/')}{self.path}"
 
@@ -147,7 +147,7 @@ def registry_faults(given: RegistrySection | None) -> Iterator[Fault]:
         elif origins.index(provider.origin) < number:
             yield Fault(
                 location=(*location, "origin"),
-                message="stands twice: its rules would be in doubt",
+                message="is repeated, so that its rules are ambiguous",
                 beside=("registry", "provider", origins.index(provider.origin), "origin"),
             )
         if provider.origin.startswith("agtp:") and (provider.headers or provider.probe_seconds):

@@ -27,8 +27,8 @@ MODEL = ("model.onnx", "tokenizer.json")
 
 class SearchSection(Section):
     """
-    ``[search]``: what DISCOVER with ``criteria``, the registry and ``search_tools`` rank by (``docs/search``). A change
-    of it is taken on a reload.
+    The section ``[search]``: how DISCOVER with ``criteria``, the registry and ``search_tools`` rank (``docs/search``).
+    A change of it is taken on a reload.
     """
 
     engine: Literal["bm25", "static", "onnx", "http"] = "bm25"
@@ -47,7 +47,7 @@ class SearchSection(Section):
     url: Annotated[str, BeforeValidator(lambda value: web_url(value) if value else "")] = ""
     """
     For ``http``: where embeddings are asked for as OpenAI's are, such as ``https://models.example/v1/embeddings``, or
-    over ``http`` on this machine's own loopback addresses. It is told descriptions of what is hosted, and queries.
+    over ``http`` on this machine's own loopback addresses. It gets descriptions of what is hosted, and queries.
     """
 
     key: SecretReference | None = None
@@ -57,7 +57,7 @@ class SearchSection(Section):
     """For ``http``: PEM file of the only authorities trusted for the service; None: this machine's."""
 
     allow_addresses: Items[Network] = ()
-    """For ``http``: networks beside the public ones that the service may be in, such as ``10.1.0.0/16``."""
+    """For ``http``: networks besides the public ones that the service may be in, such as ``10.1.0.0/16``."""
 
     timeout: Annotated[float, Field(gt=0, le=60)] = 10.0
     """For ``http``: seconds until a request counts as failed."""
@@ -71,7 +71,7 @@ ONLY_HTTP = ("url", "key", "ca", "allow_addresses")
 
 
 def search_faults(search: SearchSection, folder: Path) -> Iterator[Fault]:
-    """What no key tells alone."""
+    """Check rules that span several keys of ``[search]``."""
 
     def at(key: str) -> Location:
         return ("search", key)

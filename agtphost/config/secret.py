@@ -98,7 +98,7 @@ def credential(text: str, environ: Mapping[str, str]) -> Path:
     """
     The file of ``credential:NAME``.
 
-    :raises ValueError: there is no such name, or nobody handed any over.
+    :raises ValueError: the credential does not exist, or none were handed over.
     """
     name, folder = text.removeprefix(CREDENTIAL), environ.get(CREDENTIALS, "")
     if _CREDENTIAL.fullmatch(name) is None:

@@ -60,7 +60,7 @@ _LOOPBACK_ENDPOINT = re.compile(
 
 
 class Host(Section):
-    """``[host]``: who this host is."""
+    """The section ``[host]``: the identity of this host."""
 
     server_id: Token = ""
     """The ``Server-ID`` of every response. Required."""
@@ -94,7 +94,7 @@ def _address(value: Any) -> str:
 
 
 class Listen(Section):
-    """``[listen]``: where connections are accepted."""
+    """The section ``[listen]``: where connections are accepted."""
 
     address: Annotated[str, BeforeValidator(_address)] = "127.0.0.1"
     """The IP address that is listened on; ``::`` is every one of this machine."""
@@ -110,14 +110,14 @@ class Listen(Section):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can connect; an endpoint whose interface is not told counts as open."""
+        """Whether only this machine can connect; an endpoint without an interface counts as open."""
         if self.endpoint is not None:
             return _LOOPBACK_ENDPOINT.fullmatch(self.endpoint) is not None
         return is_loopback(ipaddress.ip_address(self.address))
 
 
 class Wire(Section):
-    """``[wire]``: the one liberty that framing takes, and the one notation that bodies may have beside JSON."""
+    """The section ``[wire]``: the one liberty of framing, and the one notation that bodies may have besides JSON."""
 
     strict_request_line: bool = False
     """Answer 400 to a request line of two tokens (design decision 2)."""
@@ -139,7 +139,7 @@ def _store_url(value: Any, info: ValidationInfo) -> str:
 
 
 class Store(Section):
-    """``[store]``: where records are kept."""
+    """The section ``[store]``: where records are kept."""
 
     url: Annotated[str, BeforeValidator(_store_url), Field(validate_default=True)] = "sqlite:"
     """``sqlite:`` with an absolute path, once read."""
@@ -155,7 +155,7 @@ class Store(Section):
 
     free_space_reserve: Annotated[int, Field(ge=0, le=1_073_741_824)] | None = None
     """
-    Octets held in a file beside the database, for lifecycle methods and CONFIRM when the disk is full: 16 MiB in
+    Octets reserved in a file next to the database, for lifecycle methods and CONFIRM when the disk is full: 16 MiB in
     production, none in development.
     """
 
@@ -166,7 +166,7 @@ class Store(Section):
 
 
 class Audit(Section):
-    """``[audit]``: how records are signed, and who may read them."""
+    """The section ``[audit]``: how records are signed, and who may read them."""
 
     signing: bool = True
     """Whether records are signed; false only in development."""
@@ -234,7 +234,7 @@ def _subscriber(value: str) -> str:
 
 
 class Lifecycle(Section):
-    """``[lifecycle]``: who may change an agent's state (design decision 10)."""
+    """The section ``[lifecycle]``: who may change an agent's state (design decision 10)."""
 
     auth: Literal["genesis_issuer", "open"] = "genesis_issuer"
     """
@@ -243,12 +243,12 @@ class Lifecycle(Section):
     """
 
     notify: Items[Annotated[str, AfterValidator(_subscriber)]] = ()
-    """Who is told of each lifecycle event: https URLs (POST) and agtp URIs of hosts (NOTIFY to their operator)."""
+    """The subscribers of lifecycle events: https URLs (POST) and agtp URIs of hosts (NOTIFY to their operator)."""
 
     hosts: Items[CanonicalAgentID] = ()
     """
-    Agent-IDs by which other hosts tell this one's operator of lifecycles and certificates: of their ``notify_cert``.
-    What they tell has places of its own in the operator's inbox.
+    Agent-IDs by which other hosts notify this one's operator of lifecycles and certificates: of their ``notify_cert``.
+    Their messages have separate places in the operator's inbox.
     """
 
     notify_cert: FilePath | None = None
@@ -262,7 +262,7 @@ class Lifecycle(Section):
 
 
 class Identity(Section):
-    """``[identity]``: the agents of this host, and those it admits."""
+    """The section ``[identity]``: the agents of this host, and those it admits."""
 
     agents: FilePath | None = None
     """Directory of the hosted agents; None hosts none."""
@@ -274,20 +274,20 @@ class Identity(Section):
     """Public keys of Genesis issuers: base64url, or the path of a PEM file written ``file:PATH``."""
 
     registrars: Table[Line, Items[Line]] = Field(default_factory=dict)
-    """The same by governance zone; those of ``"*"`` count where a zone has none of its own."""
+    """Registrars by governance zone; those of ``"*"`` count for zones that are not listed."""
 
     anchor: Items[Anchor] = ()
     """Further trust anchors: keys, and identity providers that publish issuers' keys."""
 
     server_names: Table[ServerName, Token] = Field(default_factory=dict)
-    """Name asked for by SNI to the label of the hosted agent it stands for (design decision 5)."""
+    """Names asked for by SNI, each with the label of its hosted agent (design decision 5)."""
 
     redirect_to: AgentDomain | None = None
     """The subdomain that addresses of agents are redirected to (core v08 section 6.1); None: they are here."""
 
 
 class CatalogSection(Section):
-    """``[catalog]``: the method catalog."""
+    """The section ``[catalog]``: the method catalog."""
 
     path: FilePath | None = None
     """None: the catalog that ships with the host."""
@@ -300,7 +300,7 @@ class CatalogSection(Section):
 
 
 class Endpoints(Section):
-    """``[endpoints]``: the operator's own endpoints."""
+    """The section ``[endpoints]``: the operator's own endpoints."""
 
     directory: FilePath | None = None
     """TOML files, one or more endpoints each; None serves none."""
@@ -322,40 +322,41 @@ class Endpoints(Section):
 
 
 class Recipes(Section):
-    """``[recipes]``: what composition endpoints are made of."""
+    """The section ``[recipes]``: the recipes of composition endpoints."""
 
     file: FilePath | None = None
-    """A TOML file of recipes; None: there are none."""
+    """A TOML file of recipes; None: the host has none."""
 
 
 class Notify(Section):
     """
-    ``[notify]``: whom NOTIFY and ESCALATE reach besides agents and the operator (core v08 sections 7.2.10, 7.2.13).
+    The section ``[notify]``: whom NOTIFY and ESCALATE reach besides agents and the operator (core v08 sections 7.2.10,
+    7.2.13).
     """
 
     people: Table[Token, Fingerprint] = Field(default_factory=dict)
     """
     Names of people, each with the SHA-256 fingerprint of the key of a client certificate, as ``agtp cert show FILE``
-    prints it. Whoever connects with that key reads, answers and decides what is addressed to the name, and no one is
-    this person by anything else. A successor gets the name with another key, and sees what still waits.
+    prints it. A client with that key reads, answers and decides what is addressed to the name; nothing else identifies
+    the person. A successor gets the name with another key, and sees what still waits.
     """
 
     groups: Table[Token, Items[Token]] = Field(default_factory=dict)
     """
     Names of groups, with their members: people, names of hosted agents, Agent-IDs, ``operator``; no groups. Each
-    member gets a notification of its own, and any one of them decides an escalation.
+    member gets a separate notification, and any one of them decides an escalation.
     """
 
 
 class Query(Section):
-    """``[query]``: what QUERY and SUMMARIZE answer from, beside what can be called."""
+    """The section ``[query]``: what QUERY and SUMMARIZE answer from, besides what can be called."""
 
     documents: FilePath | None = None
     """Directory of text, Markdown and JSON files that every caller may read; None exposes none."""
 
 
 class Log(Section):
-    """``[log]``: what is logged beside what concerns the operator."""
+    """The section ``[log]``: what is logged besides what concerns the operator."""
 
     access: bool = False
     """
@@ -417,9 +418,10 @@ class Config(Section):
 
     def read_from(self, file: Path, lines: Mapping[Location, int]) -> Config:
         """
-        The same, knowing where it stands.
+        Return the same configuration with its file and lines.
 
-        :param lines: of its tables and keys, as they were when it was read: what is in use is told by these.
+        :param lines: of its tables and keys, as they were when it was read, because they describe the configuration in
+            use.
         """
         read = self.model_copy(update={"file": file})
         read._places = Places(lines)
@@ -427,7 +429,8 @@ class Config(Section):
 
     def place(self, *location: str | int) -> tuple[int, bool]:
         """
-        The line of a key, and whether it stands there itself; else that of the nearest table around it, or 0.
+        Return the line of a key, and whether the key itself is there; otherwise that of the nearest table around it, or
+        0.
 
         :param location: such as ``"mcp", "server", 0, "scopes"``.
         """

@@ -9,13 +9,13 @@ from pydantic import Field
 from agtphost.config.values import Items, Line, Scope, Section, Table, form
 
 PLACE = r"[A-Z]{3,32} /\S{0,511}"
-Place = Annotated[str, form(PLACE, "holds {}, which is no METHOD /path")]
+Place = Annotated[str, form(PLACE, "holds {}, which is not a METHOD /path")]
 
 ChannelType = Literal["stream", "webhook", "polling", "event-bus"]
 
 
 class SendSection(Section):
-    """One ``[[methods.send]]``: a channel of SEND and BROADCAST, and what delivers it."""
+    """An entry of ``[[methods.send]]``: a channel of SEND and BROADCAST, and what delivers it."""
 
     channel: Literal["email", "webhook", "sms", "push"]
     """What callers name."""
@@ -23,7 +23,8 @@ class SendSection(Section):
     through: Place
     """
     The endpoint of this host that delivers, as ``METHOD /path``; it gets ``recipient``, ``channel``, ``content`` and
-    ``template_id``, and is called as whoever sends. Addresses of webhooks stand in it, and are never the caller's.
+    ``template_id``, and is called in the sender's name. Addresses of webhooks are in the endpoint, and are never the
+    caller's.
     """
 
     recipients: Items[Line] = ()
@@ -33,7 +34,7 @@ class SendSection(Section):
 
 
 class ConnectSection(Section):
-    """One ``[[methods.connect]]``: a pair that CONNECT may connect."""
+    """An entry of ``[[methods.connect]]``: a pair that CONNECT may connect."""
 
     source: Line
     destination: Line
@@ -48,4 +49,4 @@ class ConnectSection(Section):
     """Seconds that a connection lasts at the longest; 0: until it is cancelled."""
 
     channel: Table[str, Any] = Field(default_factory=dict)
-    """What whoever connects is told of the channel, such as the topic to listen to. Nobody else is."""
+    """What only the connecting caller learns of the channel, such as the topic to listen to."""

@@ -12,13 +12,13 @@ KeyName = Annotated[
     str,
     form(
         r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}",
-        "holds {}, which is no name such as organization-governance (1 to 128 letters, digits and . _ : @ -)",
+        "holds {}, which is not a name such as organization-governance (1 to 128 letters, digits and . _ : @ -)",
     ),
 ]
 
 
 class SigningKeySection(Section):
-    """One ``[[methods.signing_key]]``: a key of a principal or an organization, and who may sign with it."""
+    """An entry of ``[[methods.signing_key]]``: a key of a principal or an organization, and who may sign with it."""
 
     name: KeyName
     """What callers of SIGN send as ``key_id``. The key's own identifier (``kid``) is taken too."""

@@ -41,7 +41,7 @@ KINDS = ("ssl", "tcp", "tcp6", "unix", "systemd")
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """One section that serves HTTP."""
+    """A section that serves HTTP."""
 
     name: str
     """In access lines and records."""
@@ -50,17 +50,17 @@ class Surface:
     """Of its section."""
 
     section: HttpSection
-    """Whose ``listen`` is told."""
+    """The section with its ``listen``."""
 
     paths: tuple[MountPath, ...]
     url: str | None = None
-    """How clients reach it, where that is said."""
+    """How clients reach it, if that is configured."""
 
     client_certificates: bool = False
     """Whether clients are asked for a certificate, which an authority of ``[tls]`` has issued."""
 
     browser_certificates: bool = False
-    """Whether browsers are asked for a certificate, which counts where it is listed and by whomever it was issued."""
+    """Whether browsers are asked for a certificate, which counts if it is listed, from any issuer."""
 
     @property
     def listen(self) -> str:
@@ -69,7 +69,7 @@ class Surface:
 
     @property
     def listener(self) -> Listener:
-        """Where it is served."""
+        """The listener at which it is served."""
         return listener_of(self.listen)
 
 
@@ -139,7 +139,7 @@ def surfaces(config: Config) -> Iterator[Surface]:
 
 
 def _of_domain(config: Config) -> str | None:
-    """Where the bootstrap document of a domain is looked for; None where no domain is told."""
+    """Return where the bootstrap document of a domain is looked for; None without a domain."""
     domain = config.wellknown.domain or config.manifest.domain
     return None if domain is None else f"https://{domain}"
 
@@ -150,7 +150,9 @@ def asks_certificates(config: Config, given: GatewaySection | RegistrySection | 
 
 
 def _of_registry(config: Config) -> tuple[MountPath, ...]:
-    """What the registry has: its own path, and an agent's card, unless an A2A agent's is there on its listener."""
+    """
+    Return the paths of the registry: its own, and an agent's card, unless an A2A agent's is there on its listener.
+    """
     registry, front = config.registry, config.a2a.front
     assert registry is not None, "there is one"
     if not registry.path:
@@ -161,7 +163,7 @@ def _of_registry(config: Config) -> tuple[MountPath, ...]:
 
 
 def http_faults(config: Config) -> Iterator[Fault]:
-    """What is wrong with listeners, between surfaces that share one, and with the clients of all of them."""
+    """Yield the faults of listeners, of surfaces that share one, and of the clients of all of them."""
     yield from _clients(config)
     seen: list[Surface] = []
     for surface in surfaces(config):
@@ -217,7 +219,7 @@ def _clients(config: Config) -> Iterator[Fault]:
         if client.name and client.name in names:
             yield Fault(
                 location=(*where, "name"),
-                message="stands here twice",
+                message="is listed twice",
                 beside=("http", "client", names[client.name], "name"),
             )
         names.setdefault(client.name, index)
@@ -227,14 +229,14 @@ def _clients(config: Config) -> Iterator[Fault]:
         if other is not None:
             yield Fault(
                 location=(*where, "token"),
-                message=f"has the value of {other}: who calls could not be told",
+                message=f"has the same token as {other}; each client needs its own",
                 hint="write another one: openssl rand -hex 32",
             )
         held.setdefault(client.token, f'that of "{client.name}"')
 
 
 def _agtp_port(config: Config) -> str:
-    """As text; empty where the system chooses it, or hands it over."""
+    """Return the port of AGTP as text; empty where the system chooses it, or hands it over."""
     given = config.listen
     if given.endpoint is None:
         return str(given.port) if given.port else ""

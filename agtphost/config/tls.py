@@ -36,7 +36,7 @@ Paths = Annotated[tuple[FilePath, ...], BeforeValidator(_listed)]
 
 
 class TLSServer(Section):
-    """``[[tls.server]]``: a certificate for clients that ask for one name by SNI."""
+    """An entry of ``[[tls.server]]``: a certificate for clients that ask for one name by SNI."""
 
     name: ServerName
     """What clients ask for by SNI: a host name."""
@@ -49,7 +49,7 @@ class TLSServer(Section):
 
 
 class ClientAuthority(Section):
-    """``[[tls.client_authority]]``: one authority of clients' certificates, and for whom it speaks."""
+    """An entry of ``[[tls.client_authority]]``: an authority of clients' certificates, and whom it may vouch for."""
 
     file: FilePath
     """PEM: its certificate."""
@@ -62,7 +62,7 @@ class ClientAuthority(Section):
 
 
 class TLS(Section):
-    """``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
+    """The section ``[tls]``: the host's certificate, and what it asks of clients (design decision 3)."""
 
     client_auth: Literal["optional", "required", "none"] = "optional"
     """
@@ -102,5 +102,5 @@ class TLS(Section):
 
     @property
     def client_files(self) -> tuple[Path, ...]:
-        """Where the authorities of clients' certificates are."""
+        """The files with the authorities of clients' certificates."""
         return tuple(authority.file for authority in self.client_authority) or (self.client_ca,)

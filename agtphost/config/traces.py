@@ -16,12 +16,12 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 
 class TracesSection(Section):
-    """``[traces]``: OpenTelemetry traces; without this section there are none, and they cost nothing."""
+    """The section ``[traces]``: OpenTelemetry traces; without this section there are none, and they cost nothing."""
 
     endpoint: Annotated[str, BeforeValidator(web_url)] = ""
     """
     Where the collector takes OTLP over HTTP, such as ``http://127.0.0.1:4318``: spans are posted to ``/v1/traces``,
-    or to the path that stands here. Required.
+    or to the path given here. Required.
     """
 
     sample: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -48,7 +48,7 @@ class TracesSection(Section):
 
 
 def traces_faults(traces: TracesSection | None) -> Iterator[Fault]:
-    """What no key tells alone."""
+    """Check rules that span several keys of ``[traces]``."""
     if traces is None:
         return
     if not traces.endpoint:

@@ -1,4 +1,4 @@
-"""What is said of every upstream, and ``[[mcp.server]]``: the MCP servers a host carries on EXECUTE."""
+"""The keys of every upstream, and ``[[mcp.server]]``: the MCP servers a host carries on EXECUTE."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def _command(value: Any, info: ValidationInfo) -> tuple[str, ...]:
 
 
 def _program(name: str, context: LoadContext) -> str:
-    """A program with a slash in its name is a file beside the TOML file; one without is searched on PATH."""
+    """
+    Return the path of a program: with a slash in its name it is relative to the TOML file; without, it is searched on
+    PATH.
+    """
     if name == PYTHON:
         return sys.executable
     return str(context.folder / Path(name).expanduser()) if "/" in name else name
@@ -111,7 +114,7 @@ def _isolation(value: Any) -> str:
 
 
 class UpstreamSection(Section):
-    """What is said of every upstream."""
+    """The keys of every upstream."""
 
     name: Annotated[
         str,
@@ -126,10 +129,10 @@ class UpstreamSection(Section):
     """Of one call, waiting for its turn included."""
 
     start_timeout: Seconds = 30.0
-    """Until the upstream must have said what it is, and what it lists."""
+    """Seconds until the upstream must have introduced itself and listed what it has."""
 
     max_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Calls the upstream works on at once; one caller has three quarters of them at most."""
+    """Calls that the upstream runs in parallel; one caller has three quarters of them at most."""
 
     max_queue: Annotated[int, Field(ge=0, le=100_000)] = 64
     """Calls that may wait for their turn; one more is refused with 429."""
@@ -152,7 +155,7 @@ class UpstreamSection(Section):
         return {name: value.reveal() for name, value in self.headers.items()} | bearer
 
     def secrets(self) -> tuple[str, ...]:
-        """What must not be logged; a bearer token may show up with or without its scheme."""
+        """The values that must not be logged; a bearer token may occur with or without its scheme."""
         values = self.opened_headers().values()
         return (*values, *(value.rpartition(" ")[2] for value in values))
 
@@ -171,7 +174,9 @@ class Override(Section):
 
 
 class ToolOverride(Override):
-    """``[mcp.server.tools.NAME]``: what the operator decides about one tool; it wins over its annotations."""
+    """
+    The section ``[mcp.server.tools.NAME]``: what the operator decides about one tool; it wins over its annotations.
+    """
 
     impact: Literal["informational", "reversible", "irreversible"] | None = None
     """None: as the tool's annotations say."""
@@ -181,7 +186,7 @@ class ToolOverride(Override):
 
 
 class OAuthClient(Section):
-    """``[mcp.server.oauth]``: how the host gets a token of its own for the url (RFC 6749 section 4.4)."""
+    """The section ``[mcp.server.oauth]``: how the host gets its own token for the url (RFC 6749 section 4.4)."""
 
     token_url: Annotated[str, BeforeValidator(web_url)] = ""
     """Required."""
@@ -206,7 +211,7 @@ class OAuthClient(Section):
 
 
 class MCPServerSection(UpstreamSection):
-    """One ``[[mcp.server]]``: an MCP server, a command over stdio or a url over Streamable HTTP."""
+    """An entry of ``[[mcp.server]]``: an MCP server, a command over stdio or a url over Streamable HTTP."""
 
     command: Annotated[tuple[str, ...] | None, BeforeValidator(_command)] = None
     """Program and arguments of a stdio server; ``{python}`` is replaced already."""
@@ -224,7 +229,7 @@ class MCPServerSection(UpstreamSection):
 
     min_assurance: MinAssurance | None = None
     """
-    How surely its callers must be known, where nothing else is said of what they call.
+    How surely its callers must be known, unless the called tool has its own setting.
 
     None: by certificate, and by ``gateway`` (a token or a certificate) for resources, prompts and tools whose
     ``impact`` the operator calls informational. A development host on loopback takes ``gateway`` for all.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ Text = BeforeValidator(secret.text_of)
 
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
-    """What values are read against; pydantic carries it as the validation context."""
+    """The context in which values are validated; pydantic carries it as the validation context."""
 
     folder: Path
     """The TOML file's directory, absolute."""
@@ -47,7 +48,7 @@ class LoadContext:
 
 
 def load_context(info: ValidationInfo) -> LoadContext:
-    """What a validator runs in; a section made in code is where the process is, with nothing of the environment."""
+    """Return the context of a validator; a section made in code has the working directory, and an empty environment."""
     if info.context is None:
         return LoadContext(folder=Path.cwd(), state_dir=Path.cwd() / "state", environ={})
     assert isinstance(info.context, LoadContext)
@@ -67,6 +68,10 @@ class Section(BaseModel):
     )
 
 
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095
+"""Octets of a name and of a path, in file systems of Linux."""
+
+
 class _StateFile(str):
     """A default below the state directory."""
 
@@ -81,7 +86,26 @@ def _path(value: Any, info: ValidationInfo) -> Path:
     if text.startswith(secret.CREDENTIAL):
         return secret.credential(text, context.environ)
     folder = context.state_dir if isinstance(value, _StateFile) else context.folder
-    return folder / Path(text).expanduser()
+    try:
+        path = folder / Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError(f"begins with {text.partition('/')[0][:40]}, and no user here is called so") from None
+    if not isinstance(value, _StateFile) and _is_too_long(path):
+        raise ValueError(f"is longer than a path can be: {_LONGEST_NAME} octets a name, {_LONGEST_PATH} in all")
+    return path
+
+
+def can_be_path(folder: Path, text: str) -> bool:
+    """Return whether a text names a path, which need not be there."""
+    try:
+        return "\0" not in text and not _is_too_long(folder / Path(text).expanduser())
+    except RuntimeError:  # There is no such user.
+        return False
+
+
+def _is_too_long(path: Path) -> bool:
+    octets = [len(os.fsencode(part)) for part in path.parts]
+    return max(octets, default=0) > _LONGEST_NAME or sum(octets) + len(octets) > _LONGEST_PATH
 
 
 def _state_dir(value: Any, info: ValidationInfo) -> Path:
@@ -103,7 +127,7 @@ def form(grammar: str | Callable[[str], object], otherwise: str) -> AfterValidat
     Holds a text to a form.
 
     :param grammar: a regular expression for all of it, or what says whether it is of the form.
-    :param otherwise: the error; ``{}`` stands for the beginning of the text.
+    :param otherwise: the error; ``{}`` is replaced by the beginning of the text.
     """
     holds = re.compile(grammar, re.ASCII).fullmatch if isinstance(grammar, str) else grammar
 
@@ -140,7 +164,9 @@ def _assurance(value: Any) -> Assurance:
 
 
 def _optional_secret(value: Any, info: ValidationInfo) -> Secret:
-    """For keys that may hold ordinary values too, such as an environment; all are kept as secrets."""
+    """
+    Read a value that may be a secret or an ordinary text, such as an environment variable; all are kept as secrets.
+    """
     if isinstance(value, Secret):
         return value
     context = load_context(info)
@@ -158,7 +184,7 @@ def _header_value(value: Any, info: ValidationInfo) -> Secret:
 
 
 def read_secret(value: Any, info: ValidationInfo) -> Secret:
-    """For keys that hold nothing but secrets, which are never written into the file itself."""
+    """Read a value that is always a secret, and so must not be written into the file itself."""
     if isinstance(value, Secret):
         return value
     if not secret.is_reference(secret.text_of(value)):

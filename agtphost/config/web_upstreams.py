@@ -63,7 +63,7 @@ Member = Annotated[
 
 
 class WebUpstreamSection(UpstreamSection):
-    """What both kinds of upstreams over HTTP have."""
+    """The keys of both kinds of upstreams over HTTP."""
 
     url: Annotated[str, BeforeValidator(base_url)] = ""
     """Required: https, or http on this machine's own loopback addresses."""
@@ -82,7 +82,7 @@ class WebUpstreamSection(UpstreamSection):
 
 
 class A2AAgentSection(WebUpstreamSection):
-    """One ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""
+    """An entry of ``[[a2a.agent]]``; its card is fetched from below the url, at ``/.well-known/agent-card.json``."""
 
     scopes: Items[Scope] = ("a2a:messages:send",)
     """What its callers must hold."""
@@ -104,7 +104,7 @@ class A2AAgentSection(WebUpstreamSection):
 
 
 class ACPServerSection(WebUpstreamSection):
-    """One ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
+    """An entry of ``[[acp.agent]]``: a server of the Agent Communication Protocol (IBM/BeeAI) with its agents."""
 
     scopes: Items[Scope] = ("acp:runs:execute",)
     """What its callers must hold."""
@@ -123,7 +123,7 @@ class ACPServerSection(WebUpstreamSection):
 
 
 class FrontAgent(Section):
-    """One ``[[a2a.front.agent]]``: a hosted agent that A2A clients reach, and what a message to it calls."""
+    """An entry of ``[[a2a.front.agent]]``: a hosted agent that A2A clients reach, and what a message to it calls."""
 
     name: Line = ""
     """The hosted agent's label. Required."""
@@ -154,7 +154,7 @@ class FrontAgent(Section):
 
 
 class A2AFront(HttpSection):
-    """``[a2a.front]``: an HTTP endpoint at which A2A clients reach hosted agents."""
+    """The section ``[a2a.front]``: an HTTP endpoint at which A2A clients reach hosted agents."""
 
     url: Annotated[str | None, BeforeValidator(base_url)] = None
     """How clients reach it: what cards say."""
@@ -187,13 +187,13 @@ class A2AFront(HttpSection):
 
 
 class A2A(Section):
-    """``[a2a]``: A2A agents behind this host, and the front where A2A clients reach it."""
+    """The section ``[a2a]``: A2A agents behind this host, and the front where A2A clients reach it."""
 
     agent: Items[A2AAgentSection] = ()
     front: A2AFront = Field(default_factory=A2AFront)
 
 
 class ACP(Section):
-    """``[acp]``: ACP servers behind this host."""
+    """The section ``[acp]``: ACP servers behind this host."""
 
     agent: Items[ACPServerSection] = ()

@@ -57,7 +57,7 @@ def _front(config: Config) -> Iterator[Fault]:
         )
     if not front.agent:
         yield Fault(location=(*where, "agent"), message="is missing", hint="add [[a2a.front.agent]]")
-    # Plain and on this machine alone, nobody else can call; what else is plain is a fault of the listener.
+    # A listener without TLS on loopback only takes calls of this machine; elsewhere it is a fault of the listener.
     open_to_others = front.behind_proxy or listener_of(front.listen).secure
     if open_to_others and not (front.tokens or front.oauth or front.client_certificates or config.http.client):
         yield Fault(location=(*where, "tokens"), message="are missing: anybody could call", hint="add one a client")
@@ -69,11 +69,11 @@ def _front(config: Config) -> Iterator[Fault]:
         if not agent.name:
             yield Fault(location=(*here, "name"), message="is missing")
         elif agent.name in seen:
-            yield Fault(location=(*here, "name"), message="stands here twice")
+            yield Fault(location=(*here, "name"), message="is listed twice")
         seen.add(agent.name)
         if agent.upstream is not None:
             if all(agent.upstream != upstream.name for upstream in config.a2a.agent):
-                yield Fault(location=(*here, "upstream"), message=f"is no [[a2a.agent]]: {agent.upstream[:64]}")
+                yield Fault(location=(*here, "upstream"), message=f"is not an [[a2a.agent]]: {agent.upstream[:64]}")
             given = agent.model_fields_set & {"method", "path", "input", "text", "answer"}
             if given:
                 yield Fault(

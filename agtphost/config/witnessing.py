@@ -24,10 +24,10 @@ HostURI = Annotated[str, AfterValidator(_host_uri)]
 
 
 class WitnessHost(Section):
-    """One ``[[audit.witness_host]]``: how one of ``[audit] witnesses`` is reached."""
+    """An entry of ``[[audit.witness_host]]``: how one of ``[audit] witnesses`` is reached."""
 
     uri: HostURI = ""
-    """As it stands in ``witnesses``. Required."""
+    """The same text as in ``witnesses``. Required."""
 
     cert: FilePath | None = None
     """The client certificate that this host shows; None shows none."""
@@ -43,7 +43,7 @@ class WitnessHost(Section):
 
 
 class WitnessedLogSection(Section):
-    """One ``[[witness.logs]]``: a log that this host witnesses."""
+    """An entry of ``[[witness.logs]]``: a log that this host witnesses."""
 
     origin: Token = ""
     """The ``server_id`` of the host whose log it is. Required."""
@@ -56,6 +56,6 @@ class WitnessedLogSection(Section):
 
 
 class WitnessSection(Section):
-    """``[witness]``: the logs of other hosts that this one witnesses."""
+    """The section ``[witness]``: the logs of other hosts that this one witnesses."""
 
     logs: Items[WitnessedLogSection] = ()

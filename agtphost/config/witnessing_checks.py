@@ -32,7 +32,7 @@ def _witnesses(config: Config) -> Iterator[Fault]:
     if audit.witness_required and not audit.witnesses:
         yield Fault(
             location=("audit", "witness_required"),
-            message="requires an answer of nobody",
+            message="requires an answer, but no witness is configured",
             hint="name hosts in witnesses",
             concerns=(("audit", "witnesses"),),
         )
@@ -50,7 +50,7 @@ def _hosts(config: Config) -> Iterator[Fault]:
     for number, entry in enumerate(config.audit.witness_host):
         location: Location = ("audit", "witness_host", number)
         if not entry.uri:
-            yield Fault(location=(*location, "uri"), message="is missing", hint="as it stands in witnesses")
+            yield Fault(location=(*location, "uri"), message="is missing", hint="the same text as in witnesses")
         elif entry.uri not in config.audit.witnesses:
             yield Fault(
                 location=(*location, "uri"),

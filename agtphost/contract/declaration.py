@@ -43,6 +43,9 @@ OPTIONAL = (
 REQUIRED_APPROVAL = "required"
 """The one value of ``approval``."""
 
+DEPRECATED = ("deprecated_in", "removed_in", "successor")
+"""Members of the ``deprecated`` table; the first one is required."""
+
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
 """First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
 
@@ -368,8 +371,7 @@ class Declaration:
         block = self._table_at("deprecated", "[deprecated] with deprecated_in")
         if block is None:
             return None
-        members = ("deprecated_in", "removed_in", "successor")
-        self._members(block, members, ("deprecated_in",), ("deprecated",))
+        self._members(block, DEPRECATED, DEPRECATED[:1], ("deprecated",))
         for member in ("deprecated_in", "removed_in"):
             value = block.get(member)
             if value is not None and (not isinstance(value, str) or _VERSION.fullmatch(value) is None):

@@ -20,7 +20,7 @@ Say = Callable[[Location, str, str], None]
 
 
 class NoHints(Exception):
-    """The function cannot be found, or its hints cannot be told as JSON Schemas; the message says why."""
+    """The function cannot be found, or its hints cannot be expressed as JSON Schemas; the message says why."""
 
     def __init__(self, message: str, hint: str, place: tuple[str, int] | None = None) -> None:
         super().__init__(message)

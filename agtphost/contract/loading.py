@@ -118,7 +118,11 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
             where = document.line((*at, "method"))
             problems.append(_removal(declaration.removed, label, file, where, rules.catalog.version))
     if not endpoints and not problems:
-        problems.append(Problem(message="it declares no endpoint", file=file, hint="see AGTP-API section 6"))
+        problems.append(
+            Problem(
+                message="it declares no endpoint", file=file, line=1, hint="remove the file, or write method and path"
+            )
+        )
     return endpoints, sorted(problems, key=lambda problem: problem.line)
 
 

@@ -18,6 +18,9 @@ BODY_FORMATS = ("json", "form", "multipart", "raw")
 STYLES = ("form", "spaceDelimited", "pipeDelimited", "deepObject", "simple")
 """Values of ``handler.encoding.NAME.style``; ``simple`` is for header fields."""
 
+ENCODING = ("style", "explode", "content_type", "file")
+"""Members of ``handler.encoding.NAME``."""
+
 CREDENTIAL_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "apikey"}
 )
@@ -100,10 +103,9 @@ def _encoding_faults(table: Any) -> Iterator[str]:
     if not isinstance(table, Mapping):
         yield "is not a table"
         return
-    known = ("style", "explode", "content_type", "file")
     for name in table:
-        if name not in known:
-            yield f"has the unknown member {str(name)[:64]}; known here: {', '.join(known)}"
+        if name not in ENCODING:
+            yield f"has the unknown member {str(name)[:64]}; known here: {', '.join(ENCODING)}"
     if table.get("style", "form") not in STYLES:
         yield f"has a style that is not one of {', '.join(STYLES)}"
     for name in ("explode", "file"):

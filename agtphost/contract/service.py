@@ -57,7 +57,7 @@ _OWN_HEADERS = frozenset(
 
 MEMBERS = (
     *("type", "url", "method", "headers", "input_transform", "output_transform", "error_map", "timeout_seconds"),
-    *("query", "body", "whole_body", "input_headers", "encoding"),
+    *("query", "body", "whole_body", "input_headers", "encoding", "empty_response"),
     *("ca", "allow_addresses", "forward_identity", "idempotency_header"),
     *("max_response", "max_concurrency", "failures", "open_seconds"),
 )
@@ -104,6 +104,9 @@ class ServiceReference:
 
     encoding: Mapping[str, MemberEncoding] = field(default_factory=dict)
     """How single members are written in query, form and header fields, by our names."""
+
+    empty_response: bool = False
+    """Whether a 2xx answer without a body is an answer without members; False: it is malformed, but for 204 and 205."""
 
     ca: str = ""
     """PEM file of the only authorities to trust; empty: this machine's."""
@@ -198,6 +201,7 @@ class _Reading:
             "whole_body": self._text("whole_body"),
             "input_headers": self._input_headers(),
             "encoding": read_encodings(block, self._say),
+            "empty_response": self._flag("empty_response"),
             "ca": self._text("ca"),
             "allow_addresses": self._networks(),
             "forward_identity": self._flag("forward_identity"),

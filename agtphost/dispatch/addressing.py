@@ -2,8 +2,7 @@
 What a path under ``/agents/`` may and may not address: core v08 section 6.1.
 
 A name that is a file name is redirected to the address it should have been,
-one that cannot be a name at all is told so, and an alias never stands for
-another agent than the one that a request claims.
+one that cannot be a name is refused, and an alias never leads to another agent than the one that a request claims.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SUFFIXED = re.compile(rf"(.+)\.(?:{'|'.join(PACKAGE_SUFFIXES)})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Where a host is reached."""
+    """The name and port at which a host is reached."""
 
     name: str
     port: int
@@ -41,7 +40,7 @@ NOWHERE = Authority("", 0)
 
 
 def moved(target: str, explanation: str) -> Refusal:
-    """A 301 to ``target``."""
+    """Return a 301 to ``target``."""
     return Refusal(
         Reason.MOVED_PERMANENTLY,
         explanation,
@@ -53,10 +52,11 @@ def moved(target: str, explanation: str) -> Refusal:
 
 def location(label: str, rest: str, host: str | None, own: Authority) -> str:
     """
-    Where an agent would be: an ``agtp:`` URI (core v08 section 6.1), or a path where the grammar has none.
+    Return the address that an agent would have: an ``agtp:`` URI (core v08 section 6.1), or a path where the grammar
+    has none.
 
-    It has none for what is below an agent but its status, and for hosts that are no DNS name. Whether there is such an
-    agent is not looked at, so that nobody learns of one.
+    The grammar has none for paths below an agent except its status, and for hosts without a DNS name. The agent need
+    not exist, so that the address reveals nothing.
 
     :param host: what the caller knows this host by; None where it did not say (no SNI).
     :param own: what this host calls itself, and its public port.
@@ -74,7 +74,7 @@ def refuse_label(label: str, rest: str, host: str | None = None, own: Authority 
     """
     Refuse a label that no hosted agent has.
 
-    :param label: what stands after ``/agents/``.
+    :param label: the path segment after ``/agents/``.
     :param rest: what follows it; empty where nothing does.
     :param host: for :func:`location`, as is ``own``.
     :raises Refusal: 301, 400 or 404.
@@ -83,7 +83,7 @@ def refuse_label(label: str, rest: str, host: str | None = None, own: Authority 
     if suffixed is not None and is_agent_name(suffixed[1]):
         raise moved(
             location(suffixed[1], rest, host, own),
-            "URIs are addresses, not file names: a package's suffix is no part of one.",
+            "URIs are addresses, not file names: a package's suffix is not part of one.",
         )
     if _MISTYPED_ID.fullmatch(label) is not None and not is_agent_id(label):
         raise Refusal(Reason.INVALID_CANONICAL_ID)

@@ -1,4 +1,6 @@
-"""What a handler's answer may be, and what becomes of the others: an undeclared error, an output beside its schema."""
+"""
+The rules for a handler's answer, and the refusals for others: an undeclared error, an output that breaks its schema.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,12 @@ def require_plain(binding: Binding, refusal: Refusal) -> None:
 
 
 def overstepped(binding: Binding, error: Overstepped) -> Refusal:
-    """The caller learns only that it failed; the author of the handler, in the log, why."""
+    """
+    Return the refusal for an answer that no handler may give. The caller only learns that the handler failed; the log
+    says why.
+    """
     log.error(
-        "the handler of {method} {path} ended with what no endpoint may say, so that its caller got 500: {why}{where}",
+        "the handler of {method} {path} gave an answer that is not allowed, so that its caller got 500: {why}{where}",
         method=binding.method,
         path=binding.path,
         why=str(error),
@@ -67,7 +72,7 @@ def overstepped(binding: Binding, error: Overstepped) -> Refusal:
 
 
 def declared(binding: Binding, error: EndpointError) -> Refusal:
-    """A named error of the endpoint is 422; one it does not declare is the handler's mistake."""
+    """Return the refusal for a named error: 422, or 500 where the endpoint does not declare it."""
     if error.name not in binding.errors:
         log.error(
             "the handler of {method} {path} raised EndpointError({name!r}), which the endpoint does not declare, "

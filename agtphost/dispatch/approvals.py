@@ -1,14 +1,12 @@
 """
 Calls that a person approves: what an approval is bound to, and the one call that it releases.
 
-Theory of operation. An approval is a state item of the kind ``approval``, found
-by a digest of everything that makes the call what it is: caller, target, input,
-definition, policy. Who calls without one is answered 202, and the item that
-waits is made durable with that very record. Once it is decided on, the same
-call finds it by its digest, marks it as running, durably and in the version
-that was approved, and only then is its handler called; the answer's record marks
-it as used. So of two calls at once one runs, and after a crash in the middle of
-a call the approval has been used: nobody can tell what the call did by then.
+Theory of operation. An approval is a state item of the kind ``approval``, found by a digest of everything that makes
+the call what it is: caller, target, input, definition, policy. Who calls without one is answered 202, and the item that
+waits is made durable with that very record. Once it is decided on, the same call finds it by its digest, marks it as
+running, durably and in the version that was approved, and only then is its handler called; the answer's record marks it
+as used. So only one of two concurrent calls runs, and after a crash in the middle of a call the approval counts as
+used, because the effect of the call is unknown.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ OPEN_PER_AGENT = 100
 """Calls of one agent that may wait for a decision."""
 
 EXPIRED_REMEMBERED = 3_600
-"""Seconds for which an approval that expired is still told of."""
+"""Seconds for which an expired approval is still listed."""
 
 MOST_COMING = 1_000
 """Approvals on their way to the store."""
@@ -53,7 +51,7 @@ STATES = ("pending", "approved", "rejected", "expired", "used")
 
 
 class AwaitsApproval(Refusal):
-    """202: the call waits for a person."""
+    """A refusal with 202: the call waits for a person's approval."""
 
     def __init__(self, value: Mapping[str, Any], explanation: str, changes: tuple[Change, ...] = ()) -> None:
         self.approval_id = str(value["approval_id"])
@@ -70,7 +68,7 @@ class AwaitsApproval(Refusal):
         )
 
     def remembered(self) -> AwaitsApproval:
-        """The same once it is durable."""
+        """Return the same refusal without changes, for when the approval is durable."""
         return AwaitsApproval({**self.shown, "until": self.until}, self.explanation)
 
 
@@ -94,13 +92,13 @@ def patience(exchange: Exchange) -> float:
 
 
 class Unlisted(Refusal):
-    """503: what is called is not known yet, so that nothing can be bound to it."""
+    """A refusal with 503: the upstream has not listed the called thing, so that no approval can be bound to it."""
 
     def __init__(self, find_out: Callable[[], Awaitable[None]]) -> None:
         self.find_out = find_out
         super().__init__(
             Reason.TOOLS_NOT_LISTED,
-            "The call needs an approval, and its upstream has not said yet what it is.",
+            "The call needs an approval, and its upstream has not listed the called thing yet.",
             remedy="Try again.",
             headers=(("Retry-After", "1"),),
         )
@@ -108,12 +106,12 @@ class Unlisted(Refusal):
 
 class Approvals:
     """
-    Which calls wait, and which may pass.
+    The approvals of calls: which calls wait, and which may pass.
 
-    :param held: where approvals are.
+    :param held: the state items.
     :param policy: ``[approvals]``.
     :param now: seconds since the Unix epoch.
-    :param aside: calls a function off the reactor; None: digests of much are worked out at once.
+    :param offload: calls a function off the reactor; None: digests of large inputs are computed in the reactor.
     """
 
     def __init__(
@@ -121,10 +119,10 @@ class Approvals:
         held: StateTable,
         policy: ApprovalsSection,
         now: Callable[[], float] = time.time,
-        aside: Callable[..., Awaitable[Any]] | None = None,
+        offload: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
         self._held = held
-        self._aside = aside
+        self._offload = offload
         self.policy = policy
         self.now = now
         self.decisions: DecisionRecords | None = None
@@ -145,23 +143,23 @@ class Approvals:
         :raises Refusal: 202 while it waits, 403 where it was rejected, 409 while it runs, 429 where too many wait.
         """
         approved, binding = exchange.peer.approved, exchange.binding
-        # Of what EXECUTE calls the recipe's definition says nothing: that needs an approval of its own.
+        # The recipe's definition does not cover what EXECUTE calls: that needs a separate approval.
         if approved and binding is not None and binding.definition:
             exchange.approval = Release(approval_id=approved, running=self._running, now=self.now)
             return None
         document = self._document(exchange)
-        if self._aside is not None and weight(exchange.input) > HEAVY:
-            return self._require_much(exchange, document, self._aside)
+        if self._offload is not None and weight(exchange.input) > HEAVY:
+            return self._require_much(exchange, document, self._offload)
         self._judge(exchange, document, digest_of(document))
         return None
 
     async def _require_much(
-        self, exchange: Exchange, document: Mapping[str, Any], aside: Callable[..., Awaitable[Any]]
+        self, exchange: Exchange, document: Mapping[str, Any], offload: Callable[..., Awaitable[Any]]
     ) -> None:
-        digest = await aside(digest_of, document)
+        digest = await offload(digest_of, document)
         if self._latest(digest) is None:
             # It is to be shown to a person, and what is too much for one takes as long to be found.
-            await aside(shown_of, exchange, document, self.policy)
+            await offload(shown_of, exchange, document, self.policy)
         self._judge(exchange, document, digest)
 
     def _judge(self, exchange: Exchange, document: Mapping[str, Any], digest: str) -> None:
@@ -193,7 +191,9 @@ class Approvals:
         raise self._proposed(exchange, document, digest)
 
     def _used(self, exchange: Exchange, item: StateItem, document: Mapping[str, Any], digest: str) -> None:
-        """A repeat with the same Idempotency-Key goes on to its stored answer, and no further; others ask anew."""
+        """
+        Let a repeat with the same Idempotency-Key pass to its stored answer; for other calls, propose a new approval.
+        """
         value = item.value
         if value["status"] == RUNNING and item.key in self._running:
             raise Refusal(Reason.APPROVAL_IN_USE, details=_named(value), headers=(("Retry-After", "1"),))
@@ -223,7 +223,7 @@ class Approvals:
         owner = exchange.owner
         self._require_room(owner)
         now = self.now()
-        # Two that ask at once ask for one approval: the store takes the first.
+        # Two concurrent calls ask for one approval: the store takes the first.
         approval_id = self._coming.get(digest) or keep(
             self._coming, digest, f"apr-{secrets.token_hex(16)}", MOST_COMING
         )
@@ -270,7 +270,10 @@ class Approvals:
             )
 
     def again(self, exchange: Exchange) -> Refusal | None:
-        """Another call has asked for the same meanwhile: what both wait for; None where there is nothing such."""
+        """
+        Return the refusal of a concurrent call that has asked for the same approval, so that both wait for it;
+        otherwise None.
+        """
         try:
             document = self._document(exchange)
             self._judge(exchange, document, digest_of(document))
@@ -283,7 +286,7 @@ class Approvals:
     # What the dispatcher does
 
     def decided(self, approval_id: str) -> Deferred[None]:
-        """Fires once the approval is no longer pending: it was decided on, or is gone."""
+        """Return a Deferred that fires once the approval is not pending any more: it was decided, or is gone."""
         waiting: Deferred[None] = Deferred(lambda _: self._left(approval_id, waiting))
         item = self._held.get(APPROVAL, approval_id)
         if item is None or item.brief["status"] != OPEN:
@@ -306,10 +309,10 @@ class Approvals:
             for waiting in self._waiting.pop(key, ()):
                 waiting.callback(None)
 
-    # What is told
+    # What callers and approvers see
 
     def state(self, item: StateItem) -> str:
-        """One of :data:`STATES`."""
+        """Return the state of an approval: one of :data:`STATES`."""
         brief, now = item.brief, self.now()
         status = brief["status"]
         if status == OPEN:
@@ -319,7 +322,7 @@ class Approvals:
         return "rejected" if status == REJECTED else "used"
 
     def withdrawn(self, item: StateItem, moment: str) -> Change:
-        """The change by which whoever asked takes the question back: nobody approves the call any more."""
+        """Return the change by which the caller withdraws an approval; it cannot be approved any more."""
         value = item.value
         decision = {"by": value["caller"], "at": moment, "reason": "withdrawn", "attestation": None}
         return Change(

@@ -76,7 +76,7 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 def shown_of(exchange: Exchange, document: Mapping[str, Any], policy: ApprovalsSection) -> dict[str, Any]:
     """
-    What is kept of a call, and shown to whoever decides about it.
+    Return what is kept of a call, and shown to the person who decides about it.
 
     :raises Refusal: 422 where that is too long for a person.
     """

@@ -23,7 +23,7 @@ from agtphost.vocabulary.reasons import Reason
 
 
 def intersect(held: frozenset[str], bound: frozenset[str]) -> frozenset[str]:
-    """What both sets allow: tokens of either that the other covers."""
+    """Return the scopes that both sets allow: tokens of either that the other covers."""
     return frozenset(
         [token for token in held if scopes.covers(bound, token)]
         + [token for token in bound if scopes.covers(held, token)]
@@ -124,7 +124,7 @@ def require_agent(exchange: Exchange, binding: Binding) -> None:
 
 def require_grant(exchange: Exchange, binding: Binding) -> None:
     """
-    Whoever the operator of this host has narrowed calls what a grant names, and nothing else.
+    Check that a caller whom the operator has narrowed only calls what a grant names.
 
     :raises Refusal: ``grant-required``, with the status of a missing scope: 262, for the action of EXECUTE 455.
     """
@@ -147,7 +147,8 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
 
 def require_bound(exchange: Exchange, binding: Binding) -> None:
     """
-    Who calls under what another agent authorized calls what that names, and nothing else: not even what is free.
+    Check that a caller under another agent's authorization only calls what that names; nothing else, not even what is
+    free.
 
     :raises Refusal: 551 ``delegation-token-mismatch``.
     """
@@ -164,7 +165,7 @@ def require_proof(exchange: Exchange, binding: Binding) -> None:
     """
     Refuse a caller known by a header alone before its scopes are looked at, where a header is not enough.
 
-    Which scopes the named agent has is not told to a caller who only names it.
+    A caller who only names an agent must not learn which scopes that has.
 
     :raises Refusal: as :func:`require_assurance`.
     """

@@ -20,7 +20,7 @@ from agtphost.vocabulary.jsonslices import Encoded
 
 async def run_computations(exchange: Exchange, answer: Any, pool: Pool, clock: IReactorTime) -> Any:
     """
-    Wait for what a handler returned, and run each computation that comes of it, one after the other.
+    Await the result of a handler, and run each computation that it returns, one after the other.
 
     :raises Refusal: as :func:`run_computation` does.
     """

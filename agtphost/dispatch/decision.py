@@ -1,7 +1,7 @@
 """
-What the gates would say of a call that nobody makes (design decision 14).
+What the gates would decide about a hypothetical call (design decision 14).
 
-The very gates of the dispatcher run over a request in somebody's name, up to
+The very gates of the dispatcher check a request in an agent's name, up to
 the handler and without it, so an answer here is the answer that the call would
 get. Gates that leave a trace, such as a rate or a reserved key, are passed over.
 """
@@ -46,7 +46,7 @@ _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A call that somebody might make."""
+    """A call that an agent might make."""
 
     agent_id: str | None
     """The caller; None for an anonymous call."""
@@ -71,7 +71,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What would be decided, and where."""
+    """The decision about a hypothetical call, and the gate that made it."""
 
     allowed: bool
     passed: tuple[str, ...]
@@ -102,7 +102,7 @@ class Decision:
     """What the call was resolved to, and who would make it; as far as the gates came."""
 
     def document(self) -> dict[str, Any]:
-        """For INSPECT and for people's tools."""
+        """Return the decision as JSON, for INSPECT and for people's tools."""
         shown: dict[str, Any] = {
             "allowed": self.allowed,
             "needs_approval": self.needs_approval,
@@ -144,7 +144,7 @@ class Decider:
 
     async def objection(self, request: Request, peer: Peer, calls: int = 0) -> Refusal | None:
         """
-        Why a request would be refused before its handler; None where nothing speaks against it now.
+        Return why a request would be refused before its handler; None where it would pass now.
 
         :param calls: charged to its caller where it would not be refused: what the host does in its place.
         """
@@ -162,9 +162,9 @@ class Decider:
 
     async def decide(self, question: Question, peer: Peer) -> Decision:
         """
-        What the call would get.
+        Decide about a hypothetical call.
 
-        :param peer: who asks: the call is thought to come from the same place.
+        :param peer: the peer that asks; the call is assumed to come from the same place.
         """
         exchange = Exchange(_request(question), _caller(question, peer), self._now())
         passed: list[str] = []
@@ -220,7 +220,7 @@ async def _asked(gate: IGate, exchange: Exchange) -> Refusal | None:
 
 
 def _of_shape(binding: Binding | None, shape: Mapping[str, Any]) -> Refusal | None:
-    """Why an input of that shape is not taken; None where nothing speaks against it."""
+    """Return the refusal of an input of that shape; None where the schema allows it."""
     schema = None if binding is None else binding.input_schema
     faults = [] if schema is None else faults_of(schema.schema, shape)
     if not faults:
@@ -229,7 +229,7 @@ def _of_shape(binding: Binding | None, shape: Mapping[str, Any]) -> Refusal | No
 
 
 def _named(question: Question, binding: Binding | None) -> str:
-    """What the binding is called; where EXECUTE came to none, what the question names."""
+    """Return the name of the binding; where EXECUTE has none, the name in the question."""
     if binding is not None and binding.name:
         return binding.name
     given = question.input or {}

@@ -63,9 +63,9 @@ class DecisionRecords:
             )
 
     def _objection(self, record: StoredRecord | None, approval_id: str, value: Mapping[str, Any]) -> str:
-        """Why a record is not that of the decision; empty where it is."""
+        """Return why a record is not that of the decision; empty where it is."""
         if record is None:
-            return f"there is no record {value['decided_audit_id'] or 'of the decision'}"
+            return f"the store lacks the record {value['decided_audit_id'] or 'of the decision'}"
         keys = {key.kid: key for key in self._keys()}
         said = envelope.verify(record.format, record.signed, keys, allow_unsigned=not keys)
         decision, extra = value["decision"], said.get("extra")

@@ -46,6 +46,7 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstep
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
+from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
@@ -70,7 +71,7 @@ class Dispatcher:
     :param approvals: of calls that a person approves; None: none needs it.
     :param tracer: gives each call its span; None: calls have none.
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
-    :param aside: reads off the reactor what calls inside of calls answer at length; None: it is read at once.
+    :param offload: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
     """
 
@@ -85,11 +86,11 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        aside: Aside | None = None,
+        offload: Aside | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
     ) -> None:
-        self._approvals, self.aside, self._now = approvals, aside, now
+        self._approvals, self.offload, self._now = approvals, offload, now
         self._compute = compute or LocalPool()
         self.charges: Charges | None = next((gate for gate in gates if isinstance(gate, RateGate)), None)
         self._uses = SingleUse(sealer, ledger)
@@ -149,10 +150,11 @@ class Dispatcher:
             if objection is not None and performed:
                 objection = after_handler(objection)
             outcome = self._sealer.refusal(exchange, objection or answers.given_up())
-        except Exception:
+        except Exception as error:
             # What went wrong is for the operator's log; the caller learns only that it did (HAIDIP-038).
             CALL.set(call)  # A call made inside may have been the last to say so.
-            log.failure("the handler of {method} {path} failed", method=exchange.method, path=exchange.path)
+            said = "the handler of {method} {path} failed" + advice_on(error)
+            log.failure(said, method=exchange.method, path=exchange.path)
             outcome = self._sealer.refusal(exchange, answers.surprise())
         if CALL.get() is not call:
             CALL.set(call)
@@ -183,7 +185,7 @@ class Dispatcher:
             reason, explanation, remedy="Open a new connection and send a well-formed request.", close=True
         )
         if self._refusals is not None:
-            # Octets that are no request are answered as such, however many came.
+            # Octets that are not a request keep their own answer, even if too many came.
             self._refusals.counted(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
@@ -199,7 +201,7 @@ class Dispatcher:
         Every gate once more: a stream waits for the person that its call needs.
 
         :param held: what ended it at first.
-        :raises Refusal: the first gate's that objects; 202 of whoever asked for no stream.
+        :raises Refusal: the first gate's that objects; 202 for a caller that asked for no stream.
         """
         asked = False
         ends: float | None = None
@@ -235,7 +237,7 @@ class Dispatcher:
         Who leaves, leaves the approval as it is: the same call finds it again.
 
         :param ends: when the caller waits no longer.
-        :raises Refusal: 202 then; 408 where nobody decides in time; whatever ends a call of an agent that was stopped.
+        :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
         """
         approvals = self._approvals
         assert approvals is not None
@@ -245,7 +247,7 @@ class Dispatcher:
         except Refusal as refusal:
             if refusal.reason is not Reason.STATE_CONFLICT:
                 raise
-            return  # Another call has asked for the same meanwhile.
+            return  # A concurrent call has asked for the same.
         leaving = None if exchange.peer.depth else exchange.peer.leaving
         entered = leaving if self._running is None else self._running.of(exchange, leaving)
         seconds = max(held.until - approvals.now(), 0.0) + 0.01
@@ -258,16 +260,16 @@ class Dispatcher:
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
     def _objection(self, exchange: Exchange) -> StoppedAgent | None:
-        """Why a call that waited may not go on."""
+        """Return why a call that waited may not go on; None if it may."""
         return None if self._running is None else self._running.objection(exchange)
 
     # The handler
 
     async def _handle(self, exchange: Exchange, interim: Interim | None) -> Any:
         """
-        What the handler answered: an EndpointResponse, or the bare result.
+        Call the handler and return its answer: an EndpointResponse, or the bare result.
 
-        Only a built-in sees the host's inside, and only what it answers changes held state or adds to the record.
+        Only a built-in has access to the host's inside, and only its answer can change held state or add to the record.
         """
         binding: Binding = exchange.binding  # type: ignore[assignment]
         seconds = binding.timeout or self._timeout
@@ -305,23 +307,23 @@ class Dispatcher:
         if isinstance(answer, EndpointError):
             raise answers.declared(binding, answer)
         if binding.output_schema is not None:
-            if self.aside is not None and binding.output_schema.takes_long:
-                await self.aside(binding.output_schema.prepare)
+            if self.offload is not None and binding.output_schema.takes_long:
+                await self.offload(binding.output_schema.prepare)
             answers.check_output(binding, binding.output_schema, answer)
         return answer
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
-        Where to hear that the caller is gone: nobody needs the rest of a call that changes nothing then.
+        Return where to learn that the caller is gone, so that a call that changes nothing can be given up.
 
-        What changes the world is finished and recorded, and so is each step of a call that may.
-        A call of an agent that was stopped ends in any case.
+        State-changing calls are finished and recorded, and so is each step of a call that may change state. A call of a
+        stopped agent ends in any case.
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.of(exchange, leaving)
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
-        """What an operator's code sees."""
+        """Return the context that an operator's code gets."""
         exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         handler: Any = exchange.binding.handler  # type: ignore[union-attr]
         if handler.kind == "composition":
@@ -347,7 +349,10 @@ class Dispatcher:
         )
 
     def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
-        """What a built-in sees. Each member is named again: a copy of the narrow context would cost as much as that."""
+        """
+        Return the context that a built-in gets. Each member is named again: copying the narrow context would cost as
+        much again.
+        """
         exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         return BuiltInContext(
             input=exchange.input,
@@ -379,7 +384,7 @@ class Dispatcher:
         """
         Seal an interim message, and hand it to the connection.
 
-        :raises StoppedAgent: the caller or the addressee was stopped meanwhile: nothing more is said of the call.
+        :raises StoppedAgent: the caller or the addressee was stopped in the meantime: nothing more of the call is sent.
         """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
@@ -456,7 +461,7 @@ class Dispatcher:
             return await self._seal(exchange, self._stale(exchange, outcome), performed=performed)
         except LedgerUnavailable as error:
             if self._ledger.healthy:
-                # Else the ledger said why, once: a line for each request would fill what is left of the disk.
+                # Otherwise the ledger has logged it once: a line for each request would fill the rest of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
         charge_record(self.charges, exchange, draft, sealed)
@@ -466,7 +471,10 @@ class Dispatcher:
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
-        """What an outcome becomes whose changes came too late; of two that ask for one approval, both wait for it."""
+        """
+        Return the outcome of a call whose changes came too late; of two calls that ask for one approval, both wait for
+        it.
+        """
         refusal = None
         if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
             refusal = self._approvals.again(exchange)
@@ -475,7 +483,7 @@ class Dispatcher:
         return self._sealer.refusal(exchange, refusal or taken_meanwhile())
 
     async def _summed_up(self, exchange: Exchange, outcome: Outcome, summary_id: str) -> Response:
-        """Answer what a summary seals, not a record of its own; not at once, so that a flood has its pace."""
+        """Answer a call that a summary seals, not a separate record; with a pause, to slow a flood down."""
         response_id = exchange.call.response_id or new_id(exchange.now)
         outcome.headers = (*outcome.headers, ("Audit-Summary", summary_id))
         draft = self._sealer.draft(exchange, outcome, response_id)

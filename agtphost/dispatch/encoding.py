@@ -26,7 +26,7 @@ PIECE = 262_144
 """Octets of a long body that are hashed in one go; a body that is shorter is hashed when its record is drafted."""
 
 SHARE = TURN / 5
-"""Seconds that it takes of a turn: a call that is made beside it needs some turns, and this is added to each."""
+"""Seconds of a turn that encoding takes: a concurrent call needs some turns, and this is added to each."""
 
 _PENS: WeakKeyDictionary[Any, DeferredLock] = WeakKeyDictionary()
 """For each reactor, what is handed from one long work to the next: one of them has a part of a turn."""
@@ -70,11 +70,11 @@ def is_heavy(answer: Any) -> bool:
 
 async def written(answer: Any, clock: IReactorTime) -> Any:
     """
-    The same answer with its result as text.
+    Encode the result of an answer to JSON text, in turns.
 
     :param answer: an :class:`EndpointResponse`, or a bare result.
     :raises ValueError: for what JSON cannot hold.
-    :raises TypeError: likewise.
+    :raises TypeError: for the same reason.
     """
     result = answer.result if isinstance(answer, EndpointResponse) else answer
     text = Encoded(await in_turns(_text(result), clock))

@@ -26,7 +26,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[str, Any]:
-    """One empty mapping for all exchanges: nobody can write into it."""
+    """Return one empty, read-only mapping for all exchanges."""
     return _NOTHING
 
 
@@ -39,7 +39,7 @@ class CallTree:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an inner call is in its tree; every call that one handler makes has the same."""
+    """The place of an inner call in its tree; every call that one handler makes has the same."""
 
     tree: CallTree
     listed: bool
@@ -122,8 +122,8 @@ class Exchange:
 
     narrowings: tuple[Narrowing, ...] = ()
     """
-    What the host lets the caller call at most, and with it each agent of the delegation that the call runs under.
-    Empty where nobody narrowed them; written with :attr:`caller`, before whom nothing is allowed that needs one.
+    The grants that narrow the caller, and each agent of the delegation that the call runs under. Empty where none is
+    narrowed; set with :attr:`caller`, before which nothing is allowed that needs a grant.
     """
 
     granted: Granted | None = None
@@ -159,7 +159,9 @@ class Exchange:
     """The body's ``parameters``, or the bare body."""
 
     parameter_text: bytes = b""
-    """The JSON of :attr:`parameters` as it stands in the body; empty where it does not, or something was added."""
+    """
+    The JSON of :attr:`parameters` as it was in the body; empty where they are not from there, or something was added.
+    """
 
     context: Mapping[str, Any] = field(default_factory=_nothing)
     """The envelope's ``context``."""
@@ -175,7 +177,7 @@ class Exchange:
     """Set once this request holds the reservation for its key."""
 
     approval: Release | None = None
-    """What lets a call pass that a person approves; None where it needs nobody, or nobody has."""
+    """The approval that lets the call pass; None where it needs none, or has none."""
 
     purchase: Purchase | None = None
     """A PURCHASE whose counterparty was verified, and what is proven of it."""
@@ -184,21 +186,23 @@ class Exchange:
     """The stored answer to an earlier request with the same key."""
 
     when_over: Callable[[], None] | None = None
-    """Called when the call is over, or begins anew; None where nobody waits for that."""
+    """Called when the call is over, or begins anew; None where nothing waits for that."""
 
     @property
     def settled(self) -> bool:
-        """Whether :attr:`binding` is what is called: the body of an EXECUTE or a QUERY may name something else."""
+        """Whether :attr:`binding` is final: the body of an EXECUTE or a QUERY may name another one."""
         return self.method != "EXECUTE" and self.method != "QUERY"
 
     @property
     def owner(self) -> str:
-        """Whose state this request may touch: see :func:`state_owner`; empty where it names no caller."""
+        """
+        The owner of the state that this request may touch: see :func:`state_owner`; empty where it names no caller.
+        """
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
     @property
     def lineage(self) -> Lineage | None:
-        """The delegation that the request runs under; None where its caller acts by itself."""
+        """The delegation that the request runs under; None where its caller acts on its own."""
         return self.peer.delegation if self.granted is None else self.granted.lineage
 
     def without_caller(self) -> Exchange:
@@ -213,7 +217,7 @@ class Exchange:
 
     @property
     def listed(self) -> Exchange:
-        """The exchange for whose caller lists are made: as it named itself."""
+        """The exchange for whose caller lists are made: as the caller named itself."""
         return self.as_named or self
 
     def restart(self, now: float) -> None:

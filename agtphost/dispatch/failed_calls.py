@@ -28,17 +28,17 @@ PASSING: Final = frozenset({Status.TIMEOUT, Status.RATE_LIMITED, Status.SERVER_E
 """Statuses that another attempt may not meet."""
 
 UNREACHED: Final = frozenset({"upstream_timeout", "upstream_connection_error"})
-"""Declared errors likewise, whatever their status: what stands behind an endpoint was slow, or not there."""
+"""Declared errors that a retry may overcome, with any status: the upstream of an endpoint was slow, or missing."""
 
 NEVER: Final = frozenset({"BATCH", "CHAIN", "RETRY", "DELEGATE", "PURCHASE", "RESUME"})
-"""Methods that are not called again: those that call others, and those that what was sent beside the body decides."""
+"""Methods that are not called again: those that call others, and those that depend on more than the body."""
 
 Failures = Callable[[Exchange, Outcome], tuple[Change, ...]]
 """What is kept of a call that failed."""
 
 
 def failed(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
-    """See :data:`Failures`."""
+    """Return the changes that keep a failed call for RETRY; see :data:`Failures`."""
     binding, caller = exchange.binding, exchange.caller
     if (
         exchange.task_id is None

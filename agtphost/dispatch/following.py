@@ -1,4 +1,6 @@
-"""What becomes true with the record of a call besides what the call changes: the end of its approval, or of a step."""
+"""
+Changes in the transaction of a call's record besides those of the call itself: the end of its approval, or of a step.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,6 @@ def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
 
 
 def kept(exchange: Exchange, outcome: Outcome) -> None:
-    """They are durable."""
+    """Note that the changes are durable."""
     if exchange.peer.follow is not None and not outcome.continuation:
         exchange.peer.follow.mark_durable()

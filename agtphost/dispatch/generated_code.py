@@ -1,5 +1,5 @@
 """
-The mark of code that GENERATE made and nobody has looked at (methods v01 sections 4.12 and 10.4).
+The mark of code that GENERATE made and that was not reviewed (methods v01 sections 4.12 and 10.4).
 
 GENERATE leaves the digest of its code (:func:`marked`), VALIDATE that finds the code sound takes it away
 (:func:`cleared`), and no RUN gets a text that bears one, unless a person approves that very call
@@ -19,7 +19,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import finished
 
 MARK: Final = "generated-code"
-"""The kind of state item: digests of code that nobody has looked at."""
+"""The kind of state item: digests of code that was not reviewed."""
 
 KEPT: Final = 30 * 86_400
 """Seconds that a mark lasts."""
@@ -29,7 +29,7 @@ PIECE: Final = 32_768
 
 
 def digest(code: str) -> str:
-    """What a piece of code is known by: blank lines and the spaces that lines end with make no other one of it."""
+    """Return the digest by which a piece of code is known; blank lines and trailing spaces do not change it."""
     return finished(_digesting(code))
 
 
@@ -49,9 +49,9 @@ def _digesting(code: str) -> Generator[None, None, str]:
 
 def marked(code: str, owner: str, now: float) -> Change:
     """
-    What GENERATE commits with its answer, where ``output_type`` is ``code``.
+    Return the change that GENERATE commits with its answer, where ``output_type`` is ``code``.
 
-    :param owner: whose doing it is (``context.owner``).
+    :param owner: the owner of the caller's state (``context.owner``).
     :param now: seconds since the epoch.
     """
     known = digest(code)
@@ -61,7 +61,7 @@ def marked(code: str, owner: str, now: float) -> Change:
 
 def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
     """
-    What VALIDATE commits with its answer where all that it was given is sound.
+    Return the changes that VALIDATE commits with its answer where all that it was given is sound.
 
     :param looked_at: everything that was found sound.
     """
@@ -72,7 +72,7 @@ def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
 
 def require_clear(held: StateTable, value: Any) -> Generator[None, None, None]:
     """
-    What RUN is given holds no code that GENERATE made and nobody looked at: in steps, as there may be much of it.
+    Check in steps that RUN's input has no generated code that was not reviewed.
 
     :raises Refusal: 403.
     """

@@ -10,14 +10,14 @@ from agtphost.identity.delegation import Lineage
 
 NEVER = frozenset({"AUTHORIZE", "CONFIRM", "DELEGATE", "PROPOSE"})
 """
-Methods of the host itself that nobody is authorized to call in another's place: what was granted is not handed on, and
-nobody has an accomplice decide about its own matters.
+Built-in methods that a grant never allows: a grant must not be passed on, and an agent must not have another decide
+about its own matters.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """One grant, presented by whom it is for, and in force now."""
+    """A grant that is in force, presented by the agent that it is for."""
 
     grant_id: str
     lineage: Lineage
@@ -32,7 +32,7 @@ class Granted:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What may be called, by name."""
+        """The names of what may be called under the grant."""
         return tuple(sorted(self.bound.grants))
 
     def names(self, binding: Binding) -> bool:

@@ -35,13 +35,13 @@ COUNTERPARTY = (*OF_PURCHASE, "Budget-Limit")
 """Fields of a purchase, which a PURCHASE made in a request's course needs as much."""
 
 MOST_HEADS = 100
-"""Heads kept of the calls of one invocation: as many as a BATCH has calls."""
+"""Heads kept of the calls of one invocation: a BATCH has at most so many calls."""
 
 MOST_NAMED = 100
 """Calls that the record of the one that made them names: with 160 of them callers could not read it as a header."""
 
 MOST_KINDS = 4
-"""The same of all that are made in the course of one peer's requests: as many as the wire keeps of a connection."""
+"""Heads kept of the calls in the course of one peer's requests; the wire keeps the same number for a connection."""
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -53,10 +53,10 @@ Interim = Callable[[Response], None]
 
 
 class Dispatches(Protocol):
-    """What an invocation needs of the dispatcher, :class:`agtphost.dispatch.dispatcher.Dispatcher`."""
+    """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
     under_way: UnderWay
-    aside: Aside | None
+    offload: Aside | None
     charges: Charges | None
 
     async def dispatch(
@@ -85,7 +85,7 @@ class Dispatches(Protocol):
 
 class Invocation:
     """
-    What one handler may do in its caller's name.
+    The inner calls that one handler may make in its caller's name.
 
     The request it makes carries the caller's Agent-ID, the effective scopes
     of the present request and its identifiers, and goes through every gate:
@@ -108,7 +108,7 @@ class Invocation:
 
     @property
     def under_way(self) -> UnderWay:
-        """To hold what goes on beyond the call: by it, further calls are made."""
+        """The work in flight, which must be held by what goes on beyond the call: further calls are made through it."""
         return self._dispatcher.under_way
 
     async def emit(self, event: Mapping[str, Any]) -> None:
@@ -139,7 +139,7 @@ class Invocation:
 
     @property
     def addressed(self) -> bool:
-        """Whether the request itself names the agent it is for, by the path ``/agents/NAME``."""
+        """Whether the request names its addressee by the path ``/agents/NAME``."""
         return self._exchange.request.path.startswith("/agents/")
 
     @property
@@ -169,10 +169,10 @@ class Invocation:
         :raises Refusal: with the status and reason of a response outside 2xx.
         """
         response = await self.ask(method, path, input)
-        aside = self._dispatcher.aside
-        if aside is None or len(response.body) <= LONG:
+        offload = self._dispatcher.offload
+        if offload is None or len(response.body) <= LONG:
             return result_of(response)
-        found: Mapping[str, Any] = await aside(result_of, response)
+        found: Mapping[str, Any] = await offload(result_of, response)
         return found
 
     async def ask(
@@ -186,7 +186,7 @@ class Invocation:
         follow: Following | None = None,
     ) -> Response:
         """
-        Call another endpoint of this host, and have its answer whatever it is.
+        Call another endpoint of this host, and return its answer, refusals included.
 
         :param relay: gets its interim messages, which it is asked for then.
         :param key: an Idempotency-Key of the caller's; empty for none.
@@ -223,7 +223,7 @@ class Invocation:
             self._exchange.invoked.append(audit_id)
 
     def _caller(self) -> Peer:
-        """Who makes the calls: the caller of the present request, from inside this host."""
+        """Return the peer that makes the calls: the caller of the present request, from inside this host."""
         if self._inner is None:
             exchange = self._exchange
             peer, approved = exchange.peer, self._approved()
@@ -248,9 +248,9 @@ class Invocation:
 
     def _approved(self) -> str:
         """
-        The approval that the steps of this call go under: those of a recipe, which was approved with all its steps.
+        Return the approval under which the steps of this call run: a recipe is approved with all its steps.
 
-        What a function calls is not known before it does, so that nobody can have approved it.
+        The calls of a function are unknown beforehand, so they cannot have been approved.
         """
         exchange = self._exchange
         if exchange.approval is None or exchange.binding is None or exchange.binding.handler.kind != "composition":
@@ -277,14 +277,14 @@ class Invocation:
         return await self._dispatcher.commit(self._exchange, event, changes, extra, self._interim if wanted else None)
 
     async def withdraw(self, refusal: Refusal, changes: Sequence[Change], extra: Mapping[str, Any]) -> str:
-        """What is left to say of a request that was answered before; see :meth:`.Dispatches.withdraw`."""
+        """Withdraw a request that was answered before; see :meth:`.Dispatches.withdraw`."""
         return await self._dispatcher.withdraw(self._exchange, refusal, changes, extra)
 
     async def delegate(
         self, method: str, path: str, input: Mapping[str, Any], lineage: Lineage, session_id: str
     ) -> Response:
         """
-        Call an endpoint under a delegation: with the granted scopes and no others, in a session of its own.
+        Call an endpoint under a delegation: with the granted scopes only, in a separate session.
 
         :param path: at the delegatee, ``/agents/NAME/...``.
         """
@@ -310,7 +310,11 @@ class Invocation:
         key: str = "",
         alone: bool = False,
     ) -> Request:
-        """:param alone: whether its peer is that of no other call."""
+        """
+        Build the request of an inner call.
+
+        :param alone: whether its peer is used for no other call.
+        """
         exchange = self._exchange
         usual = scope is None and session_id is None and not kept and not key
         if usual and not alone and exchange.call.trace is None:
@@ -327,7 +331,7 @@ class Invocation:
         return inner_request(method, self._addressed(path), input, Headers(fields), stream=stream)
 
     def _head(self, method: str, path: str) -> _Head:
-        """What such a call begins with: those of one kind have it in common from the second on, as on a connection."""
+        """Return the head of such a call; from the second on, calls of one kind share it, as on a connection."""
         head = self._heads.get((method, path))
         if head is not None:
             if head.headers.common is None and self._inside is not None:
@@ -360,7 +364,7 @@ class Invocation:
         return fields
 
     def _addressed(self, path: str) -> str:
-        """The path at the agent that the present request addresses by its own path, if it does."""
+        """Return the path at the agent that the present request addresses by its own path, if it does."""
         exchange = self._exchange
         own = path == "/agents" or path.startswith("/agents/")
         if own or exchange.agent is None or not exchange.request.path.startswith("/agents/"):
@@ -369,7 +373,7 @@ class Invocation:
 
 
 def _inner(exchange: Exchange, **more: Any) -> Peer:
-    """Who makes calls in the course of a request: its caller, from inside this host."""
+    """Return the peer of calls in the course of a request: its caller, from inside this host."""
     return replace(
         exchange.peer,
         transport=INTERNAL,
@@ -385,7 +389,7 @@ def _inner(exchange: Exchange, **more: Any) -> Peer:
 
 
 class _Head:
-    """What a request of this host to itself begins with."""
+    """The head of a request of this host to itself."""
 
     __slots__ = ("headers", "line", "method", "path", "query")
 
@@ -411,7 +415,7 @@ class _Inside:
     What gates found of one of them holds for the next of its kind, on the same conditions as on a connection
     (:mod:`agtphost.dispatch.passage`): also where another request makes it.
 
-    :param peer: who makes them, where no grant, approval or principal is to be said.
+    :param peer: their caller, without a grant, approval or principal.
     """
 
     __slots__ = ("_heads", "peer")
@@ -462,7 +466,7 @@ def awaits_approval(status: int, body: Any) -> bool:
 
 
 def _held(status: int, body: Any) -> dict[str, Any]:
-    """Which approval a call waits for; empty for all others."""
+    """Return the members that name the approval a call waits for; empty for all others."""
     names = ("approval_id", "expires_at", "digest")
     return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
 
@@ -475,13 +479,13 @@ def _document(response: Response) -> Any:
     try:
         return jsontext.decode_own(response.body)
     except jsontext.JSONTextError:
-        # What a call brought along is inside of what is said about it: deeper or more than a call may bring.
+        # The input of a call is nested in the answer, which may so be deeper or larger than a call's body may be.
         return jsontext.decode_kept(response.body)
 
 
 def result_of(response: Response) -> Mapping[str, Any]:
     """
-    What an answer gives.
+    Return the result of an answer.
 
     :raises Refusal: with its status and reason, where it is outside 2xx or waits for a person.
     """

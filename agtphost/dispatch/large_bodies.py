@@ -26,9 +26,9 @@ REST = 8.0
 """
 Times as long as a body took, until the next one is read.
 
-Writing the answers and letting go of what was read follow outside of the turn. Beside 16 connections with 15,000 small
+Writing the answers and freeing memory happens outside of the turn. Next to 16 connections with 15,000 small
 objects in each body, the p99 of others was 60 and 80 ms with 3; with 8 it was 43 ms on an idle machine, and 85 to 129
-where other programs kept both cores busy. Reading one such body is one turn of 8 to 20 ms, whatever the rest.
+where other programs kept both cores busy. Reading one such body is one turn of 8 to 20 ms in any case.
 """
 
 MOST_OCTETS = 33_554_432
@@ -40,7 +40,7 @@ LONGEST = 30.0
 
 
 class _Waiting:
-    """One call whose body waits to be read."""
+    """A call whose body waits to be read."""
 
     __slots__ = ("alone", "key", "octets", "ready")
 
@@ -84,7 +84,7 @@ class LargeBodies:
         :raises CancelledError: the caller has left.
         """
         if exchange.peer.transport == INTERNAL:
-            return _nothing  # The host wrote it itself, in the course of a call that may have a turn of its own.
+            return _nothing  # The host wrote it itself, in the course of a call that may have its turn already.
         alone = exchange.binding is not None and exchange.binding.in_turn
         waiting = _Waiting(key_of(exchange), len(exchange.request.body), alone=alone)
         own = self._octets.get(waiting.key, 0)
@@ -97,7 +97,7 @@ class LargeBodies:
         self._next()
         if not waiting.ready.called:
             waiting.ready.addTimeout(LONGEST, self._clock)
-            # A caller that has left takes no turn: nobody would hear that it is gone once its call runs.
+            # A caller that has left takes no turn: once its call runs, this would not be noticed.
             leave, leaving = waiting.ready.cancel, exchange.peer.leaving
             leaving.add(leave)
             try:

@@ -1,4 +1,4 @@
-"""An input without what its names say is secret: as approvers are shown it, and as it stands in a record."""
+"""An input with its secret members masked, as approvers see it and as records have it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def visible(value: Any, place: str, hidden: list[str], secret: re.Pattern[str] =
     """
     The value without members whose names say that they are secret.
 
-    :param place: where it stands, for the names.
+    :param place: where it is, for the names.
     :param hidden: takes where each of them is.
     :param secret: found in such names.
     """
@@ -50,24 +50,24 @@ def visible(value: Any, place: str, hidden: list[str], secret: re.Pattern[str] =
 
 
 LONGEST_INPUT = 4_096
-"""Octets of the input of a procedure, as it stands in the record; of a longer one there is the hash."""
+"""Octets of the input of a procedure, in the record; of a longer one the record has the hash."""
 
 DEEPEST_INPUT = jsontext.SIGNED_DEPTH - 3
 """Arrays and objects of it inside each other: the record, its ``extra`` and ``procedure`` are around it."""
 
 
 DEMANDED = frozenset({"RUN", "TRANSFER"})
-"""Methods of whose calls the drafts say what a record has, whoever answers them."""
+"""Methods for which the drafts prescribe members of the record, for every handler."""
 
 PARTIES = ("from_principal", "to_principal")
 
 
 def demanded_of(exchange: Exchange, binding: Binding) -> dict[str, object]:
     """
-    What the drafts want the record of such a call to have.
+    Return the members that the drafts demand of the record of such a call.
 
-    Of TRANSFER both principals (methods v01 section 10.6): the built-in says whom it found, of an operator's endpoint
-    there is what the call said.
+    Of TRANSFER both principals (methods v01 section 10.6): the built-in names those that it found; for an operator's
+    endpoint they are those of the call.
     """
     if binding.method == "RUN":
         return {"procedure": procedure_of(exchange)}
@@ -77,7 +77,7 @@ def demanded_of(exchange: Exchange, binding: Binding) -> dict[str, object]:
 
 
 def procedure_of(exchange: Exchange) -> dict[str, object]:
-    """What was run, by whom, and with what (methods v01 section 10.3)."""
+    """Return what was run, by whom, and with what (methods v01 section 10.3)."""
     hidden: list[str] = []
     asked = {name: value for name, value in exchange.input.items() if name != PROCEDURE}
     given = visible(asked, "", hidden, _UNRECORDED)

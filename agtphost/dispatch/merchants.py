@@ -1,9 +1,8 @@
 """
 What a buyer has to have verified: the Merchant Manifest (core v08 section 9).
 
-A merchant is a hosted agent whose Identity Document has the role ``merchant``;
-that document, as this host serves it at the moment, is its manifest. Nothing
-is kept beside it: with the role goes the merchant.
+A merchant is a hosted agent whose Identity Document has the role ``merchant``; that document, as this host serves it at
+the moment, is its manifest. Nothing else is kept: an agent without the role is not a merchant any more.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ def serve(agent: Agent, state: LifecycleState) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MerchantManifest:
-    """One merchant's manifest of this moment."""
+    """The manifest of one merchant at this moment."""
 
     document: Mapping[str, Any]
     fingerprint: str
     """SHA-256 of its canonical octets, hex; empty where it has none."""
 
     fault: str
-    """Why nobody should believe the document; empty where its signature holds."""
+    """Why the document must not be trusted; empty where its signature holds."""
 
 
 class MerchantManifests:
@@ -49,7 +48,7 @@ class MerchantManifests:
     The manifests of hosted merchants, each worked out once as long as it stays the same.
 
     :param serve: the document as it is served.
-    :param signed: whether a document without a signature is to be believed by nobody: the production profile.
+    :param signed: whether a document without a signature must not be trusted: the production profile.
     """
 
     def __init__(self, serve: Serve = serve, *, signed: bool = False) -> None:
@@ -58,7 +57,7 @@ class MerchantManifests:
         self._known: dict[str, tuple[Agent, bytes, MerchantManifest]] = {}
 
     def of(self, agent: Agent, state: LifecycleState) -> MerchantManifest:
-        """The manifest of an agent in a state."""
+        """Return the manifest of an agent in a state."""
         octets = self._serve(agent, state)
         known = self._known.get(agent.agent_id)
         if known is not None and known[0] is agent and known[1] == octets:
@@ -77,11 +76,11 @@ class MerchantManifests:
 
     def _fault(self, agent: Agent, document: Mapping[str, Any]) -> str:
         """
-        Both what the registrar signed and what is served have to hold.
+        Return why the document must not be trusted: both the registrar's signature and the served one have to hold.
 
         :raises DocumentError: for a signature that fails.
         """
         received = documents.decode(agent.document_octets)
         signer = documents.check_signature(received)
         documents.check_signature(document)
-        return "nobody signed it" if signer is None and self._signed else ""
+        return "it is not signed" if signer is None and self._signed else ""

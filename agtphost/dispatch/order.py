@@ -33,7 +33,7 @@ from agtphost.vocabulary.steps import Aside
 
 @dataclass(frozen=True, kw_only=True)
 class Collaborators:
-    """What the gates consult."""
+    """The objects that the gates consult."""
 
     directory: IAgentDirectory
     states: identity.States
@@ -46,7 +46,7 @@ class Collaborators:
     action: IGate
     ledger: ILedger
     granted: IGate | None = None
-    """Believes the tokens of AUTHORIZE; None: nobody is asked about any."""
+    """Accepts the tokens of AUTHORIZE; None: they are not supported."""
 
     principal: IGate | None = None
     """Looks at external credentials; None where no identity provider is configured."""
@@ -55,7 +55,7 @@ class Collaborators:
     """Further versions that requests can ask to be validated against."""
 
     rate: IGate | None = None
-    """Counts callers; None counts nobody."""
+    """Counts callers; None counts none."""
 
     bounds: Sequence[IGate] = ()
     """What holds a call to its budget and to the operator's scope dimensions."""
@@ -73,7 +73,7 @@ class Collaborators:
     """Verifies the counterparty of PURCHASE; None: one that believes no Intent-Assertion and knows no quote."""
 
     revocations: Revocations | None = None
-    """Asked about every client certificate; None: nobody's is revoked."""
+    """Asked about every client certificate; None: none is revoked."""
 
     authorities: ClientAuthorities | None = None
     """Which client authority vouches for whom; None: each for everybody."""
@@ -81,7 +81,7 @@ class Collaborators:
     yaml: bool = False
     """Whether YAML bodies are read."""
 
-    aside: Aside | None = None
+    offload: Aside | None = None
     """Where schemas are compiled that take long; None: in the reactor's thread."""
 
     anonymous_discovery: bool = True
@@ -97,7 +97,7 @@ class Collaborators:
     """Tells operators and registrars apart from everybody else."""
 
     narrowings: Narrowings = lambda agent_id: None
-    """What the host lets an agent call at most; None: nobody is narrowed."""
+    """Finds the grants that narrow an agent; None for an agent that is not narrowed."""
 
     negotiator: IContractResolver | None = None
     """None: nothing is negotiated, and contracts are unknown."""
@@ -129,7 +129,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         *((given.principal,) if given.principal is not None else ()),
         claimed,
         authority.AuthorityGate(),
-        # Here the body is read, for the first time and by nobody who may not call at all.
+        # The body is read here for the first time, and only for callers that may call.
         body.BodyGate(yaml=given.yaml),
         # Where no HTTP verb is opted in there is nothing to do, and so no gate.
         *((body.LegacyGate(given.policy),) if given.policy.legacy_acts else ()),
@@ -140,7 +140,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
-        endpoint.SchemaGate(given.aside),
+        endpoint.SchemaGate(given.offload),
         # The input is as the handler will see it, and no key is taken for what may not run.
         *((ApprovalGate(given.approvals),) if given.approvals is not None else ()),
         IdempotencyGate(given.ledger),
@@ -156,7 +156,10 @@ def _verbs(policy: MethodPolicy, method: str) -> frozenset[str]:
 
 
 def _documents(policy: MethodPolicy, table: EndpointTable) -> identity.Documents:
-    """Which requests are FETCH of a document about agents; the operator's own at that place goes before it."""
+    """
+    Return the test for requests that are FETCH of a document about agents; an operator's own endpoint there has
+    priority.
+    """
     verbs, places = _verbs(policy, identity.FETCH), (None, "", "status")
 
     def documents(verb: str, rest: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""What came of a call, before it is sealed."""
+"""The outcome of a call, before it is sealed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.handlers.built_in import Answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleOutcome(Answer):
-    """What a lifecycle method returns: the event to commit, and the result to build from it."""
+    """The outcome of a lifecycle method: the event to commit, and the result to build from it."""
 
     event: LifecycleEvent
     describe: Callable[[Sealed], Mapping[str, Any]]

@@ -5,11 +5,10 @@ Theory of operation. A connection mostly carries requests of one kind: the same 
 identifiers of single calls (:mod:`agtphost.wire.heads`), from the same peer. What most gates in front of the body find
 in one of them, they would find in all, as long as nothing changes that they consult. So gates say what their verdict
 rests on (:class:`agtphost.iagtp.ILastingGate`): nothing but head and peer, or what they name as conditions, which are
-asked of every request: that the certificate counts at this moment, that caller and addressee are the agents that they
-were and in the state in which they were, that nobody narrowed the caller. Where all hold, what was found is taken over,
-and the remaining gates look, in their order: whatever counts, reads the body, or is the operator's own. Where one does
-not hold, every gate looks, from the first on, so that a request is refused by the gate and for the reason by which it
-always was.
+asked of every request: that the certificate counts at this moment, that caller and addressee are the same agents in the
+same states, that the caller is not narrowed. Where all hold, the findings are reused, and only the remaining gates
+check, in their order: those that count, read the body, or are the operator's own. Where one does not hold, every gate
+checks, from the first on, so that a request is refused by the gate and for the reason by which it always was.
 
 Nothing is learned of a request that was refused, or that waited for a gate in front of the body, and nothing is kept
 of who presents a contract or a token, or is narrowed: a gate that would have to look again says so, and then all do.
@@ -40,19 +39,19 @@ from agtphost.wire.headers import Common
 _Check = Callable[[Exchange], Any]
 
 FRAMING, BODY = "framing", "body"
-"""The gate of identifiers of single calls, and the one in front of which nobody has seen more than a head."""
+"""The gate of identifiers of single calls, and the first gate that reads more than the head."""
 
 _named = attrgetter("agent_id", "task_id", "session_id", "request_id", "idempotency_key")
 """What the former writes."""
 
 _OWN = ("request", "peer", "now", "call", "place", "stored", "unpaid")
-"""Members that each request has of its own."""
+"""Members that differ for each request."""
 
 _MEMBERS = tuple(name for name in Exchange.__slots__ if name not in _OWN)
 
 
 class _Kept:
-    """What was found of one kind of request."""
+    """The findings of the gates about one kind of request."""
 
     __slots__ = (
         *("__weakref__", "bound", "caller", "checks", "conditions", "fields", "found", "method", "named", "passage"),
@@ -127,7 +126,7 @@ class Passage:
         return self._pass(exchange, self._checks) if tries & (tries - 1) else self._learn(exchange, common)
 
     def anew(self, exchange: Exchange) -> Awaitable[None] | None:
-        """Pass it once more: every gate looks again."""
+        """Pass a request once more: every gate checks it again."""
         if len(exchange.request.body) > LARGE or self._door.shut:
             return self._slowly(exchange)
         return self._pass(exchange, self._checks)
@@ -156,7 +155,7 @@ class Passage:
         if len(exchange.request.body) <= LARGE or self._body == len(self._checks):
             await self._each(exchange, self._checks[self._body :])
             return
-        # Nobody waits here who may not call: what takes turns is what is read.
+        # Only allowed callers wait here: bodies are read in turns.
         end = await self._large.begin(exchange)
         try:
             self._require_standing(exchange)
@@ -165,7 +164,11 @@ class Passage:
             end()
 
     async def _each(self, exchange: Exchange, checks: Sequence[_Check], end: Callable[[], None] | None = None) -> None:
-        """:param end: called before a gate is waited for, which may take its time."""
+        """
+        Have a request pass gate after gate.
+
+        :param end: called before a gate is waited for, which may take its time.
+        """
         began = time.thread_time()
         for check in checks:
             waiting = check(exchange)
@@ -188,9 +191,9 @@ class Passage:
 
     def _again(self, exchange: Exchange, kept: _Kept) -> bool:
         """
-        Take over what was found of a request of the same kind; False where all gates are to look.
+        Reuse the findings about a request of the same kind; False where all gates have to check.
 
-        :raises agtphost.errors.Refusal: the first gate's, which looks at each request that names another call.
+        :raises agtphost.errors.Refusal: the first gate's, which checks each request that names another call.
         """
         request, call = exchange.request, exchange.call
         if kept.peer is not exchange.peer or kept.path is not request.path or kept.method is not request.method:
@@ -257,13 +260,13 @@ class Passage:
         checks: Sequence[_Check],
     ) -> None:
         kept.conditions, kept.found, kept.checks = tuple(conditions), tuple(found.items()), tuple(checks)
-        # By the connection for whoever looks, and by this for as long as it is there: a host that has reloaded is not
-        # held by connections that say nothing.
+        # The connection only has a weak reference: idle connections must not keep the gates of a host alive that has
+        # reloaded.
         self._kept[common], common.found = kept, ref(kept)
 
 
 def _members(exchange: Exchange) -> dict[str, Any]:
-    """What gates have written, or have not yet."""
+    """Return the members that gates set, with their present values."""
     return {name: getattr(exchange, name) for name in _MEMBERS}
 
 

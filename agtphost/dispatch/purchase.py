@@ -46,7 +46,7 @@ class Purchase:
 
     @property
     def use(self) -> Change | None:
-        """What uses the assertion up, once and for all; None where there is none."""
+        """Return the change that uses the assertion up; None without an assertion."""
         intent = self.intent
         if intent is None:
             return None
@@ -71,11 +71,11 @@ class UsedAssertions:
         self._held = held
 
     def used(self, intent: Intent) -> bool:
-        """Whether an assertion of that issuer and ``jti`` was used."""
+        """Return whether an assertion of that issuer and ``jti`` was used."""
         return self._held.get(KIND, intent.key) is not None
 
     def full(self, agent_id: str) -> bool:
-        """Whether an agent used as many as are remembered."""
+        """Return whether an agent used the most assertions that are remembered."""
         return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
 
@@ -83,7 +83,7 @@ def unverified(
     reason: Reason, explanation: str | None = None, remedy: str | None = None, *, retryable: bool, **details: object
 ) -> Refusal:
     """
-    458, naming the check that failed (companion section 14).
+    Return a refusal with 458, naming the check that failed (companion section 14).
 
     :param retryable: whether the same purchase can succeed after the counterparty was verified again.
     """
@@ -98,7 +98,7 @@ def unverified(
 
 
 def replayed() -> Refusal:
-    """458 for an assertion that was used, or is being used by a purchase that has not ended."""
+    """Return a refusal with 458 for an assertion that was used, or is being used by a purchase that has not ended."""
     return unverified(
         Reason.INTENT_ASSERTION_REPLAYED,
         retryable=False,

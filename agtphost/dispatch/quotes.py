@@ -34,7 +34,7 @@ class CartError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """One quote that was given."""
+    """A quote that was given."""
 
     quote_id: str
     owner: str
@@ -50,7 +50,7 @@ class Quote:
     """The same in milliseconds since the Unix epoch."""
 
     def signed(self) -> dict[str, Any]:
-        """The members that the quote's signature covers."""
+        """Return the members that the quote's signature covers."""
         return {
             "quote_id": self.quote_id,
             "cart_digest": self.cart_digest,
@@ -73,7 +73,7 @@ def cart_digest(cart: Mapping[str, Any]) -> str:
 
 def cart_total(cart: Any) -> Money:
     """
-    What a cart comes to: each line's quantity times its price, tax and shipping.
+    Return the total of a cart: each line's quantity times its price, tax and shipping.
 
     :raises CartError: naming the first member that is wrong.
     """
@@ -87,7 +87,7 @@ def cart_total(cart: Any) -> Money:
         total += _amount(cart.get(name, "0"), f"cart.{name}")
     try:
         code = money.currency(cart.get("currency"))
-        # The sum obeys the grammar of amounts too, or nobody could write it into a PURCHASE.
+        # The sum must follow the grammar of amounts too, to be written into a PURCHASE.
         return Money(value=money.amount(f"{total:f}"), currency=code)
     except MoneyError as error:
         raise CartError(f"cart: its total or currency {error}") from None
@@ -145,7 +145,7 @@ class Quotes:
 
     @staticmethod
     def change(quote: Quote) -> Change:
-        """What makes a quote durable."""
+        """Return the change that makes a quote durable."""
         return Change(
             kind=KIND,
             key=quote.quote_id,

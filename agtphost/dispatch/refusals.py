@@ -1,7 +1,7 @@
 """
-Which refusals and which reads of strangers get a record of their own, and which are summed up.
+Which refusals, and which reads by unknown callers, get their own record, and which are summed up.
 
-Whoever is refused now and then has a record for each refusal. Beyond so many
+Occasional refusals have a record each. Beyond so many
 a minute, refusals of one origin are counted in a summary
 (:mod:`agtphost.audit.summaries`), which is signed into the host's chain once
 its time is over. An answer that is summed up still carries a signed
@@ -9,12 +9,10 @@ Attribution-Record; it is marked ``durable: false`` and names the summary, as
 the field ``Audit-Summary`` does.
 
 The origin is the agent that proves itself by its certificate; of all others
-it is the address that they come from. What somebody merely says of himself
-never decides whom a refusal is counted for.
+it is the address that they come from. An unproven claim never decides for whom a refusal is counted.
 
-Strangers are also answered, mostly when they ask what there is. What they
-read, and nothing changes by, is counted in the same way, so that nobody fills
-the disk by reading either.
+Unknown callers are also answered, mostly when they ask what the host offers. Their reads are counted in the same way,
+so that reading cannot fill the disk either.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.status import Status
 
 PAUSE = 0.05
-"""Seconds until an answer that is summed up goes out: nobody gets more than 20 of them a second from a connection."""
+"""Seconds until an answer that is summed up goes out: a connection gets at most 20 of them a second."""
 
 WINDOW = 60.0
 
@@ -64,9 +62,9 @@ class RefusalRecords:
     Decides for each refusal.
 
     :param summaries: where refusals are counted that get no record.
-    :param rate: counts requests that were refused before their turn to be counted; None counts nobody.
+    :param rate: counts requests that were refused before the gate that counts; None: they are not counted.
     :param now: seconds from any start, never going back.
-    :param counted: what was counted before; None: nothing was.
+    :param counted: the counts so far; None: there are none yet.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class RefusalRecords:
 
     def summed_up(self, exchange: Exchange, outcome: Outcome, *, performed: bool) -> str:
         """
-        Count a refusal or a stranger's read in a summary, if it is to have no record of its own.
+        Count a refusal, or a read by an unknown caller, in a summary, if it gets no separate record.
 
         :param performed: whether a handler ran.
         :return: the id of the summary; empty where the outcome is to be recorded.
@@ -152,7 +150,7 @@ class RefusalRecords:
         return self._summaries.add(origin, read)
 
     def _recorded(self, origin: Origin, outcome: Outcome) -> bool:
-        """Whether there is an allowance left, which is then used."""
+        """Use up an allowance for a record; return whether one was left."""
         now = self._now()
         if origin.kind != "address":
             table = self._few if outcome.status == Status.RATE_LIMITED else self._many
@@ -161,7 +159,7 @@ class RefusalRecords:
 
 
 def origin_of(exchange: Exchange) -> Origin:
-    """Whom a refusal is counted for."""
+    """Return the origin for which a refusal is counted."""
     peer, caller = exchange.peer, exchange.caller
     certificate = peer.certificate
     if certificate is not None:
@@ -211,7 +209,7 @@ def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
 
 
 def _claimed(exchange: Exchange, origin: Origin) -> dict[str, str]:
-    """Who the request said it was, where that is not what the origin says already."""
+    """Return the claims of a request about its caller that the origin does not have already."""
     claimed = claims_of(exchange)
     if claimed.get("agent_id") == origin.name:
         del claimed["agent_id"]

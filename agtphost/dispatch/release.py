@@ -23,7 +23,7 @@ USED_REMEMBERED = 43_200
 
 @dataclass(slots=True, kw_only=True)
 class Release:
-    """What lets one call pass: an approval that is its alone, or that of the recipe that it is a step of."""
+    """The approval that lets one call pass: its own, or that of the recipe that it is a step of."""
 
     approval_id: str
     running: set[str]
@@ -42,7 +42,7 @@ class Release:
     """Whether it is durable that this call uses it up."""
 
     forgotten: bool = False
-    """Whether the item became another one meanwhile, so that nothing more is said of it."""
+    """Whether the item has changed since, so that nothing more is recorded of it."""
 
     begun: bool = False
     decisions: DecisionRecords | None = None
@@ -59,7 +59,7 @@ class Release:
 
     def begin(self) -> None:
         """
-        This process is about to use it.
+        Mark the approval as being used by this process.
 
         :raises Refusal: 409 where another call does already.
         """
@@ -69,7 +69,7 @@ class Release:
         self.begun = True
 
     def end(self) -> None:
-        """The call is over, whatever came of it."""
+        """End the use, with any outcome of the call."""
         if self.begun:
             self.running.discard(self.approval_id)
 
@@ -78,7 +78,7 @@ class Release:
         self.forgotten = True
 
     def said(self) -> dict[str, Any]:
-        """What the record of the call says of it; empty where the call did not get that far."""
+        """Return the members that the call's record has of the approval; empty where the call did not get that far."""
         if self.item is None:
             return {"id": self.approval_id, "step": True}
         if not self.reserved:
@@ -95,14 +95,14 @@ class Release:
         }
 
     def reserving(self) -> Change:
-        """What uses it up: nothing else is committed on what was approved."""
+        """Return the change that uses the approval up, so that no second call can be made with it."""
         assert self.item is not None
         now = self.now()
         value = {**self.item.value, "status": RUNNING, "used_at": times.stamp(now), "key": self.key}
         return self._change(value, self.item.version, now, "reserved_audit_id")
 
     def finishing(self) -> tuple[Change, ...]:
-        """What tells that its call has ended: part of the record of the answer."""
+        """Return the changes that mark the call as ended: part of the record of the answer."""
         if self.item is None or not self.reserved or self.forgotten:
             return ()
         now = self.now()
@@ -122,5 +122,5 @@ class Release:
 
 
 def in_use() -> Refusal:
-    """409: another call uses the approval up, or has."""
+    """Return a refusal with 409: another call is using the approval up, or has."""
     return Refusal(Reason.APPROVAL_IN_USE, headers=(("Retry-After", "1"),))

@@ -26,7 +26,7 @@ _MORE = ("archetype", "activation_certificate_id")
 
 def standing(exchange: Exchange) -> dict[str, Any] | None:
     """
-    What further calls in the name of this call's caller are made by, as JSON.
+    Return the caller of this call as JSON, so that further calls can be made in its name.
 
     :return: None where that would be more than the caller has: what it does under a delegation, by a front's token or
         on behalf of a principal is bound to a proof that ends, and cannot be looked at again.
@@ -87,7 +87,7 @@ def resumed(
     follow: Following | None = None,
 ) -> tuple[Request, Peer]:
     """
-    A call in the name of whoever made one, and where it comes from.
+    Build a call in the name of an earlier caller, and its peer.
 
     :param kept: what :func:`standing` found.
     """
@@ -127,5 +127,5 @@ class Resumed:
     async def ask(
         self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: Following | None = None
     ) -> Response:
-        """As :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
+        """Call an endpoint; see :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
         return await self._dispatcher.dispatch(*resumed(self._kept, method, path, input, key=key, follow=follow))

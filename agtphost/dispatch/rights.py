@@ -21,9 +21,9 @@ from agtphost.vocabulary.holdings import GRANT
 
 class Rights:
     """
-    Narrows agents.
+    The grants that narrow agents.
 
-    :param held: where the grants of operators are.
+    :param held: the state items, with the grants of operators.
     :param now: seconds since the Unix epoch.
     """
 
@@ -36,7 +36,7 @@ class Rights:
         held.watch(GRANT, self._changed)
 
     def configure(self, grants: Iterable[Grant]) -> None:
-        """Those of the configuration, in place of the ones before."""
+        """Replace the grants of the configuration."""
         found: dict[str, tuple[Grant, ...]] = {}
         for grant in grants:
             found[grant.agent_id] = (*found.get(grant.agent_id, ()), grant)
@@ -58,7 +58,7 @@ class Rights:
         return agent_id in self._known or agent_id in self._configured
 
     def of(self, agent_id: str) -> Narrowing | None:
-        """What an agent may call at most; None where nobody narrowed it."""
+        """Return what an agent may call at most; None where it is not narrowed."""
         if not self.is_narrowed(agent_id):
             return None
         kept, now = self._narrowed.get(agent_id), self._now()
@@ -70,11 +70,11 @@ class Rights:
         return kept[1]
 
     def narrowed(self) -> list[str]:
-        """Agent-IDs of all who have grants, or had."""
+        """Return the Agent-IDs of all that have grants, or had."""
         return sorted({*self._known, *self._configured})
 
     def grants(self, agent_id: str) -> Iterator[Grant]:
-        """Those of an agent, the expired ones too: the configuration's first."""
+        """Yield the grants of an agent, expired ones included: the configuration's first."""
         yield from self._configured.get(agent_id, ())
         for item in self._held.of(GRANT, agent_id):
             if item.value["allow"]:
@@ -83,7 +83,7 @@ class Rights:
     # Changing
 
     def put(self, agent_id: str, grants: Iterable[Grant], label: str) -> Iterator[Change]:
-        """The changes that make an agent have these, in place of its own that name the same."""
+        """Yield the changes that give an agent these grants, in place of those that name the same."""
         yield from self._marked(agent_id, label)
         for grant in grants:
             value = {
@@ -97,18 +97,18 @@ class Rights:
             yield self._change(agent_id, grant.allow, value)
 
     def take(self, agent_id: str, names: Iterable[str], label: str) -> Iterator[Change]:
-        """Those that take grants back; the agent stays narrowed."""
+        """Yield the changes that take grants back; the agent stays narrowed."""
         yield from self._marked(agent_id, label)
         for name in names:
             yield self._change(agent_id, name, None)
 
     def release(self, agent_id: str) -> Iterator[Change]:
-        """Those after which no operator narrows the agent."""
+        """Yield the changes after which the agent is not narrowed by operators any more."""
         for item in self._held.of(GRANT, agent_id):
             yield self._change(agent_id, item.value["allow"], None)
 
     def _marked(self, agent_id: str, label: str) -> Iterator[Change]:
-        """That the agent is narrowed; whoever changes its grants at the same moment is told that it was too late."""
+        """Yield the change that marks the agent as narrowed; of two concurrent changes of its grants, one fails."""
         yield self._change(agent_id, "", {"agent_id": agent_id, "label": label, "allow": ""})
 
     def _change(self, agent_id: str, allow: str, value: Mapping[str, object] | None) -> Change:

@@ -1,9 +1,9 @@
 """
 Which line of which file a call was decided by, for those who may change it.
 
-Nothing here decides: the gates have, and gave a reason. A reason, and what the call was bound to, lead to the key
-that says so: of ``host.toml``, of an endpoint's file, or of the caller's own document. It is looked up when somebody
-asks, in what was read at the start.
+The gates have decided, with a reason. The reason and the call's binding lead to the key that caused it: of
+``host.toml``, of an endpoint's file, or of the caller's own document. It is looked up on demand, in what was read at
+the start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF_HOST: Mapping[str, tuple[str, ...]] = {
     Reason.OAUTH_REQUIRED: ("policies", "oauth"),
     Reason.OAUTH_INVALID: ("policies", "oauth"),
 }
-"""Reasons that one key decides, whatever is called."""
+"""Reasons that one key decides for all calls."""
 
 _OF_CALLER = frozenset({Reason.SCOPE_CLAIM_INVALID, Reason.SCOPE_COMMITMENT_EXCEEDED})
 """Reasons that the document of the caller decides: what it was granted."""
@@ -59,22 +59,22 @@ _ONE = (("mcp_tool", "tools"), ("mcp_resource", "resources"), ("mcp_prompt", "pr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What decided."""
+    """The line of a file that decided about a call."""
 
     file: str
-    """As its operator finds it: beside ``host.toml``, or absolute."""
+    """As its operator finds it: relative to ``host.toml``, or absolute."""
 
     line: int
     """Counted from 1; 0: the file as a whole."""
 
     key: str
-    """What stands there, or would stand there: ``[[mcp.server]] "files" scopes``."""
+    """The key that is there, or could be there: ``[[mcp.server]] "files" scopes``."""
 
     default: bool = False
     """Whether the key is left out, and its default decided; then the line is its section's."""
 
     def document(self) -> dict[str, Any]:
-        """For INSPECT."""
+        """Return the rule as JSON, for INSPECT."""
         return {"file": self.file, "line": self.line, "key": self.key, "default": self.default, "at": str(self)}
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Rule:
 
 class Ruling:
     """
-    Finds rules.
+    Finds the rules behind decisions.
 
     :param config: as it was read at the start.
     """
@@ -101,7 +101,7 @@ class Ruling:
         extra: Mapping[str, Any] = _NOTHING,
     ) -> Rule | None:
         """
-        What decided; None where no key does: the protocol itself, a state, or a plugin.
+        Return the rule that decided; None where no key does: the protocol itself, a state, or a plugin.
 
         :param reason: of the refusal, or :data:`APPROVAL`.
         :param binding: what was called, as far as it was found.
@@ -127,7 +127,7 @@ class Ruling:
         return self._of_upstream(binding.extra, name)
 
     def later(self, reason: str, exchange: Exchange, extra: Mapping[str, Any]) -> Callable[[], Rule | None]:
-        """The same of a refusal that was just given, once somebody asks: nothing is looked up until then."""
+        """Return a function that finds the rule behind a refusal; nothing is looked up before it is called."""
         binding, caller = exchange.binding, exchange.caller
         method = exchange.method
         return lambda: self.of(reason, binding, caller, method=method, extra=extra)

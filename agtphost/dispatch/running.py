@@ -29,21 +29,21 @@ log = Logger()
 
 
 class Leaving(Protocol):
-    """Where to hear that nobody needs the rest of a call."""
+    """A registry that calls back when the rest of a call is not needed any more."""
 
     def add(self, stop: Stop, /) -> None:
-        """Have it called then."""
+        """Have ``stop`` called then."""
 
     def discard(self, stop: Stop, /) -> None:
-        """No longer."""
+        """Do not call ``stop`` any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningCall:
-    """One call that waits."""
+    """A call that waits."""
 
     response_id: str
-    """What its response will be called, and what lines of the log call it by already."""
+    """The Response-ID of its coming response, which log lines have already."""
 
     since: float
     """When it came in, in seconds since the Unix epoch."""
@@ -92,7 +92,7 @@ class RunningCalls:
         return len(self._waiting)
 
     def list(self) -> Sequence[RunningCall]:
-        """Those that wait now, the longest first."""
+        """Return the calls that wait now, the longest first."""
         return sorted(map(_listed, self._waiting.values()), key=lambda call: call.since)
 
     def end(self, response_id: str) -> bool:
@@ -103,14 +103,14 @@ class RunningCalls:
         return bool(stops)
 
     def of(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
-        """Where a call that waits is to be entered: here, and at ``leaving``, or at the front that may withdraw it."""
+        """Return the registry for a call that waits: this one, and ``leaving`` or the front that may withdraw it."""
         peer = exchange.peer
         if isinstance(peer.link, Withdrawable) and not peer.depth:
             leaving = peer.link
         return _Entry(self._stops, self._waiting, exchange, leaving)
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
-        """An agent's state is another one now."""
+        """Note an agent's new state, and end its calls if it is stopped."""
         if state.stopped and agent_id in self._stops:
             self._clock.callLater(0, self._end, agent_id)
 
@@ -120,7 +120,7 @@ class RunningCalls:
         self._go_on(agent_id, stops)
 
     def _go_on(self, agent_id: str, stops: deque[Stop]) -> None:
-        """End those that wait still; as many as a turn of the reactor takes, and none that another has ended."""
+        """End the calls that still wait; in one turn of the reactor only so many as it has time for."""
         began = time.thread_time()
         while stops:
             stop = stops.pop()
@@ -135,7 +135,7 @@ class RunningCalls:
                 return
 
     def objection(self, exchange: Exchange) -> StoppedAgent | None:
-        """Why an exchange may not go on: its caller or its addressee was stopped since the gates looked."""
+        """Return why an exchange may not go on: its caller or its addressee was stopped since the gates checked."""
         needed = standing(exchange)
         try:
             for agent, who in ((exchange.caller, "caller"), (exchange.agent, "agent")):
@@ -147,7 +147,7 @@ class RunningCalls:
 
 
 class _Entry:
-    """One call's places."""
+    """The places where one call is registered."""
 
     __slots__ = ("_agents", "_exchange", "_leaving", "_stops", "_waiting")
 

@@ -105,7 +105,7 @@ class BudgetGate:
 
 def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
     """
-    What Budget-Limit allows, by unit; None where the request has none.
+    Return what Budget-Limit allows, by unit; None where the request has none.
 
     :raises Refusal: 400 for a malformed one.
     """
@@ -120,7 +120,7 @@ def budget_limit(exchange: Exchange) -> Mapping[str, Decimal] | None:
 
 def require_affordable(exchange: Exchange, costs: Iterable[Mapping[str, Decimal] | None]) -> None:
     """
-    What several calls take that one request makes is within its Budget-Limit: each of them by itself is held to it too.
+    Check that the calls that one request makes cost together no more than its Budget-Limit; each is also checked alone.
 
     :raises Refusal: 456 before the first of them; 400 for a malformed Budget-Limit.
     """

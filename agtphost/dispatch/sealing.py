@@ -56,8 +56,8 @@ class Sealer:
     :param supported_methods: what Supported-Methods says on the first response of a connection.
     :param warnings: deprecated methods of the catalog, and what ``AGTP-Catalog-Warning`` says of each.
     :param floor: how surely a caller must be known to have its full share of what is held.
-    :param ruling: finds what a refusal was decided by, for those who are told of it.
-    :param failed: keeps calls that failed, for RETRY; None: nobody can ask for it.
+    :param ruling: finds the rule behind a refusal, for watchers of records.
+    :param failed: keeps calls that failed, for RETRY; None: RETRY is not offered.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Sealer:
         """
         The method response body of core v08 section 5.7.
 
-        :param beside: further members, beside ``result``.
+        :param beside: further members, next to ``result``.
         """
         binding = exchange.binding
         attribution = self._attribution(None if binding is None or binding.server_level else exchange.agent)
@@ -172,7 +172,9 @@ class Sealer:
         return jsontext.encode(body)
 
     def _attribution(self, agent: Agent | None) -> dict[str, str]:
-        """Who answers. The proof is the Attribution-Record header: a body cannot hold a record of itself."""
+        """
+        Return who answers. The proof is the Attribution-Record header, because a body cannot contain its own record.
+        """
         if agent is None:
             return {"server_id": self._server_id}
         return {"server_id": self._server_id, "agent_id": agent.agent_id}
@@ -236,7 +238,7 @@ class Sealer:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
         if exchange.purchase is not None:
-            # Both parties of a purchase are named, whatever comes of it (core v08 section 9).
+            # Both parties of a purchase are named, even if it fails (core v08 section 9).
             payload.update(exchange.purchase.members)
             payload["extra"] = {**payload.get("extra", {}), "purchase": exchange.purchase.said}  # type: ignore[dict-item]
         lineage = exchange.lineage
@@ -281,7 +283,7 @@ class Sealer:
         fields.append(("Response-ID", response_id))
         fields.append(("Audit-ID", sealed.audit_id))
         agent = exchange.agent
-        hidden = outcome.reason == Reason.AGENT_NOT_HOSTED  # Whom nobody is told of, nobody is told to trust.
+        hidden = outcome.reason == Reason.AGENT_NOT_HOSTED  # The posture of a hidden agent is hidden too.
         if agent is not None and not hidden and (exchange.binding is None or not exchange.binding.server_level):
             fields.extend(self._posture(agent))
             if exchange.deprecated is not None:
@@ -333,7 +335,10 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
 
 
 def _beside(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an answer's envelope has beside its result: ``error`` where a handler answered with a refusal's status."""
+    """
+    Return the members that an answer's envelope has next to its result: ``error`` where a handler answered with a
+    refusal's status.
+    """
     if status < 400 and status != Status.AUTHORIZATION_REQUIRED:
         return beside
     phrase = phrase_of(status)
@@ -365,7 +370,7 @@ _randomness = _Randomness()
 
 def new_id(now: float) -> str:
     """
-    A UUIDv7: Response-ID and Action-ID.
+    Return a new UUIDv7, for Response-ID and Action-ID.
 
     :param now: seconds since the epoch.
     """
@@ -404,7 +409,7 @@ def _name(exchange: Exchange, payload: dict[str, object]) -> None:
 
 
 def _extend(payload: dict[str, Any], members: Mapping[str, Any]) -> None:
-    """Add members to a record: those that the drafts name beside its own, all others under ``extra``."""
+    """Add members to a record: those that the drafts name at the top, all others under ``extra``."""
     extra = {**payload.get("extra", {})}
     for name, value in members.items():
         if name in REGISTERED:
@@ -435,7 +440,9 @@ def recall(result: bytes) -> EndpointResponse:
 
 
 def _done(status: int, digest: str, octets: int) -> Refusal:
-    """The call was made, and is not made again; whoever has its first answer can compare it."""
+    """
+    Return a refusal of a call that was made and is not repeated; a caller with its first answer can compare the hash.
+    """
     return Refusal(
         Reason.IDEMPOTENCY_RESULT_NOT_KEPT,
         details={"done": True, "original_status": status, "result_hash": digest, "result_octets": octets},

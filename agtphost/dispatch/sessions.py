@@ -3,7 +3,7 @@ Sessions and tasks: which there are, and which of them SUSPEND and ESCALATE have
 
 A session is the caller's own identifier for a group of requests. It belongs to
 the agent and the client identity that were first seen with it (core v08
-section 10.5), and so does a task: nobody can stop another agent's work.
+section 10.5), and so does a task: an agent cannot stop another agent's work.
 
 Sessions are kept apart by assurance: the session of an agent that its
 certificate proves, and a session of the same identifier in a request that
@@ -100,7 +100,7 @@ class SessionTable:
             self._sessions[session_id] = agent_id, _ENDED
 
     def ended(self, session_id: str, agent_id: str) -> bool:
-        """Tell whether the agent's session ended with the agent; no other caller is told."""
+        """Return whether the agent's session ended with the agent; False for other callers."""
         return self._sessions.get(session_id) == (agent_id, _ENDED)
 
     def _forget(self, session_id: str) -> None:
@@ -115,9 +115,9 @@ class SessionTable:
 
 class SessionRegistry:
     """
-    Which agent and client identity each session was first seen with, and when it was last used: by assurance.
+    The agents and client identities that sessions were first seen with, and their last use: by assurance.
 
-    Every method that is told no assurance is about sessions of certified agents.
+    Without an assurance, methods use the sessions of certified agents.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -151,7 +151,7 @@ class SessionRegistry:
             table.end(agent_id)
 
     def ended(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
-        """Tell whether the caller's session ended with its agent."""
+        """Return whether the caller's session ended with its agent."""
         return self._tables[assurance].ended(session_id, agent_id)
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
@@ -162,9 +162,9 @@ class SessionRegistry:
 
 class Suspensions:
     """
-    What stands still at this moment, kept in step with the state items.
+    The sessions and tasks that are suspended or escalated, in step with the state items.
 
-    :param held: where suspensions and escalations are.
+    :param held: the state items, with suspensions and escalations.
     :param now: seconds since the epoch.
     """
 
@@ -216,7 +216,7 @@ class Suspensions:
 
     def refuse(self, owner: str, session_id: str | None, task_id: str | None) -> None:
         """
-        Refuse a call of what stands still.
+        Refuse a call for a suspended session or task.
 
         :param owner: the caller's state owner (:func:`~agtphost.identity.peer.state_owner`).
         :raises Refusal: 409, or 408 where the time to resume it has passed.

@@ -32,7 +32,8 @@ class SingleUse:
         """
         Make it durable that an Intent-Assertion is used, before anything is bought with it.
 
-        Of two purchases with one assertion, at once or one after a crash, one reaches its handler.
+        Only one of two purchases with one assertion reaches its handler, concurrent ones and those after a crash
+        included.
 
         :raises Refusal: 458 where it was used, 503 where nothing can be made durable.
         """
@@ -41,8 +42,8 @@ class SingleUse:
 
     async def approval(self, exchange: Exchange) -> None:
         """
-        Use up the approval of a call, durably, before its handler is called: of two calls at once one goes on, and
-        after a crash in the middle of it none does.
+        Use up the approval of a call, durably, before its handler is called: only one of two concurrent calls goes on,
+        and after a crash in the middle of it none does.
 
         :raises Refusal: 409 where another call has it, or nothing was approved; 500 where no record says that it was;
             503 where nothing can be made durable.
@@ -62,9 +63,9 @@ class SingleUse:
         self, exchange: Exchange, event: Mapping[str, Any], use: Change, taken: Callable[[], Refusal]
     ) -> None:
         """
-        Commit the use of what is good once, with a record of its own.
+        Commit the use of a single-use item, with a separate record.
 
-        :param taken: what whoever comes second is told.
+        :param taken: the refusal for the second user.
         :raises Refusal: that one; 503 where nothing can be made durable.
         """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())

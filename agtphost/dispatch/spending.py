@@ -4,10 +4,10 @@ What one request from outside may cost: the calls that it makes inside this host
 Every inner call is charged to the caller's rate in ``[limits]`` as if the caller had made it itself. A request that
 says how many calls it makes (BATCH, CHAIN, RUN, a batch of inputs of a card) is charged for all of them before the
 first one, with one arithmetic operation, and refused where its caller has less left; every other inner call is charged
-when it is made. How deep calls go and how many one request makes in all is bounded here, whatever its caller has left.
+when it is made. The depth of calls and their number per request are bounded here too, even if the caller has more left.
 
-Each charged call pays for :data:`OCTETS_PER_CALL` of what is stored: records, state items and stored answers. Whoever
-has stored more owes further calls, and waits for its next request until they are paid.
+Each charged call pays for :data:`OCTETS_PER_CALL` of what is stored: records, state items and stored answers. A caller
+that has stored more owes further calls, and its next request waits until they are paid.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Charges(Protocol):
         """
 
     def owe(self, exchange: Exchange, calls: int) -> None:
-        """Charge the caller for so many calls, whatever is left."""
+        """Charge the caller for so many calls, even beyond its allowance."""
 
 
 class InnerCalls:
@@ -55,7 +55,7 @@ class InnerCalls:
     The calls that one handler makes inside this host.
 
     :param exchange: the request that the handler answers.
-    :param charges: None charges nobody.
+    :param charges: None: callers are not charged.
     """
 
     __slots__ = ("_charges", "_exchange", "_paid", "_place")
@@ -80,7 +80,7 @@ class InnerCalls:
             raise Refusal(
                 Reason.INVOCATION_TOO_DEEP,
                 "A call of a list makes many calls itself: BATCH, RUN and a card's batch are none of its calls.",
-                remedy="Make it a request by itself.",
+                remedy="Make it a separate request.",
             )
         if place.tree.made + calls > MOST_CALLS:
             raise _too_many()
@@ -124,10 +124,10 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
     """
     Have the ledger charge for the state items of a draft, before it writes any.
 
-    What does nothing but store them is refused where fewer calls are left than they cost. Whatever else a call has
-    done by then, or goes on to do, is not undone by a refusal: there the caller owes them.
+    A call that only stores items is refused where fewer calls are left than they cost. A refusal would not undo other
+    effects of a call: such a caller is charged beyond its allowance.
 
-    :param charges: None charges nobody.
+    :param charges: None: callers are not charged.
     :param outcome: of the call; None in the middle of one.
     """
     if charges is None:
@@ -160,6 +160,8 @@ def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sea
 
 
 def _further(exchange: Exchange, octets: int) -> int:
-    """How many calls pay for these octets, beside those that pay for what the exchange has stored already."""
+    """
+    Return how many calls pay for these octets, in addition to those that pay for what the exchange has stored already.
+    """
     before = max(exchange.stored, 1)
     return (before + octets - 1) // OCTETS_PER_CALL - (before - 1) // OCTETS_PER_CALL

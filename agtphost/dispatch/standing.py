@@ -1,5 +1,5 @@
 """
-Who has to be in service for a call to succeed, and what it comes to where one of them is not any more.
+The agents that a call requires to be in service, and the refusal when one of them is stopped.
 
 The gates look at the states as they are when a call begins; running calls end
 with their agents (:mod:`.running`); and the ledger looks once more where it
@@ -16,7 +16,7 @@ from agtphost.dispatch.gates.identity import StoppedAgent, reaches_stopped, refu
 
 
 def standing(exchange: Exchange) -> tuple[str, ...]:
-    """Agent-IDs of the caller, and of the addressee unless the method reaches stopped agents."""
+    """Return the Agent-IDs of the caller, and of the addressee unless the method reaches stopped agents."""
     caller, agent, binding = exchange.caller, exchange.agent, exchange.binding
     if agent is not None and exchange.agent_state is not None and binding is not None and reaches_stopped(binding):
         agent = None
@@ -27,7 +27,7 @@ def standing(exchange: Exchange) -> tuple[str, ...]:
 
 def stopped(exchange: Exchange, error: Stopped, *, performed: bool) -> StoppedAgent:
     """
-    The refusal that a call ends in whose record could not be written any more: what the gates say of that state.
+    Return the refusal of a call whose record could not be written, because an agent was stopped.
 
     :param performed: whether its handler was called before.
     """
@@ -36,12 +36,12 @@ def stopped(exchange: Exchange, error: Stopped, *, performed: bool) -> StoppedAg
         refuse_stopped(state_of_row(error.state), "agent" if called else "caller", error.agent_id)
     except StoppedAgent as refusal:
         return after_handler(refusal) if performed else refusal
-    raise AssertionError("the ledger stops nobody who is not stopped") from error
+    raise AssertionError("the ledger reported an agent as stopped that is not") from error
 
 
 def after_handler(refusal: StoppedAgent) -> StoppedAgent:
-    """Say, to the caller and in the record, that the handler had been called: what it did by then stands."""
-    refusal.explanation += " The handler had been called by then, and what it did stands."
+    """Add, for the caller and the record, that the handler had been called, so that its effects remain."""
+    refusal.explanation += " The handler had been called by then, and its effects remain."
     refusal.details = {**refusal.details, "performed": True}
     refusal.extra = {**refusal.extra, "performed": True}
     return refusal

@@ -1,4 +1,4 @@
-"""What is answered where the store took nothing: it is down, has no room, or something changed meanwhile."""
+"""The refusals when the store took nothing: it is down, a quota is used up, or an item has changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agtphost.iagtp import ILedger
 from agtphost.vocabulary.reasons import Reason
 
 RETRY_SECONDS = 60
-"""When to try again: what is held goes as it is finished, read or expired, and nobody can tell when that is."""
+"""When to try again: items are dropped when they are finished, read or expired, at an unknown time."""
 
 
 def no_room(full: StateFull) -> Refusal:
@@ -42,7 +42,7 @@ def no_room(full: StateFull) -> Refusal:
 
 
 def store_down() -> Refusal:
-    """503: no record can be kept, so nothing may happen."""
+    """Return a refusal with 503: no record can be kept, so nothing may happen."""
     return Refusal(
         Reason.STORE_UNAVAILABLE,
         remedy="Try again later; whether a call that was already running took effect is in doubt.",
@@ -65,8 +65,8 @@ async def made_durable(
     Commit a record in the middle of a call, or end the call with what the ledger says against it.
 
     :param performed: whether the handler may have done something already.
-    :param taken: what is answered where somebody else changed an item of it first.
-    :raises Refusal: 410 or 503 for a stopped caller, ``taken``, 429 and 503 where there is no room, 503 where nothing
+    :param taken: the refusal where another call changed one of its items first.
+    :raises Refusal: 410 or 503 for a stopped caller, ``taken``, 429 and 503 where a quota is used up, 503 where nothing
         can be made durable.
     """
     try:

@@ -1,4 +1,4 @@
-"""How much goes on by one dispatcher: another one takes its place at once, and what it began it ends by itself."""
+"""The work in flight of one dispatcher: after it was replaced by another one, it still finishes what it began."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class UnderWay:
         return self._count
 
     def hold(self) -> None:
-        """One thing more; :meth:`let_go` ends it."""
+        """Count one more piece of work; :meth:`let_go` ends it."""
         self._count += 1
 
     def let_go(self) -> None:
-        """One thing fewer."""
+        """Count one piece of work less; the last one ends the wait."""
         self._count -= 1
         if not self._count and self._over is not None:
             over, self._over = self._over, None
             over()
 
     def when_over(self, over: Callable[[], None]) -> None:
-        """Have ``over`` called once nothing goes on; at once, where nothing does. Nothing new may begin by then."""
+        """Have ``over`` called once no work is in flight, or now if none is. No new work may begin after that."""
         self.hold()
         self._over = over
         self.let_go()

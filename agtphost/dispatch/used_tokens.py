@@ -30,9 +30,9 @@ def _key(issuer: str, token_id: str) -> str:
 
 class UsedTokens:
     """
-    What is known of used tokens.
+    The tokens that were used.
 
-    :param held: where the items are.
+    :param held: the state items.
     """
 
     def __init__(self, held: StateTable) -> None:
@@ -51,11 +51,11 @@ class UsedTokens:
             self._of_key[key] = token
 
     def used(self, token: DelegationToken) -> bool:
-        """Whether a token of that issuer and ``jti`` was used before."""
+        """Return whether a token of that issuer and ``jti`` was used before."""
         return self._held.get(KIND, _key(token.issuer, token.token_id)) is not None
 
     def governance_used(self, token: GovernanceToken) -> str | None:
-        """Which request a governance token was used by; None where it was not."""
+        """Return the request that a governance token was used by; None where it is unused."""
         item = self._held.get(GOVERNANCE_KIND, _key(token.issuer, token.token_id))
         return None if item is None else str(item.value.get("request", ""))
 
@@ -81,7 +81,7 @@ class UsedTokens:
 
     @staticmethod
     def change(token: DelegationToken, lineage: Lineage) -> Change:
-        """What marks the token as used, once and for all."""
+        """Return the change that marks the token as used."""
         return Change(
             kind=KIND,
             key=_key(token.issuer, token.token_id),

@@ -1,9 +1,8 @@
 """
-What the record of a refusal says of who asked and what was missing: core v08 sections 10.2 and 10.3.
+The members of a refusal's record about the caller and what was missing: core v08 sections 10.2 and 10.3.
 
-A caller that is not believed is named as what it said it was, and never as
-more; a scope violation names the scopes concerned. All of it is bounded, and
-nothing here is believed by anybody.
+An unauthenticated caller is recorded by its claims, marked as such; a scope violation names the scopes concerned. All
+of it is bounded, and no decision rests on it.
 """
 
 from __future__ import annotations
@@ -31,14 +30,15 @@ LONGEST = 128
 
 def claims_of(exchange: Exchange) -> dict[str, str]:
     """
-    Who a request says it comes from: ``agent_id`` where the header has the form of one, and ``certificate``.
+    Return the claims of a request about its caller: ``agent_id`` where the header has the form of one, and
+    ``certificate``.
 
     The latter is the SHA-256 of the client certificate; ``certificate_agent_id`` is the agent that it names.
     """
     said: dict[str, str] = {}
     agent_id = exchange.agent_id
     if agent_id is None:
-        # Another field was malformed, or this one stands twice.
+        # Another field was malformed, or this one is repeated.
         headers = exchange.request.headers
         sent = None if "agent-id" in headers.repeated else headers.get("agent-id")
         agent_id = sent if sent is not None and is_agent_id(sent) else None
@@ -54,7 +54,7 @@ def claims_of(exchange: Exchange) -> dict[str, str]:
 
 
 def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
-    """Members of the record of a refusal, beside those that every record has."""
+    """Return the members of a refusal's record besides those that every record has."""
     said: dict[str, Any] = {}
     if outcome.cause:
         said["cause"] = outcome.cause
@@ -63,7 +63,7 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
         if claimed:
             said["claimed"] = claimed
     elif exchange.assurance is not Assurance.CERTIFICATE and exchange.peer.certificate is not None:
-        # Known by header alone, over the connection of somebody whose certificate names no agent.
+        # Known by header alone, over a connection whose certificate names no agent.
         said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
     if outcome.status in VIOLATIONS:
         said["scopes"] = list(_shown(outcome.scopes))
@@ -73,7 +73,7 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
 
 
 def action_of(exchange: Exchange) -> dict[str, str]:
-    """What an EXECUTE names: its action, its payload type, and the tool where nothing else tells which it was."""
+    """Return what an EXECUTE names: its action, its payload type, and the tool where nothing else identifies it."""
     parameters = exchange.parameters
     binding = exchange.binding
     named = [(name, parameters.get(name)) for name in ("action", "payload_type")]

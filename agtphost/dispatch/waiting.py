@@ -26,7 +26,7 @@ _CANCELLATIONS = frozenset({Reason.CANCELLED, Reason.UPSTREAM_CANCELLED})
 
 class _Wait:
     """
-    One handler that is waited for.
+    A handler whose result is awaited.
 
     :param awaited: what is cancelled with it.
     :param seconds: how long it may take.
@@ -86,7 +86,7 @@ class _Course(_Wait):
     """
     A handler's coroutine on its way, from its first wait to its end.
 
-    It is driven from here, without a Deferred and a driver of its own in between: most handlers wait once.
+    This class drives it without a Deferred and a driver in between, because most handlers wait once.
     """
 
     __slots__ = ("_coroutine", "_run")
@@ -101,7 +101,7 @@ class _Course(_Wait):
     ) -> None:
         super().__init__(awaited, seconds, deadlines, leaving)
         self._coroutine = begun
-        # What it says of its call from now on is nobody else's.
+        # A separate context: its context variables must not leak into other calls.
         self._run = copy_context().run
 
     def advance(self, result: Any) -> None:
@@ -125,7 +125,7 @@ def _nothing_to_wait_for() -> Failure:
 
 
 def _deferred(awaited: Any) -> Deferred[Any]:
-    """What a coroutine waits for; of what nobody can wait for here, the coroutine hears that."""
+    """Return the Deferred that a coroutine awaits; for other awaitables, one that awaits them."""
     if isinstance(awaited, Deferred):
         return awaited
 
@@ -142,11 +142,10 @@ def bounded(
     leaving: Leaving | None = None,
 ) -> Deferred[Any]:
     """
-    What a handler comes to, if it does so in time.
+    Return a Deferred of a handler's result, limited in time.
 
-    A handler that is late is cancelled, but not waited for: one that pays no
-    attention does not delay the answer. What it comes to afterwards is
-    dropped, and logged where it is an error.
+    A late handler is cancelled, but not waited for: one that ignores this does not delay the answer. Its later result
+    is dropped, and logged where it is an error.
 
     :param working: the handler's own Deferred.
     :param leaving: called when the caller is gone, which also ends the handler; None where it is to finish.
@@ -166,10 +165,10 @@ def resumed(
     leaving: Leaving | None = None,
 ) -> Deferred[Any]:
     """
-    Go on with a coroutine that has run up to its first wait; see :func:`bounded`.
+    Continue a coroutine that has run up to its first wait; see :func:`bounded`.
 
     :param awaited: what it waits for.
-    :param deadlines: of all that go on by one dispatcher.
+    :param deadlines: of all waiting calls of one dispatcher.
     """
     working = _deferred(awaited)
     course = _Course(begun, working, seconds, deadlines, leaving)
@@ -179,7 +178,7 @@ def resumed(
 
 async def in_time(handler: Deferred[Any], seconds: float) -> Any:
     """
-    What a handler comes to that is waited for.
+    Await a handler's result that is limited in time.
 
     :raises Refusal: 408 where it took too long.
     """

@@ -1,7 +1,7 @@
 """
-Functions of asyncio: ``asyncio = true`` runs them on an event loop of their own, in one thread beside the reactor's.
+Functions of asyncio: ``asyncio = true`` runs them on a separate event loop, in one thread next to the reactor's.
 
-Libraries of asyncio work there as they do anywhere, whichever reactor runs the host.
+Libraries of asyncio work there as usual, with every reactor of the host.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ MOST_CALLS = 256
 
 class AsyncioLoop:
     """
-    One asyncio event loop, in a thread that starts with the first call.
+    An asyncio event loop, in a thread that starts with the first call.
 
     The thread is a daemon: a coroutine that blocks must not keep the host from ending.
 
-    :param reactor: hears of results.
+    :param reactor: gets the results.
     :param most: calls at the same time.
     """
 
@@ -114,7 +114,7 @@ class AsyncioLoop:
 
 
 async def called(begin: Callable[[], Awaitable[Any]]) -> Any:
-    """Return what a function of asyncio answers, whatever it returns on the way."""
+    """Call a function of asyncio and await its result, also where that is awaitable again."""
     answer: Any = begin()
     while hasattr(answer, "__await__"):
         answer = await answer
@@ -165,7 +165,7 @@ class AsyncioFunction:
         self._reactor = reactor
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
-        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        """Call the function on the loop; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._from_loop(context.invoke), emit=self._from_loop(context.emit))
         return self._loop.run(lambda: self._function(inside))
 

@@ -4,22 +4,14 @@ Who acts for the people: operators, registrars, and the agents that stand in for
 Every feature that asks "is this an operator's?" asks here, so that one
 certificate has one answer (design decision 14).
 
-*Operator*
-    Whoever connects with a client certificate whose key ``[audit] operators``
-    lists, whatever else the certificate says. A listed key that belongs to an
-    agent makes this agent an operator too; it still never decides about what
-    it asked for itself.
-*Registrar of an agent*
-    Whoever connects with the key that issued the agent's Genesis.
-*Person*
-    Whoever connects with a client certificate whose key ``[notify.people]``
-    lists, whatever else the certificate says. A person reads, answers and
-    decides what is addressed to its name or to a group of it, and nothing else.
-*Overseer*
-    An operator, or an agent that its certificate proves and that holds the
-    scope of the action: ``inspect:all`` for looking, ``escalation:confirm``
-    for deciding, ``mcp:tools:approve`` and its like for approving. A scope
-    claimed by a mere header oversees nothing.
+*Operator* A client that connects with a client certificate whose key ``[audit] operators`` lists; nothing else of the
+    certificate counts. A listed key that belongs to an agent makes this agent an operator too; it still never decides
+    about what it asked for itself. *Registrar of an agent* A client that connects with the key that issued the agent's
+    Genesis. *Person* A client that connects with a client certificate whose key ``[notify.people]`` lists; nothing else
+    of the certificate counts. A person reads, answers and decides what is addressed to its name or to a group of it,
+    and nothing else. *Overseer* An operator, or an agent that its certificate proves and that holds the scope of the
+    action: ``inspect:all`` for looking, ``escalation:confirm`` for deciding, ``mcp:tools:approve`` and its like for
+    approving. A scope claimed by a mere header oversees nothing.
 """
 
 from __future__ import annotations
@@ -37,13 +29,13 @@ from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
 
 OPERATOR = "operator"
-"""The recipient that stands for the people who run the host: the default handler of escalations."""
+"""The recipient that represents the people who run the host: the default handler of escalations."""
 
 INSPECT_ALL = "inspect:all"
 """The scope that shows an agent what belongs to others (core v08 section 7.2.16); never granted by ``*:*``."""
 
 OPERATORS = "operators"
-"""In ``[approvals] by``: whoever is an operator."""
+"""In ``[approvals] by``: all operators."""
 
 DECIDE = "escalation:confirm"
 """The scope by which an agent decides in the operator's place."""
@@ -126,9 +118,13 @@ class Authorization:
         return bool(key) and key in self.addresses.keys
 
     def inboxes(self, context: BuiltInContext) -> tuple[str, ...]:
-        """Return whose notifications the caller reads as its own: those of its agent, and of the key it connects by."""
+        """
+        Return whose notifications the caller reads as its own: those of its agent, of the person that has its key, and
+        of the key itself, which is answered where it has sent something.
+        """
         caller, key = self.named(context), fingerprint(context.peer)
-        return (*(() if caller is None else (caller.agent_id,)), *((key,) if key else ()))
+        found = () if caller is None else (caller.agent_id,)
+        return (*found, *sorted(self.addresses.inboxes_of_key(key)), key) if key else found
 
     def recipients(self, context: BuiltInContext) -> frozenset[str]:
         """
@@ -187,7 +183,7 @@ class Authorization:
 
     def is_party(self, context: BuiltInContext, parties: Collection[str], key: str) -> bool:
         """
-        Whether what is to be approved is the caller's own: of its agent, or of whoever has the same key.
+        Return whether the caller would approve its own call: one of its agent, or of a client with the same key.
 
         :param parties: Agent-IDs of all that the call is made for.
         :param key: the fingerprint of the key that it was asked with; empty where with none.
@@ -220,7 +216,7 @@ class Authorization:
     # What agents leave to others
 
     def named(self, context: BuiltInContext) -> Agent | None:
-        """The calling agent, where it is known surely enough to look after its own matters."""
+        """Return the calling agent, if its assurance is high enough for its own matters."""
         return context.caller if context.caller is not None and context.assurance >= self._floor else None
 
     def decides(self, context: BuiltInContext, owner: str, recipient: str, key: str = "") -> bool:
@@ -241,7 +237,7 @@ class Authorization:
 
     def actor(self, context: BuiltInContext) -> str:
         """
-        Who is calling, as records and receipts name it.
+        Return who is calling, as records and receipts name it.
 
         :raises Refusal: 401 where that is not known surely enough.
         """

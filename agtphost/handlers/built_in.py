@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class BuiltInContext(EndpointContext):
-    """One call, as a built-in method sees it."""
+    """A call, as a built-in method sees it."""
 
     named: bool = False
     """Whether the request itself carried Agent-ID; a caller may also be known by its certificate alone."""
@@ -50,10 +50,10 @@ class BuiltInContext(EndpointContext):
     @property
     def owner(self) -> str:
         """
-        Whose state the call may touch; empty where it has no caller.
+        Return the owner of the state that the call may use; empty where it has no caller.
 
-        The caller's Agent-ID where a certificate proved it, else a name apart from it: whoever keeps something for
-        callers keeps it under this, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
+        The caller's Agent-ID if a certificate proved it, otherwise a separate name. State of callers is always kept
+        under this name, and never under the Agent-ID (:func:`~agtphost.identity.peer.state_owner`).
         """
         return "" if self.caller is None else state_owner(self.caller.agent_id, self.assurance)
 
@@ -97,11 +97,11 @@ class Answer(EndpointResponse):
     """Further members of the record: extension fields such as ``negotiation_id``."""
 
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """Further members of the response body, beside ``result``."""
+    """Further members of the response body, next to ``result``."""
 
 
 class IBuiltInHandler(Interface):
-    """What answers a binding of the host's own: no extension point."""
+    """The handler of one of the host's own bindings; not an extension point."""
 
     kind = Attribute("str: built_in, or the adapter's name")
 
@@ -143,7 +143,7 @@ class Overstepped(Exception):
 
 def checked(answer: Any) -> Any:
     """
-    What an operator's code answered, if it is nothing but an answer.
+    Check that the answer of an operator's code is only an answer, and return it.
 
     :raises Overstepped: it would change held state, or write members of the record or the host's header fields.
     """
@@ -158,9 +158,9 @@ def checked(answer: Any) -> Any:
 
 def checked_refusal(refusal: Refusal) -> None:
     """
-    Let pass a refusal that an operator's code raised, if it is nothing but a refusal.
+    Check that a refusal that an operator's code raised is only a refusal.
 
-    :raises Overstepped: likewise.
+    :raises Overstepped: as for :func:`checked`.
     """
     if refusal.changes or refusal.extra or refusal.cause:
         raise Overstepped("it raised a Refusal with changes, extra or cause, which are for built-ins")
@@ -171,7 +171,7 @@ def checked_refusal(refusal: Refusal) -> None:
 
 async def asked(handler: IHandler, context: BuiltInContext) -> Any:
     """
-    What an operator's handler answers to a built-in that asks it: as it would be called and answer by itself.
+    Have an operator's handler answer a built-in method, as it would answer a call.
 
     :raises Overstepped: see :func:`checked` and :func:`checked_refusal`.
     """

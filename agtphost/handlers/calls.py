@@ -1,10 +1,9 @@
 """
-Which call a line of the log belongs to.
+The call that a line of the log belongs to.
 
-The dispatcher names the call for whatever runs in its course: gates,
-handlers, and what they await. The Audit-ID of a call is the hash of its
-record, and so is known only once it is sealed: what is logged before waits
-for it, unless that takes too long (:mod:`agtphost.host.call_events`).
+The dispatcher sets the call for everything that runs in its course: gates, handlers, and what they await. The Audit-ID
+of a call is the hash of its record, and so is known only once it is sealed: what is logged before waits for it, unless
+that takes too long (:mod:`agtphost.host.call_events`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """One call on its way through the dispatcher."""
+    """A call that is in the dispatcher."""
 
     __slots__ = ("agent_id", "audit_id", "bound", "caller", "early", "held", "response_id", "task_id", "trace")
 
@@ -58,7 +57,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """What its lines in the log end with."""
+        """Return the text that the call's lines in the log end with."""
         called = "" if self.bound is None else f"{self.caller or 'somebody'} called {self.bound.spoken}"
         named = (
             ("Audit-ID", self.audit_id),
@@ -75,7 +74,7 @@ CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)
 
 
 def traced() -> bool:
-    """Whether the present call has a trace: what a span would be told need not be gathered where it has none."""
+    """Return whether the present call has a trace; without one, data for spans need not be gathered."""
     call = CALL.get()
     return call is not None and call.trace is not None
 

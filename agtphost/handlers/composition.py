@@ -39,42 +39,42 @@ class Composition:
 
     :param recipe: the version that runs for as long as this handler lives (AGTP-API section 10.5).
     :param clock: counts the steps' timeouts and pauses.
-    :param aside: calls a function off the reactor: what expressions say of much is worked out there.
+    :param offload: calls a function off the reactor: what expressions say of much is worked out there.
     """
 
     kind = "composition"
 
-    def __init__(self, recipe: Recipe, clock: IReactorTime, aside: Aside | None = None) -> None:
+    def __init__(self, recipe: Recipe, clock: IReactorTime, offload: Aside | None = None) -> None:
         self.recipe = recipe
         self._clock = clock
-        self._aside = aside
+        self._offload = offload
 
     @property
     def steps(self) -> int:
-        """How many calls are made in any case: steps with ``when`` may be left out."""
+        """The number of calls that are made in any case: steps with ``when`` may be left out."""
         return sum(1 for step in self.recipe.steps if step.when is None)
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
         """Run the recipe for one caller."""
-        return Run(self.recipe, context, self._clock, self._aside).start()
+        return Run(self.recipe, context, self._clock, self._offload).start()
 
 
 class Run:
     """
-    One recipe on its way for one caller.
+    A run of one recipe for one caller.
 
     :param context: of the endpoint that the recipe answers.
     """
 
     def __init__(
-        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, aside: Aside | None = None
+        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, offload: Aside | None = None
     ) -> None:
         self._recipe = recipe
         self._context = context
         self._clock = clock
         self._scope: dict[str, Any] = {INPUT: context.input}
-        self._aside = aside
-        self._much = aside is not None and weight(context.input) > HEAVY
+        self._offload = offload
+        self._much = offload is not None and weight(context.input) > HEAVY
         """Whether expressions see so much that the others wait for them."""
 
         self._calls: list[StepCall] = []
@@ -117,7 +117,7 @@ class Run:
         if self._ended:
             raise CancelledError
         self._calls = [StepCall(step, self._context, self._clock) for step in stage]
-        running = [call.run(dict(self._scope), self._aside if self._much else None) for call in self._calls]
+        running = [call.run(dict(self._scope), self._offload if self._much else None) for call in self._calls]
         if len(running) == 1:
             return running[0].addCallback(self._single, stage[0])
         gathered: Deferred[Any] = DeferredList(running, consumeErrors=True)
@@ -128,7 +128,7 @@ class Run:
         self._last = value
 
     def _together(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
-        """All have ended: what succeeded is captured, even if another step failed."""
+        """Capture the results of the steps that succeeded once all have ended, even if another step failed."""
         self._last = {}
         failure: Failure | None = None
         for step, (sound, value) in zip(stage, outcomes, strict=True):
@@ -144,15 +144,15 @@ class Run:
     def _keep(self, step: Step, value: Any) -> None:
         if step.capture:
             self._scope[step.capture] = value
-            self._much |= self._aside is not None and weight(value) > HEAVY
+            self._much |= self._offload is not None and weight(value) > HEAVY
 
     async def _output(self) -> Any:
         output = self._recipe.output
         if output is None:
             return self._last
         try:
-            if self._aside is not None and self._much:
-                return await self._aside(output.fill, dict(self._scope))
+            if self._offload is not None and self._much:
+                return await self._offload(output.fill, dict(self._scope))
             return output.fill(self._scope)
         except ExpressionError as error:
             log.error("recipe {recipe}: output: {why}", recipe=self._recipe.identifier, why=str(error))
@@ -162,7 +162,7 @@ class Run:
     # Failure
 
     def _facts(self) -> dict[str, Any]:
-        """What the caller may see: everything captured came from calls made in its own name."""
+        """Return what the caller may see of the run: everything captured came from calls made in its own name."""
         captured = {name: value for name, value in self._scope.items() if name != INPUT}
         facts: dict[str, Any] = {
             "recipe": self._recipe.name,

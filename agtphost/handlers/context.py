@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 LAST_WORD = 0.02
-"""Seconds before a call's deadline when an upstream's time is over, so that its caller is told whose fault it was."""
+"""Seconds before a call's deadline at which an upstream's time is over, so that the error can name the upstream."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EndpointContext:
     """
-    One call, after every gate: what a handler may rely on.
+    A call that has passed every gate, with all that a handler may rely on.
 
-    Made for every request, and therefore not frozen: that would take three
-    times as long. Nobody reads it again once the handler has it.
+    Made for every request, and therefore not frozen: that would take three times as long. The host does not read it
+    again once the handler has it.
     """
 
     input: Mapping[str, Any]

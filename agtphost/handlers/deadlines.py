@@ -1,10 +1,9 @@
 """
 The deadlines of many waits: one timer for all of them.
 
-Nearly every wait ends before its time is up, and a timer of the reactor costs
-more to make and to cancel than the rest of its end. So the timer is set for the
-first that is due, and left as it is when that one ends; where none is left, it
-is cancelled.
+Nearly every wait ends before its time is up, and a timer of the reactor costs more to make and to cancel than the rest
+of its end. So the timer is set for the earliest deadline, and left as it is when that wait ends; when no wait is left,
+it is cancelled.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from twisted.logger import Logger
 Late = Callable[[], object]
 
 SPARE = 64
-"""Waits that are over and may stand among the others whatever there are of these."""
+"""So many ended waits may always stay in the heap."""
 
 Entry = list[Any]
 """
-When a wait is due, its number, and what is called then; None in its place once the wait is over.
+The deadline of a wait, its number, and what is called then; None in its place once the wait is over.
 
 The heap keeps an entry until its time is up. With the callable in it, it kept the body and the input of every large
 call that had ended within the last half minute: 70 MiB of 50 calls.
@@ -35,10 +34,10 @@ log = Logger()
 
 class Deadlines:
     """
-    Tells waits that their time is up.
+    Calls back waits whose time is up.
 
-    Each is in a heap by when it is due, and stays there when it is over before, so that neither costs more where
-    thousands wait. What is over is cleared away when it is more than what waits.
+    Each wait is in a heap by its deadline, and stays there when it ends before, so that adding and ending stay cheap
+    with thousands of waits. What is over is cleared away when it is more than what waits.
 
     :param clock: by which their time is up.
     """
@@ -58,7 +57,7 @@ class Deadlines:
 
     def add(self, seconds: float, late: Late) -> float:
         """
-        Have ``late`` called after so many seconds, unless it is discarded before; it stands for the wait itself.
+        Have ``late`` called after so many seconds, unless it is discarded before; it identifies the wait.
 
         :return: the time now.
         """
@@ -76,7 +75,7 @@ class Deadlines:
         return now
 
     def discard(self, late: Late) -> None:
-        """The wait is over. One that is not known, as its time was up, is no error."""
+        """End a wait. An unknown one, whose time was up before, is ignored."""
         entry = self._waits.pop(late, None)
         if entry is not None:
             entry[2] = None
@@ -112,7 +111,7 @@ class Deadlines:
             self._set(first[0], first[0] - now)
 
     def _first(self) -> Entry | None:
-        """Whoever is due next; what is over and stands before it is cleared away."""
+        """Return the wait with the earliest deadline; ended ones before it are removed."""
         while self._heap:
             first = self._heap[0]
             if self._waits.get(first[2]) is first:

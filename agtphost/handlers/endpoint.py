@@ -90,7 +90,7 @@ def _declare(
 
 
 class _Taken:
-    """What one function takes, found when it is first asked for: hints may name what stands further down."""
+    """The signature of a function, read on first use, because hints may name things that are defined further down."""
 
     def __init__(
         self, function: Callable[..., Any], errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
@@ -101,23 +101,41 @@ class _Taken:
         self._intent = intent
 
     @functools.cached_property
+    def _written(self) -> Any:
+        """The function whose source has the hints and the docstring."""
+        return written_function(self.function)
+
+    @functools.cached_property
     def _kinds(self) -> dict[str, Any]:
-        return typing.get_type_hints(self.function, include_extras=True)
+        return typing.get_type_hints(self._written, include_extras=True)
 
     @functools.cached_property
     def _parameters(self) -> dict[str, inspect.Parameter]:
-        found = inspect.signature(self.function).parameters
-        for name, each in found.items():
+        # What a partial names is its author's, and not for callers.
+        fixed = self.function.keywords if isinstance(self.function, functools.partial) else {}
+        parameters = inspect.signature(self.function).parameters
+        found = {name: each for name, each in parameters.items() if name not in fixed}
+        for position, (name, each) in enumerate(found.items()):
             if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                raise UntoldType(f"the parameter {name} has no name that a caller could send")
+                raise UntoldType(
+                    f"the parameter {name} has no name that a caller could send",
+                    "give each member of the input a parameter of its own; a decorator below @endpoint needs "
+                    "functools.wraps",
+                )
+            if name not in self._kinds and position == 0 and name in ("self", "cls"):
+                raise UntoldType(
+                    f"{self._written.__qualname__} is a method, and {name} is no member of the input",
+                    f"leave @endpoint out in the class, and declare the bound method in the module: "
+                    f"NAME = endpoint(INSTANCE.{self._written.__name__})",
+                )
             if name not in self._kinds:
-                raise UntoldType(f"the parameter {name} has no type hint")
-        return dict(found)
+                raise UntoldType(f"the parameter {name} has no type hint", f"write {name}: str, or what it is")
+        return found
 
     @functools.cached_property
     def _context(self) -> str:
         """The parameter that is given the call; empty where none is."""
-        return next((name for name in self._parameters if self._kinds[name] is EndpointContext), "")
+        return next((name for name in self._parameters if _is_context(self._kinds[name])), "")
 
     def call(self, context: EndpointContext) -> Any:
         """Call the function with what a call brought."""
@@ -133,13 +151,15 @@ class _Taken:
 
     def hints(self) -> Hints:
         """
-        What it says of its endpoint.
+        Return what the function declares of its endpoint.
 
-        :raises UntoldType: a hint cannot be told as a JSON Schema.
+        :raises UntoldType: a hint cannot be expressed as a JSON Schema.
         """
-        told = _Docstring(inspect.getdoc(self.function) or "")
+        told = _Docstring(inspect.getdoc(self._written) or "")
         members = [name for name in self._parameters if name != self._context]
-        code = inspect.unwrap(self.function).__code__
+        if isinstance(self._written, type):
+            raise UntoldType(f"{self._written.__qualname__} is a class", "write a function that returns one")
+        code = inspect.unwrap(self._written).__code__
         return Hints(
             description=told.description,
             intent=self._intent or told.intent or told.description,
@@ -154,18 +174,31 @@ class _Taken:
         properties: dict[str, Any] = {}
         for name in members:
             said = {"description": told.members[name]} if name in told.members else {}
-            properties[name] = {**said, **schema_of(self._kinds[name])}
+            try:
+                properties[name] = {**said, **schema_of(self._kinds[name])}
+            except UntoldType as error:
+                raise UntoldType(f"the parameter {name}: {error}", error.hint) from None
         needed = [name for name in properties if self._parameters[name].default is inspect.Parameter.empty]
         required = {"required": needed} if needed else {}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
 
     def _output(self) -> dict[str, Any] | None:
-        kind = result_of(self._kinds.get("return"))
-        if kind in (None, type(None), Any, EndpointResponse):
+        kind = _without_outcomes(result_of(self._kinds.get("return")))
+        if kind is type(None):
+            raise UntoldType(
+                "it returns None, which is no answer", "return a dictionary: {} where there is nothing to say"
+            )
+        if kind in (None, Any):
             return None
-        schema = schema_of(kind)
+        try:
+            schema = schema_of(kind)
+        except UntoldType as error:
+            raise UntoldType(f"what it returns: {error}", error.hint) from None
         if schema.get("type") != "object":
-            raise UntoldType("it returns something else than a mapping, a TypedDict, a dataclass or a model")
+            raise UntoldType(
+                "it returns something else than a mapping, a TypedDict, a dataclass or a model",
+                "return a TypedDict with a member for it; what may be missing is a member, too",
+            )
         # A result may have more members than are promised, as everywhere.
         return {**schema, "additionalProperties": True} if "properties" in schema else schema
 
@@ -185,7 +218,7 @@ class _Docstring:
 
     @property
     def members(self) -> Mapping[str, str]:
-        """What it says of each member."""
+        """Return the docstring's text for each member."""
         return {name: " ".join(lines).strip() for name, lines in self._fields}
 
     def _read(self, text: str) -> None:
@@ -233,12 +266,36 @@ def result_of(kind: Any) -> Any:
         return result_of(arguments[0])
     if origin in (typing.Union, types.UnionType):
         waited = dict.fromkeys(result_of(each) for each in arguments)
-        return typing.Union[tuple(waited)]  # noqa: UP007 - of as many as there are
+        return typing.Union[tuple(waited)]  # noqa: UP007 - the number of members varies
     waits = origin or kind
     if isinstance(waits, type) and issubclass(waits, (Awaitable, Generator)):
         # The result is the last argument of each of them.
         return result_of(arguments[-1]) if arguments else Any
     return kind
+
+
+def _is_context(kind: Any) -> bool:
+    """Return whether a parameter is given the call; it may say that tests leave it out: ``EndpointContext | None``."""
+    return kind is EndpointContext or (EndpointContext in typing.get_args(kind) and type(None) in typing.get_args(kind))
+
+
+def _without_outcomes(kind: Any) -> Any:
+    """Return what is left of a type without those that are answers by themselves: an error, or a whole response."""
+    if kind in (EndpointResponse, EndpointError):
+        return Any
+    if typing.get_origin(kind) not in (typing.Union, types.UnionType):
+        return kind
+    results = [each for each in typing.get_args(kind) if each not in (EndpointResponse, EndpointError)]
+    return typing.Union[tuple(results)] if results else Any  # noqa: UP007 - of as many as there are
+
+
+def written_function(function: Any) -> Any:
+    """Return the function behind a ``functools.partial`` or an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type) or hasattr(function, "__wrapped__"):
+        return function
+    return type(function).__call__
 
 
 async def _awaited(answer: Any) -> Any:
@@ -248,7 +305,7 @@ async def _awaited(answer: Any) -> Any:
 
 
 def _answer(answer: Any) -> Any:
-    """What the host takes for an answer, of what the function returned."""
+    """Return the function's result as an answer of the host."""
     if isinstance(answer, (EndpointResponse, EndpointError)):
         return answer
     if isinstance(answer, Mapping) or is_dataclass(answer) or is_model(type(answer)):
@@ -258,25 +315,37 @@ def _answer(answer: Any) -> Any:
 
 def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     """
-    What the function of a dotted path says of its endpoint; None where it was not declared with :func:`endpoint`.
+    Return what the function of a dotted path declares of its endpoint; None if it was not declared with
+    :func:`endpoint`.
 
     :param find: imports it.
-    :raises NoHints: it cannot be imported, or a hint of it cannot be told.
+    :raises NoHints: it cannot be imported, or a hint of it cannot be expressed.
     """
     from agtphost.handlers.function import UnresolvableFunction
 
     try:
-        taken = getattr(find(dotted), SIGNATURE, None)
+        found = find(dotted)
     except UnresolvableFunction as error:
         raise NoHints(str(error), error.hint, error.place) from error
+    if isinstance(found, functools.partial) and hasattr(found.func, SIGNATURE):
+        raise NoHints(
+            f"{dotted} is a partial of a function that is declared with @endpoint",
+            "leave @endpoint out above the function, and write endpoint(functools.partial(...))",
+        )
+    taken = getattr(found, SIGNATURE, None)
     if not isinstance(taken, _Taken):
         return None
     try:
         return taken.hints()
     except NameError as error:
         raise NoHints(
-            f"the type hints of {dotted} cannot be told as JSON Schemas: {error}",
+            f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}",
             "import the name at run time: what is imported below `if TYPE_CHECKING` is missing when hints are read",
         ) from error
-    except (UntoldType, TypeError) as error:
-        raise NoHints(f"the type hints of {dotted} cannot be told as JSON Schemas: {error}", "mend the hint") from error
+    except Exception as error:
+        # Hints are the operator's code: a model of pydantic raises what it likes.
+        said = str(error).partition("\n")[0]
+        raise NoHints(
+            f"the type hints of {dotted} cannot be expressed as JSON Schemas: {said}",
+            getattr(error, "hint", "") or "mend the hint",
+        ) from error

@@ -1,9 +1,8 @@
 """
 External services: an endpoint answered by an upstream over HTTPS (AGTP-API section 12.3).
 
-What the upstream is told comes from the operator's declaration and the
-validated input alone: no credential and no identity of the caller is
-forwarded unless the declaration says so.
+A request to the upstream is made from the operator's declaration and the validated input alone: no credential and no
+identity of the caller is forwarded unless the declaration says so.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from agtphost.vocabulary.reasons import Reason
 
 
 class State(Enum):
-    """Where a circuit is."""
+    """The states of a circuit breaker."""
 
     CLOSED = "closed"
     """Calls go through."""
@@ -93,12 +92,16 @@ class Circuit:
         return False
 
     def succeeded(self) -> None:
-        """The upstream works."""
+        """Note that the upstream answered."""
         self._failures = 0
         self.state = State.CLOSED
 
     def failed(self) -> bool:
-        """The upstream does not work. :return: whether that opened the circuit."""
+        """
+        Note that the upstream failed.
+
+        :return: whether that opened the circuit.
+        """
         self._failures += 1
         if self.state is State.HALF_OPEN or (self.state is State.CLOSED and self._failures >= self._most):
             self._until = self._clock() + self._seconds
@@ -107,7 +110,7 @@ class Circuit:
         return False
 
     def undecided(self) -> None:
-        """The call ended without telling: the next one is the trial."""
+        """Note a call that ended without a result: the next one is the trial."""
         if self.state is State.HALF_OPEN:
             self.state = State.OPEN
 
@@ -323,7 +326,8 @@ class ExternalService:
                 refused = status in (401, 403)
                 name = "upstream_authentication_failed" if refused else "upstream_error"
             raise EndpointError(name, {"upstream_status": status})
-        if self._reference.method == "HEAD" or (status in EMPTY and not answer.body):
+        may_be_empty = status in EMPTY or self._reference.empty_response
+        if self._reference.method == "HEAD" or (may_be_empty and not answer.body):
             return {}
         if answer.content_encoding not in ("", "identity"):
             raise EndpointError("upstream_malformed_response", {"upstream_status": status})
@@ -366,12 +370,12 @@ class ExternalService:
 
 
 def _error_of(answer: Answer) -> str:
-    """What is wrong with an answer, as OpenTelemetry's conventions for HTTP clients have it."""
+    """Return the error of an answer, as OpenTelemetry's conventions for HTTP clients name it."""
     return str(answer.status) if answer.status >= 400 else ""
 
 
 def _encoded(name: str, value: Any) -> str:
-    """A value for a path or query, percent-encoded, so that it stays the one thing it is."""
+    """Percent-encode a value for a path or query, so that it stays one segment or value."""
     text = to_text(value)
     if not text:
         raise unsendable(f"{name} is empty")

@@ -9,6 +9,8 @@ calls a library that blocks, is declared with ``blocking = true``.
 from __future__ import annotations
 
 import importlib
+import os
+import traceback
 from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
@@ -28,9 +30,12 @@ from agtphost.handlers.threads import Threads
 Function = Callable[[EndpointContext], Any]
 
 LONGEST_CALL = 0.1
-"""Seconds for which a function may hold the reactor before it is told of: P14."""
+"""Seconds for which a function may block the reactor before it is logged: P14."""
 
 SOUGHT = "mend the module, or the name; [endpoints] python_path says where modules are looked for first"
+
+_ABSENT = object()
+_PYTHON = os.path.dirname(os.__file__)
 
 log = Logger()
 
@@ -76,15 +81,45 @@ def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -
         raise UnresolvableFunction(
             f"the module is not Python: {type(error).__name__}: {error.msg}{text}", "mend that line", place
         ) from error
+    except ModuleNotFoundError as error:
+        hint = _instead_of(module_name, name, find) or SOUGHT
+        said = f"the module {module_name} cannot be imported: {error!r}"
+        raise UnresolvableFunction(said, hint, _place_of(error)) from error
     except (Exception, SystemExit) as error:
-        # Whatever the module's own code raises is the operator's to read, not a reason to crash the start.
-        raise UnresolvableFunction(f"the module {module_name} cannot be imported: {error!r}", SOUGHT) from error
-    function = getattr(module, name, None)
-    if function is None:
+        # An error of the module's own code is reported to the operator, and must not crash the start.
+        said, place = f"the module {module_name} cannot be imported: {error!r}", _place_of(error)
+        raise UnresolvableFunction(said, "mend that line, or what it needs" if place else SOUGHT, place) from error
+    function = getattr(module, name, _ABSENT)
+    if function is _ABSENT:
         raise UnresolvableFunction(f"the module {module_name} has no {name}", SOUGHT)
     if not callable(function):
-        raise UnresolvableFunction(f"{dotted} is not callable")
-    return function  # type: ignore[no-any-return]
+        raise UnresolvableFunction(
+            f"{dotted} is not callable: it is {type(function).__name__}", "write a function there"
+        )
+    return function
+
+
+def _place_of(error: BaseException) -> tuple[str, int] | None:
+    """Return the file and the line of a module's own code that an import ended at; None where it never ran."""
+    found = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if frame.f_code.co_name == "<module>" and not file.startswith(("<", _PYTHON)) and "-packages" not in file:
+            found = file, line
+    return found
+
+
+def _instead_of(holder: str, name: str, find: Callable[[str], Any]) -> str:
+    """Return what to write for a member of a class or an object; empty where the path names none."""
+    module_name, _, inner = holder.rpartition(".")
+    try:
+        found = getattr(find(module_name), inner, None) if module_name else None
+    except (Exception, SystemExit):
+        return ""
+    if not callable(getattr(found, name, None)):
+        return ""
+    instance = f"{inner}()" if isinstance(found, type) else inner
+    return f'write `{name} = {instance}.{name}` in the module, and function = "{module_name}.{name}"'
 
 
 @implementer(IHandler)
@@ -116,8 +151,8 @@ class RegisteredFunction:
             if held > LONGEST_CALL:
                 self.handle = self._function
                 log.warn(
-                    "{method} {path} held the whole host for {milliseconds:.0f} ms: declare its handler "
-                    "blocking = true, or make it a coroutine that waits (said once)",
+                    "{method} {path} blocked the whole host for {milliseconds:.0f} ms: declare its handler "
+                    "blocking = true, or make it a coroutine that waits (logged once)",
                     method=context.method,
                     path=context.path,
                     milliseconds=held * 1000,
@@ -129,8 +164,7 @@ class BlockingFunction:
     """
     Calls a function in a thread.
 
-    Inside it, ``context.invoke`` and ``context.emit`` wait by themselves and
-    return what they otherwise resolve to.
+    There, ``context.invoke`` and ``context.emit`` block until their result, and return it.
 
     :param function: returns a mapping, an EndpointResponse or an EndpointError.
     :param threads: where it runs.
@@ -145,7 +179,7 @@ class BlockingFunction:
         self._reactor = reactor
 
     def handle(self, context: EndpointContext) -> Deferred[Any]:
-        """Call it; see :class:`agtphost.iagtp.IHandler`."""
+        """Call the function in a thread; see :class:`agtphost.iagtp.IHandler`."""
         inside = replace(context, invoke=self._waiting(context.invoke), emit=self._waiting(context.emit))
         run = copy_context().run  # What the thread logs is this call's.
         return self._threads.run(lambda: run(self._function, inside))

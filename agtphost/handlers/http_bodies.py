@@ -1,7 +1,7 @@
 """
 Form fields, multipart parts and header values made of JSON values (OpenAPI 3.1 sections 4.8.12 and 4.8.15).
 
-Nothing that a caller gives can begin a field, a part or a line of its own:
+No value of a caller can begin another field, part or line:
 names and file names are escaped as browsers do (WHATWG HTML, multipart form
 data), a boundary is 128 random bits, and a header value is one printable line.
 """
@@ -121,7 +121,7 @@ def check_exploded(
     members: Mapping[str, Any], names: Mapping[str, str], encodings: Encodings, fixed: Collection[str] = ()
 ) -> None:
     """
-    Refuse an object whose members become fields of their own, where one has the name of another field.
+    Refuse an object whose members become separate fields, where one has the name of another field.
 
     A caller would otherwise add a second value to a field of the operator's, or to one that its schema bounds.
 
@@ -160,7 +160,8 @@ def read_file(name: str, value: Any, encoding: MemberEncoding) -> File:
     Return the file of an input member.
 
     :param value: base64 text, or an object of ``data`` and perhaps ``filename`` and ``content_type``.
-    :raises agtphost.errors.Refusal: 422 for what is no base64, and for a media type that is not one of those declared.
+    :raises agtphost.errors.Refusal: 422 for text that is not base64, and for a media type that is not one of those
+        declared.
     """
     given = value if isinstance(value, dict) else {"data": value}
     data, filename, kind = given.get("data"), given.get("filename"), given.get("content_type")
@@ -175,7 +176,7 @@ def read_file(name: str, value: Any, encoding: MemberEncoding) -> File:
     if kind is None:
         kind = next((each for each in encoding.content_types if "*" not in each), OCTETS)
     if not isinstance(kind, str) or _MEDIA_TYPE.fullmatch(kind) is None:
-        raise unsendable(f"{name} has a content_type that is no media type")
+        raise unsendable(f"{name} has a content_type that is not a media type")
     if not _is_declared(kind.lower(), encoding.content_types):
         raise unsendable(f"{name} has a content_type that is not one of {', '.join(encoding.content_types)}")
     return File(data=octets, filename=filename or name, content_type=kind)

@@ -1,4 +1,6 @@
-"""The interface of a handler, in a module of its own: bindings name it, and :mod:`agtphost.iagtp` names bindings."""
+"""
+The interface of a handler, in a separate module, because bindings name it, and :mod:`agtphost.iagtp` names bindings.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from agtphost.handlers.context import EndpointContext
 
 class IHandler(Interface):
     """
-    What answers an endpoint once every gate let the request pass.
+    The handler of an endpoint, which answers once every gate let the request pass.
 
     An extension point: ``[handler] type = "plugin"``, see ``docs/extending/handler.rst``.
     """

@@ -42,7 +42,7 @@ def text(parameters: Mapping[str, Any], name: str) -> str | None:
 
 
 def required(parameters: Mapping[str, Any], name: str) -> str:
-    """A text parameter that the method cannot do without."""
+    """Return a text parameter that the method requires."""
     value = text(parameters, name)
     if value is None:
         raise invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
@@ -96,7 +96,7 @@ def target(parameters: Mapping[str, Any], name: str) -> str:
 
 
 def choice(parameters: Mapping[str, Any], name: str, allowed: Sequence[str], default: str = "") -> str:
-    """One of a few words; required where there is no default."""
+    """Return a parameter that is one of a few words; required if it has no default."""
     value = parameters.get(name)
     if value is None and default:
         return default
@@ -108,7 +108,7 @@ def choice(parameters: Mapping[str, Any], name: str, allowed: Sequence[str], def
 
 
 def moment(parameters: Mapping[str, Any], name: str) -> float | None:
-    """An optional RFC 3339 time, in seconds since the epoch; one that has a date in UTC too, whatever its offset."""
+    """Return an optional RFC 3339 time, in seconds since the epoch; it must be a valid date in UTC too."""
     value = parameters.get(name)
     if value is None:
         return None
@@ -119,7 +119,7 @@ def moment(parameters: Mapping[str, Any], name: str) -> float | None:
 
 
 def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:
-    """Any JSON that the host keeps, of at most ``most`` octets; None where absent."""
+    """Return any JSON that the host keeps, of at most ``most`` octets; None where absent."""
     value = parameters.get(name)
     if value is not None and len(jsontext.encode(value)) > most:
         raise invalid(name, f"{name} is longer than {most} octets.", f"Send less in {name}.")

@@ -28,7 +28,7 @@ PASSING = frozenset({Status.TIMEOUT, Status.RATE_LIMITED, Status.UNAVAILABLE})
 """Statuses that another attempt may not meet."""
 
 PASSING_ERRORS = frozenset({"upstream_timeout", "upstream_connection_error", "upstream_error"})
-"""Declared errors likewise."""
+"""Declared errors that a retry may overcome."""
 
 MAX_SEGMENT = 1_024
 """Characters of a value in a path."""
@@ -61,7 +61,7 @@ class StepFailed(Exception):
 
 
 class Calls(Protocol):
-    """What a step needs of the call that it is made in; every :class:`EndpointContext` has it."""
+    """The part of the present call that a step needs; every :class:`EndpointContext` has it."""
 
     @property
     def deadline(self) -> float:
@@ -74,7 +74,7 @@ class Calls(Protocol):
 
 class StepCall:
     """
-    One step for one caller.
+    A call of one step of a recipe, for one caller.
 
     :param context: of the endpoint that the recipe answers, or of what else has steps.
     """
@@ -89,18 +89,18 @@ class StepCall:
         self._waiting: Deferred[Any] | None = None
         self._cancelled = False
 
-    def run(self, scope: Mapping[str, Any], aside: Aside | None = None) -> Deferred[Any]:
+    def run(self, scope: Mapping[str, Any], offload: Aside | None = None) -> Deferred[Any]:
         """
         Make the call, again where that is allowed and may help.
 
         :param scope: what expressions see.
-        :param aside: works them out off the reactor, where they may see much; None: at once.
+        :param offload: evaluates them off the reactor, where they may see much; None: in the reactor's thread.
         :return: fires with the result, or None where the step is left out or may fail; fails with :exc:`StepFailed`.
         """
-        if aside is None:
+        if offload is None:
             outcome: Deferred[Any] = maybeDeferred(self._ready, scope)
         else:
-            outcome = ensureDeferred(_waited(aside(self._ready, scope)))
+            outcome = ensureDeferred(_waited(offload(self._ready, scope)))
         outcome.addCallback(self._go)
         if self._step.proceed:
             outcome.addErrback(self._passed_over)
@@ -121,7 +121,7 @@ class StepCall:
         return self._try(*ready)
 
     def cancel(self) -> None:
-        """End it: the call that is running is cancelled, and no further one is made."""
+        """Cancel the running call, and make no further one."""
         self._cancelled = True
         if self._pause is not None and self._pause.active():
             self._pause.cancel()

@@ -1,9 +1,8 @@
 """
 Threads for functions that wait or compute for long, so that the reactor never does.
 
-The threads are of their own: neither name look-ups nor the store wait behind
-an operator's function. They are daemons, because a function that never
-returns must not keep the host from ending.
+The threads are separate from the reactor's pool: neither name look-ups nor the store wait behind an operator's
+function. They are daemons, because a function that never returns must not keep the host from ending.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ MOST_WAITING = 256
 
 
 class FromThread(Protocol):
-    """What threads need of the reactor."""
+    """The part of the reactor that threads need."""
 
     def callFromThread(self, callable: Callable[..., object], *args: object) -> None:
         """Run soon, in the reactor's thread."""
 
 
 class _Call:
-    """One call, queued, running or given up."""
+    """A call that is queued, running or given up."""
 
     __slots__ = ("deferred", "function", "given_up")
 
@@ -44,7 +43,7 @@ class _Call:
         self.deferred: Deferred[Any] = Deferred(self._give_up)
 
     def _give_up(self, _: Deferred[Any]) -> None:
-        # A call that has not begun never does; one that has cannot be stopped, and nobody hears of its end.
+        # A call that has not begun never does; one that has cannot be stopped, and its result is dropped.
         self.given_up = True
 
 
@@ -52,7 +51,7 @@ class Threads:
     """
     Runs functions in threads, each started when it is first needed.
 
-    :param reactor: hears of their results.
+    :param reactor: gets their results.
     :param most: threads.
     :param waiting: calls that may wait for one.
     """
@@ -99,7 +98,7 @@ class Threads:
         self._count = 0
 
     def _work(self) -> None:
-        """One thread's life."""
+        """Run calls until the queue ends; the main function of a thread."""
         while (call := self._queue.get()) is not None:
             # Only ever set to True: the worst that a race can do is to begin a call whose caller just left.
             given_up = call.given_up

@@ -19,33 +19,33 @@ Attributes = Mapping[str, str | int | bool]
 
 
 class ClientSpan(Protocol):
-    """One request to an upstream."""
+    """The span of one request to an upstream."""
 
     @property
     def fields(self) -> Fields:
-        """What the upstream is told of the trace."""
+        """Return the header fields that carry the trace to the upstream."""
 
     def end(self, error: str = "") -> None:
         """
-        It is over.
+        End the span.
 
         :param error: what went wrong, as a word; empty where nothing did.
         """
 
 
 class CallTrace(Protocol):
-    """One call of this host, as a span with its parts."""
+    """The span of one call of this host."""
 
     reason: str
     """Why the call is refused; empty where it is not."""
 
     @property
     def named(self) -> Mapping[str, str]:
-        """What the call's record says of its trace."""
+        """Return the members that describe the trace in the call's record."""
 
     @property
     def fields(self) -> Fields:
-        """What a call made in the course of this one is told of the trace."""
+        """Return the header fields that carry the trace to a call made in the course of this one."""
 
     def part(self, name: str) -> None:
         """The next part of the call begins, and the one before it is over."""
@@ -58,15 +58,15 @@ class CallTrace(Protocol):
 
 
 def no_error(_: object) -> str:
-    """Whatever was answered, it is an answer."""
+    """Return an empty error: every answer counts as a success."""
     return ""
 
 
 async def around(span: ClientSpan | None, work: Awaitable[T], error_of: Callable[[T], str] = no_error) -> T:
     """
-    Wait for ``work``, whose span it is.
+    Await ``work``, and end its span with it.
 
-    :param span: None where there is none.
+    :param span: None where the call is not traced.
     :param error_of: what is wrong with an answer, as a word.
     """
     if span is None:
@@ -81,5 +81,5 @@ async def around(span: ClientSpan | None, work: Awaitable[T], error_of: Callable
 
 
 def fields_of(span: ClientSpan | None) -> Fields:
-    """What an upstream is told of the trace; nothing where there is none."""
+    """Return the header fields that carry the trace to an upstream; empty without a span."""
     return () if span is None else span.fields

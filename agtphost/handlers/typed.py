@@ -1,9 +1,9 @@
 """
 Python types as JSON Schemas, and values of theirs read from JSON and written back.
 
-What can be told: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
-``Enum``, lists, tuples of any length and sets, dictionaries with text as keys, ``TypedDict``, dataclasses, models of
-pydantic, and ``Annotated`` with a description (text) or further keywords (a dictionary).
+Supported types: ``str``, ``int``, ``float``, ``bool``, ``None``, ``Any``, ``Optional`` and other unions, ``Literal``,
+``Enum``, ``NewType``, lists, tuples of any length and sets, dictionaries with text as keys, ``TypedDict``, dataclasses,
+models of pydantic, and ``Annotated`` with a description (text) or further keywords (a dictionary).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 _SIMPLE: Mapping[object, str] = {
@@ -26,13 +26,24 @@ _SIMPLE: Mapping[object, str] = {
     dict: "object",
     list: "array",
 }
+_AS_TEXT = frozenset({"bytes", "bytearray", "date", "datetime", "time", "timedelta", "Decimal", "Path", "UUID"})
+"""Classes whose values authors expect to get from a text, which only models of pydantic do."""
+
 _LISTS: tuple[object, ...] = (list, Sequence, Collection, tuple, set, frozenset)
 _DICTS: tuple[object, ...] = (dict, Mapping)
 _DEEPEST = 16
 
 
 class UntoldType(TypeError):
-    """A type that no JSON Schema is made of; the message names it."""
+    """
+    A type that no JSON Schema is made of; the message names it.
+
+    :param hint: what to write instead.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
@@ -42,7 +53,11 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
     :raises UntoldType: there is none, or it leads back to itself.
     """
     if depth > _DEEPEST:
-        raise UntoldType("the type leads back to itself, or is nested too deeply")
+        raise UntoldType(
+            "the type leads back to itself, or is nested too deeply",
+            "write dict[str, Any] or Any where it begins anew, or the schema in the declaration",
+        )
+    kind = _without_name(kind)
     if kind is Any or kind is object:
         return {}
     origin, arguments = get_origin(kind), get_args(kind)
@@ -66,7 +81,30 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
         return {"type": "object", **({"additionalProperties": inner} if inner else {})}
     if isinstance(kind, type):
         return _of_class(kind, depth)
-    raise UntoldType(f"{kind!r} cannot be told as a JSON Schema")
+    raise UntoldType(f"{kind!r} cannot be expressed as a JSON Schema", _instead_of(origin))
+
+
+def _without_name(kind: Any) -> Any:
+    """Return the type that a ``NewType`` or a declared alias stands for."""
+    if kind is typing.LiteralString:
+        return str
+    while True:
+        meant = getattr(kind, "__supertype__", None)
+        if meant is None and type(kind).__name__ == "TypeAliasType":
+            meant = kind.__value__
+        if meant is None:
+            return kind
+        kind = meant
+
+
+def _instead_of(kind: object) -> str:
+    """Return what to write in place of a type that cannot be expressed."""
+    name = kind.__name__ if isinstance(kind, type) else ""
+    if name in _AS_TEXT:
+        return "write str and convert the text in the function, or make it a member of a model of pydantic"
+    if isinstance(kind, type) and issubclass(kind, (AsyncIterable, Iterator)):
+        return "a call has one answer: return it whole, and send interim messages by `await context.emit({...})`"
+    return "write str, int, float, bool, list[T], dict[str, T], a TypedDict, a dataclass or a model of pydantic"
 
 
 def _annotations(said: Sequence[Any]) -> dict[str, Any]:
@@ -80,7 +118,7 @@ def _annotations(said: Sequence[Any]) -> dict[str, Any]:
 
 
 def _union(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema of several: a list of types where they say nothing else."""
+    """Join several schemas to one: a list of types if they have nothing else."""
     if any(not each for each in schemas):
         return {}
     if all(set(each) == {"type"} and isinstance(each["type"], str) for each in schemas):
@@ -107,7 +145,7 @@ def _list(kind: Any, origin: Any, arguments: tuple[Any, ...], depth: int) -> dic
 def _of_class(kind: type, depth: int) -> dict[str, Any]:
     if issubclass(kind, enum.Enum):
         return _choice([member.value for member in kind])
-    if typing.is_typeddict(kind):
+    if _is_typed_dict(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         required: Collection[str] = getattr(kind, "__required_keys__", ())
         return _object(hints, [name for name, each in hints.items() if _is_key_required(name, each, required)], depth)
@@ -118,11 +156,19 @@ def _of_class(kind: type, depth: int) -> dict[str, Any]:
         return _object({each.name: hints[each.name] for each in fields}, needed, depth)
     if is_model(kind):
         return _inlined(kind.model_json_schema())  # type: ignore[attr-defined]
-    raise UntoldType(f"{kind.__qualname__} cannot be told as a JSON Schema")
+    raise UntoldType(f"{kind.__qualname__} cannot be expressed as a JSON Schema", _instead_of(kind))
+
+
+def _is_typed_dict(kind: Any) -> bool:
+    """Return whether a type is a TypedDict; that of typing_extensions has a class of its own before Python 3.12."""
+    return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 
 def _is_key_required(name: str, kind: Any, required: Collection[str]) -> bool:
-    """Of a TypedDict: where hints are texts, as with ``from __future__ import annotations``, the class cannot tell."""
+    """
+    Return whether a TypedDict requires a key. With ``from __future__ import annotations`` the class itself does not
+    know, because hints are texts.
+    """
     origin = get_origin(kind)
     return origin is typing.Required or (name in required and origin is not typing.NotRequired)
 
@@ -144,7 +190,7 @@ def is_model(kind: object) -> bool:
 
 
 def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of pydantic's without references and titles."""
+    """Return a schema of pydantic without references and titles."""
     shared = schema.get("$defs", {})
 
     def walk(value: Any, depth: int, *, members: bool = False) -> Any:
@@ -168,6 +214,7 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(kind: Any, value: Any) -> Any:
     """A value that came as JSON, valid against the type's schema, as the type."""
+    kind = _without_name(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (typing.Annotated, typing.Required, typing.NotRequired):
         return read(arguments[0], value)
@@ -187,10 +234,10 @@ def _read_object(kind: Any, origin: Any, arguments: tuple[Any, ...], value: Mapp
         return {name: read(arguments[1], inner) for name, inner in value.items()}
     if is_model(kind):
         return kind.model_validate(dict(value))
-    if typing.is_typeddict(kind) or dataclasses.is_dataclass(kind):
+    if _is_typed_dict(kind) or dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
         members = {name: read(hints.get(name, Any), inner) for name, inner in value.items()}
-        return members if typing.is_typeddict(kind) else kind(**members)
+        return members if _is_typed_dict(kind) else kind(**members)
     return value
 
 
@@ -215,7 +262,7 @@ def _fits(kind: Any, value: Any) -> bool:
 
 
 def written(value: Any) -> Any:
-    """A value that a function returned, as JSON has it."""
+    """Return a value that a function returned, as JSON."""
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -25,7 +25,7 @@ OVERHEAD = 64 << 10
 """Octets of status lines, header fields and chunk headers that an answer may have besides its body."""
 
 SMALL = 64 << 10
-"""Octets of an error's body that are read to keep its connection; nobody looks at them."""
+"""Octets of an error's body that are read to keep its connection; they are discarded."""
 
 PATIENCE = 1.0
 """Seconds for the same, at most: the status is known by then, and must not turn into a timeout."""
@@ -36,7 +36,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the upstream said."""
+    """An answer of an upstream."""
 
     status: int
     content_encoding: str
@@ -92,7 +92,7 @@ class Upstream:
         if wanted:
             return await read(response, self._most)
         with suppress(TimeoutError, TooLong, Lost):
-            # The status has said all that matters.
+            # The status is enough; the body is only read to keep the connection.
             await read(response, SMALL).addTimeout(patience, self._reactor)
         return b""
 

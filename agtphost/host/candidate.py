@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 
@@ -93,17 +94,18 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         fresh.extend([] if tls is None else [tls])
         return old.key, tls
 
-    loaded = combine(
-        config,
-        old.catalogs,
-        environ,
-        parts,
-        directory=merged(old.directory, found, parts["identity"]),
-        identity=identity,
-        given=None if modules is None else Given(find=modules.resolve),
-        provided=old.plugins,
-        volatile=old.volatile,
-    )
+    with nullcontext() if modules is None else modules.named():
+        loaded = combine(
+            config,
+            old.catalogs,
+            environ,
+            parts,
+            directory=merged(old.directory, found, parts["identity"]),
+            identity=identity,
+            given=None if modules is None else Given(find=modules.resolve),
+            provided=old.plugins,
+            volatile=old.volatile,
+        )
     if loaded is None:
         problems = [problem for part in parts.values() for problem in part]
         stale = not config.reloads_modules and changed(running.files, inventory(config, old.tls), HANDLERS)

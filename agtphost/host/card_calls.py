@@ -6,11 +6,13 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from agtphost.adapters.mcp.adapter import McpAdapter
+from agtphost.config.presence import mcp_front_url
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import SERVERS
 from agtphost.contract.service import ServiceReference
 from agtphost.errors import Refusal
 from agtphost.handlers.external import ExternalService
+from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
@@ -75,11 +77,10 @@ def invoking(
 
 
 def serving_servers(on: Foundation, adapter: McpAdapter) -> tuple[Binding, ...]:
-    """What answers about hosted MCP servers: they are reached by ``[mcp.front]`` where its address is said."""
-    given, front = on.config.mcp.front, None
-    if given.listen is not None and given.url:
-        front = f"{given.url.rstrip('/')}{given.path}/{{}}".format
-    handler = McpServers(adapter, on.config.host.server_id, front, on.seconds)
+    """Return what answers about hosted MCP servers: ``[mcp.front]`` reaches them where ``agis.json`` names it too."""
+    url = mcp_front_url(on.config)
+    front = None if url is None else f"{url}/{{}}".format
+    handler = McpServers(adapter, on.config.host.server_id, front, on.seconds, root=root_of(on.config))
     statement = "Hosted MCP servers that the caller may use, as the registry of MCP tells of servers."
     return tuple(
         Binding.native("QUERY", path, handler, statement, Assurance.NONE, server_level=True) for _, path in SERVERS

@@ -60,7 +60,7 @@ def cards_of(
     if section is None:
         return None, ()
     directory, kept, terms = on.loaded.directory, on.lasting.cards, _terms(on, section)
-    shown = ShowCards(on.aside)
+    shown = ShowCards(on.offload)
     url = None if section.url is None else f"{section.url.rstrip('/')}{section.path}"
     hosted = HostedCards(
         *(directory, endpoints, adapters, visibility, on.config.host.server_id),

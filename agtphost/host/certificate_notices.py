@@ -106,21 +106,21 @@ class CertificateNotices(Looking):
         """An agent's state is another one now."""
         self._changed = self._changed or state.status is LifecycleStatus.RETIRED
 
-    def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+    def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
     async def _look(self) -> None:
         again = self._looks % FILES_EVERY == 0
         self._looks += 1
-        if again and await self._aside(self._certificates.look):
+        if again and await self._offload(self._certificates.look):
             self._changed = True
         in_force = self._tls.revocations.revoked
         if in_force is self._seen and not self._changed:
             return
-        if not again and await self._aside(self._certificates.look):
+        if not again and await self._offload(self._certificates.look):
             self._changed = True
         self._changed = False
-        entries = await self._aside(_entries, self._tls.files.client_crl)
+        entries = await self._offload(_entries, self._tls.files.client_crl)
         due = {link: entry for link, entry in entries.items() if link in in_force.links}
         for known in self._of_the_retired():
             due.setdefault(known.link, {"certificate_serial": known.serial, "revocation_reason": "agent-revoked"})

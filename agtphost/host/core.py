@@ -124,7 +124,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         ready.append(prepared.bind(factory))
         if not len(ready) % STEP:
             yield
-    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.aside, on.seconds)
+    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.offload, on.seconds)
     yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     yield
@@ -157,9 +157,10 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         bound=bound,
         front=front,
         gateway=gateway_facts(
-            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters)
+            *(config, loaded, admission.principal, own_documents(config, summary, hosted), connected.adapters),
+            table.methods_at,
         ),
         registry=registry_facts(config, loaded.directory, admission.principal),
-        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.aside),
+        mcp_front=mcp_front_facts(config, loaded.directory, admission.principal, shown.publication, on.offload),
         summary=summary,
     )

@@ -16,6 +16,7 @@ from agtphost.client.client import Client
 from agtphost.client.errors import CannotConnect, InvalidCall, TLSRefused
 from agtphost.config import Config
 from agtphost.config.delegation import DelegationHost, DelegationSection
+from agtphost.config.presence import own_address
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
@@ -286,6 +287,7 @@ def delegating(
         states,
         work.used,
         server_id=server_id,
+        address=own_address(loaded.config),
         key=loaded.key,
         clock=reactor,
         rules=given,

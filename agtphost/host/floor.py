@@ -31,6 +31,7 @@ from agtphost.methods.oversight.escalation import Escalation
 from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.steps import Aside
 
 
@@ -62,7 +63,7 @@ def floor_methods(
     adapters: Sequence[IPayloadAdapter],
     endpoints: Iterable[Binding],
     library: Library,
-    aside: Aside,
+    offload: Aside,
     visibility: Visibility,
     authorization: Authorization,
     approvals: Approvals,
@@ -71,7 +72,7 @@ def floor_methods(
     release: Release | None = None,
     continuations: Continuations | None = None,
     hosts: Collection[str] = (),
-    server_id: str = "",
+    address: OwnAddress = NOWHERE,
     now: Callable[[], float] = time.time,
     sessions: SessionRegistry,
     suspensions: Suspensions,
@@ -83,22 +84,22 @@ def floor_methods(
 
     :param listed: everything that can be called, at every call.
     :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
-    :param aside: calls a function off the reactor, and ``authorization`` tells who acts for the people.
+    :param offload: calls a function off the reactor, and ``authorization`` tells who acts for the people.
     :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller is shown.
     :param states: the present lifecycle state of an agent.
     :param assurance: how surely callers of what changes state must be known.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the tokens of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
-    :param server_id: what the host calls itself, in URIs of its own.
+    :param address: the names and the port that the host's own URIs have.
     :param sessions: which there are, and ``suspensions``: which of them stand still.
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
-    corpus = Corpus(directory, listed, adapters, library, visibility, aside)
-    escalation = Escalation(held, directory, authorization, aside, states, now, continuations)
+    corpus = Corpus(directory, listed, adapters, library, visibility, offload)
+    escalation = Escalation(held, directory, authorization, offload, states, now, continuations)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notices = Notification(held, directory, authorization, listed, aside, now, continuations, hosts, cancel)
-    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), aside)
+    notices = Notification(held, directory, authorization, listed, offload, now, continuations, hosts, cancel)
+    decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), offload)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 
     def read(method: str, path: str, handler: IBuiltInHandler, least: Assurance) -> Binding:
@@ -110,7 +111,7 @@ def floor_methods(
     taken = {(binding.method, binding.path) for binding in endpoints}
     cognitive = (
         read("QUERY", "/", Query(corpus), default_assurance(assurance, changes=False)),
-        read("SUMMARIZE", "/", Summary(library, aside, server_id), default_assurance(assurance, changes=False)),
+        read("SUMMARIZE", "/", Summary(library, offload, address), default_assurance(assurance, changes=False)),
         read("PLAN", "/", Planning(corpus), default_assurance(assurance, changes=False)),
     )
     return Floor(

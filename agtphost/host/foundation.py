@@ -95,7 +95,7 @@ class Foundation:
         return self.evidence.clock.latest
 
     @property
-    def aside(self) -> Aside:
+    def offload(self) -> Aside:
         """Calls a function off the reactor."""
         return self.lasting.computing
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from agtphost.adapters.mcp.bindings import tool_address
 from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
-from agtphost.contract.policy import MethodPolicy
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
@@ -29,6 +28,7 @@ def gateway_facts(
     oauth: IGate | None,
     own: Mapping[str, OwnDocument],
     adapters: Iterable[IToolAddresses],
+    registered: Callable[[str], Collection[str]],
 ) -> GatewayFacts | None:
     """
     What the gateway goes by under a configuration; None where there is none.
@@ -36,6 +36,7 @@ def gateway_facts(
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
     :param own: what it answers itself, by path.
     :param adapters: say where hosted tools are called.
+    :param registered: returns the methods that endpoints have at a path.
     :raises ConfigurationError: for agents that this host does not know.
     """
     given = config.gateway
@@ -50,20 +51,21 @@ def gateway_facts(
             principal=None if oauth is None else principal_of(oauth),
             anonymous=True,
         ),
-        rules=_rules(config, loaded, loaded.policy, tool_addresses(adapters, tool_address)),
+        rules=_rules(config, loaded, tool_addresses(adapters, tool_address), registered),
         stream=given.stream,
         own=own,
     )
 
 
-def _rules(config: Config, loaded: Loaded, policy: MethodPolicy, tools: Address) -> Rules:
+def _rules(config: Config, loaded: Loaded, tools: Address, registered: Callable[[str], Collection[str]]) -> Rules:
     names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return Rules(
         catalog=loaded.catalog,
         forward={name.encode("ascii"): name for name in config.gateway.forward},
         namespaces=frozenset(name.lower() for name in names if name),
-        aliases=policy.aliases,
+        aliases=loaded.policy.aliases,
         tools=tools,
+        registered=registered,
         longest_line=config.limits.request_line,
     )
 

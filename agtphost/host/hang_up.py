@@ -8,7 +8,6 @@ so believes that it is in force.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from typing import Any
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.errors import Problem
+from agtphost.host.modules import OperatorFiles
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
@@ -78,11 +78,10 @@ def _in(folder: Path | None, pattern: str) -> list[Path]:
 
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
     """The operator's modules that this process has imported."""
-    # As text: thousands of modules, at each start and each reload, are too many to be taken apart as paths.
-    roots = tuple(os.path.join(os.path.normpath(folder), "") for folder in folders)
+    own = OperatorFiles(folders)
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
-        if isinstance(name, str) and os.path.normpath(name).startswith(roots):
+        if isinstance(name, str) and own.contain(name):
             yield Path(name)
 
 

@@ -33,7 +33,9 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
         agent, objection = agent_named(directory, client.agent)
-        if agent is None or client.token is None:
+        if client.token is None:
+            continue  # that is told of the file
+        if agent is None:
             problems.append(
                 Problem(
                     message=f'[[http.client]] "{client.name}" agent {objection}',

@@ -111,7 +111,7 @@ class Lasting:
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
         directory = StandingDirectory(loaded.directory)
-        aside, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), computing_of(reactor)
+        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), computing_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
         approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
         return cls(
@@ -134,8 +134,8 @@ class Lasting:
             principals=Principals(reactor),
             reloads=ReloadRequests(),
             cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
-            searching=Searching(reactor, aside),
-            workflows=Workflows(held, evidence.ledger, reactor, seconds, aside),
+            searching=Searching(reactor, offload),
+            workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),
         )

@@ -333,10 +333,11 @@ def _documents(config: Config, problems: list[Problem]) -> Sequence[ReadableDocu
     folder = config.query.documents
     if folder is None:
         return ()
-    if not folder.is_dir():
-        problems.append(
-            Problem(message=f"[query] documents is no directory: {folder}", file=str(config.file), hint="create it")
-        )
+    if not os.path.isdir(folder):  # False for a name that no file can have, too
+        hint = "name a directory" if os.path.exists(folder) else "make it"
+        message = f"[query] documents is no directory: {str(folder)[:200]}"
+        line = line_of(config.file, ("query", "documents"))
+        problems.append(Problem(message=message, file=str(config.file), line=line, hint=hint))
         return ()
     return read_documents(folder, problems)
 

@@ -38,13 +38,13 @@ _REMEDIES = {
 
 
 def mcp_front_facts(
-    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, aside: Aside
+    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, offload: Aside
 ) -> FrontFacts | None:
     """
     What the front is about under a configuration; None where there is none.
 
     :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     :raises ConfigurationError: for agents that this host does not know.
     """
     given = config.mcp.front
@@ -67,8 +67,8 @@ def mcp_front_facts(
         url=given.url or "",
         clients=clients,
         issuers=tuple(dict.fromkeys(issuers)),
-        manifest=_manifest(publication, aside),
-        aside=aside,
+        manifest=_manifest(publication, offload),
+        offload=offload,
         approval_wait=given.approval_wait,
         search=given.search,
         hints={
@@ -78,7 +78,7 @@ def mcp_front_facts(
     )
 
 
-def _manifest(publication: Publication, aside: Aside) -> Manifest:
+def _manifest(publication: Publication, offload: Aside) -> Manifest:
     """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
     known: list[tuple[bytes, Mapping[str, Any]]] = []
 
@@ -95,7 +95,7 @@ def _manifest(publication: Publication, aside: Aside) -> Manifest:
         octets = form.response.body
         assert isinstance(octets, bytes), "it is encoded once"
         if not known or known[0][0] is not octets:
-            found: Mapping[str, Any] = await aside(decoded, octets)
+            found: Mapping[str, Any] = await offload(decoded, octets)
             return found
         return known[0][1]
 

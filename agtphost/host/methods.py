@@ -12,7 +12,7 @@ from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.config import Config
-from agtphost.config.presence import http_apis
+from agtphost.config.presence import http_apis, own_address
 from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
@@ -123,7 +123,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         adapters=adapters,
         agis=AgisFace(
             partial(service_of, config, root_of(config), endpoints=loaded.endpoints),
-            *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.aside),
+            *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.offload),
             version=publication.current_version,
         ),
     )
@@ -227,7 +227,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         adapters=shown.adapters,
         endpoints=bound,
         library=Library(loaded.documents),
-        aside=on.aside,
+        offload=on.offload,
         authorization=on.authorization,
         approvals=on.lasting.approvals,
         visibility=shown.visibility,
@@ -236,7 +236,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
         now=on.seconds,
         continuations=on.lasting.continuations,
         hosts=config.lifecycle.hosts,
-        server_id=config.host.server_id,
+        address=own_address(config),
         states=evidence.states.state_of,
         sessions=on.lasting.sessions,
         suspensions=on.lasting.suspensions,
@@ -253,10 +253,11 @@ def _parts(
     return MethodServices(
         config=config,
         server_id=config.host.server_id,
+        address=own_address(config),
         catalog=loaded.catalog,
         reactor=on.reactor,
         now=on.seconds,
-        aside=on.aside,
+        offload=on.offload,
         directory=loaded.directory,
         states=evidence.states.state_of,
         visibility=shown.visibility,
@@ -325,12 +326,12 @@ def _discovery(
         merchants=purchase.manifest_of,
         openapi=OpenAPIFace(
             *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted, shown.adapters),
-            *(loaded.directory, shown.visibility, on.aside),
+            *(loaded.directory, shown.visibility, on.offload),
             version=shown.publication.current_version,
             stream=on.config.gateway.stream,
         ),
         face=shown.agis,
-        aside=on.aside,
+        offload=on.offload,
     )
 
 
@@ -361,7 +362,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
         namespace,
         shown.publisher,
         status,
-        on.aside,
+        on.offload,
         shown.visibility,
         on.registry.units,
         shown.agis,

@@ -4,15 +4,19 @@ The operator's modules once more, beside those that are in use: ``[endpoints] re
 A set of modules imports what is in the operator's own directories by itself, each module once, and everything else as
 Python does. Its modules see one another and none of another set, so functions of the configuration before go on with
 the modules that they were written against, also where they import something in the middle of a call.
+
+``sys.modules`` names the set that is in force, but for the time in which another one is imported and its type hints
+are read: Python itself, dataclasses and pydantic look up the module of a class there, by its name.
 """
 
 from __future__ import annotations
 
 import builtins
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import invalidate_caches
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import cache_from_source, module_from_spec, resolve_name
@@ -21,6 +25,29 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from agtphost.handlers.function import Function, resolve
+
+_PROCESS = frozenset({"agtphost", "__main__"}) | sys.stdlib_module_names
+"""Names of modules that are the process's own, whatever files there are."""
+
+_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
+"""Where packages are installed, such as in a virtual environment beside ``host.toml``."""
+
+
+class OperatorFiles:
+    """
+    Tells files of the operator's modules from those of packages that are installed below the same directory.
+
+    :param roots: ``[endpoints] python_path``.
+    """
+
+    def __init__(self, roots: Iterable[Path | str]) -> None:
+        # As text: thousands of modules, at each start and each reload, are too many to be taken apart as paths.
+        self._roots = tuple(os.path.join(os.path.normpath(root), "") for root in roots)
+
+    def contain(self, place: str) -> bool:
+        """Return whether a file or directory is the operator's."""
+        path = os.path.join(os.path.normpath(place), "")
+        return any(path.startswith(root) and _INSTALLED.search(path, len(root) - 1) is None for root in self._roots)
 
 
 class ImportedSince:
@@ -43,11 +70,11 @@ class ImportedSince:
         """
         added = [place for place in sys.path if place not in self._places]
         sys.path[:] = [place for place in sys.path if place in self._places]
-        roots = tuple(os.path.join(os.path.normpath(root), "") for root in (*self._roots, *added))
+        own = OperatorFiles((*self._roots, *added))
         for name in set(sys.modules) - self._before:
             module = sys.modules[name]
             file = getattr(module, "__file__", None)
-            if not isinstance(file, str) or not os.path.normpath(file).startswith(roots):
+            if not isinstance(file, str) or not own.contain(file):
                 continue
             del sys.modules[name]
             with suppress(OSError, NotImplementedError):
@@ -81,6 +108,7 @@ class Modules:
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = [str(root) for root in roots]
         self._made: dict[str, ModuleType] = {}
+        self._naming = False
         self._builtins = {**vars(builtins), "__import__": self._import}
         invalidate_caches()
 
@@ -99,7 +127,7 @@ class Modules:
 
     def module(self, name: str) -> ModuleType:
         """A module by its full name, with its parents."""
-        if self._spec(name.partition(".")[0], self._roots) is None:
+        if not self._owns(name.partition(".")[0]):
             __import__(name)
             return sys.modules[name]
         module: ModuleType | None = None
@@ -109,9 +137,54 @@ class Modules:
         assert module is not None
         return module
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """
+        Have ``sys.modules`` name these modules while they are imported, and those of before afterwards.
+
+        A class's annotations are evaluated in the module that ``sys.modules`` has by its name. A module finds one there
+        that imports it in turn, and what ``importlib`` imports becomes one of the set.
+        """
+        before = self._remove_own()
+        sys.modules.update(self._made)
+        self._naming = True
+        try:
+            yield
+        finally:
+            self._naming = False
+            self._made = {**self._remove_own(), **self._made}
+            sys.modules.update(before)
+
+    def _remove_own(self) -> dict[str, ModuleType]:
+        """Take the operator's modules out of ``sys.modules`` and return them."""
+        owned: dict[str, bool] = {}
+        found: dict[str, ModuleType] = {}
+        files = OperatorFiles(self._roots)
+        for name in list(sys.modules):
+            top = name.partition(".")[0]
+            if top not in owned:
+                owned[top] = self._owns(top)
+            module = sys.modules[name]
+            places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+            if owned[top] and any(place and files.contain(place) for place in places):
+                found[name] = sys.modules.pop(name)
+        return found
+
     def install(self) -> None:
         """These are what a module's name stands for from now on, for whoever looks it up: pickles, and tracebacks."""
         sys.modules.update(self._made)
+
+    def _owns(self, top: str) -> bool:
+        """
+        Return whether a module is the operator's, by its name without a dot.
+
+        A directory without ``__init__.py`` is one where no package of that name is installed, as for Python.
+        """
+        spec = None if top in _PROCESS else self._spec(top, self._roots)
+        if spec is None or spec.loader is not None:
+            return spec is not None
+        usual = PathFinder.find_spec(top)
+        return usual is None or usual.loader is None
 
     @staticmethod
     def _spec(name: str, places: Iterable[str]) -> ModuleSpec | None:
@@ -129,11 +202,15 @@ class Modules:
             spec.loader = _Source(spec.loader.name, spec.loader.path)
         module = self._made[name] = module_from_spec(spec)
         module.__dict__["__builtins__"] = self._builtins
+        if self._naming:
+            sys.modules[name] = module
         try:
             if spec.loader is not None:
                 spec.loader.exec_module(module)
         except BaseException:
             del self._made[name]
+            if self._naming:
+                sys.modules.pop(name, None)
             raise
         if parent is not None:
             setattr(parent, name.rpartition(".")[2], module)
@@ -152,7 +229,7 @@ class Modules:
             package = (globals or {}).get("__package__") or str((globals or {}).get("__name__", "")).rpartition(".")[0]
             name, level = resolve_name("." * level + name, str(package)), 0
         top = name.partition(".")[0]
-        if top not in self._made and self._spec(top, self._roots) is None:
+        if top not in self._made and not self._owns(top):
             usual: Callable[..., ModuleType] = builtins.__import__
             return usual(name, globals, locals, tuple(fromlist or ()), level)
         module = self.module(name)

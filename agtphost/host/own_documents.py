@@ -103,7 +103,8 @@ def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> 
     if config.gateway.listen is None:
         return {}
     found: dict[str, OwnDocument] = {SUMMARY: _Summarized(summary)}
-    told = [("service-meta", SUMMARY, "application/json")]
+    # A link to what strangers are refused would lead them nowhere.
+    told = [("service-meta", SUMMARY, "application/json")] if config.policies.anonymous_discovery else []
     if config.registry is not None and len(hosted) == 1:
         found[CARD] = AgentCard(f"agent:{hosted[0].name}")
     if config.gateway.openapi:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from agtphost.host.loaded import Loaded
     from agtphost.identity.agents import Agent
 
+OTHER_PARTS = ("resource:", "prompt:")
+"""How a grant's part of a server begins that is no tool."""
+
 SHOWN = 5
 """Clients that one sentence names."""
 
@@ -29,6 +32,8 @@ class Requirement:
 
     assurance: Assurance
     scopes: tuple[str, ...]
+    tool: str = ""
+    """Empty: all that have no entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,7 @@ class Client:
     agent: Agent
     assurance: Assurance
     scopes: frozenset[str]
+    """What is claimed for its calls: its agent's document has to declare each of them."""
 
 
 def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Requirement]:
@@ -50,11 +56,12 @@ def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Require
     :param floor: what changes state takes on this host, where the operator wrote nothing.
     """
     yield Requirement(assurance=server.least_assurance(None, floor, changes=True), scopes=server.scopes)
-    for tool in server.tools.values():
+    for name, tool in server.tools.items():
         if tool.enabled:
             changes = tool.impact != "informational"
             asked = server.scopes if tool.scopes is None else tool.scopes
-            yield Requirement(assurance=server.least_assurance(tool, floor, changes=changes), scopes=asked)
+            assurance = server.least_assurance(tool, floor, changes=changes)
+            yield Requirement(assurance=assurance, scopes=asked, tool=name)
 
 
 def opens_tool_to(config: Config, server: MCPServerSection, assurance: Assurance) -> bool:
@@ -71,29 +78,36 @@ def hides_tools(config: Config, assurance: Assurance) -> bool:
 def unreached(loaded: Loaded) -> Iterator[str]:
     """Yield a sentence for each server of which configured clients of the MCP front or the gateway reach no tool."""
     config = loaded.config
-    surface = "mcp.front" if config.mcp.front.listen is not None else "gateway"
-    if config.mcp.front.listen is None and config.gateway.listen is None:
-        return
-    found: dict[tuple[str, str], list[str]] = {}
+    front, gateway = config.mcp.front.listen is not None, config.gateway.listen is not None
+    found: dict[tuple[str, str, str], list[str]] = {}
     for server in config.mcp.server:
         asked = list(requirements(server, state_changing_floor(config)))
-        for client in _clients(loaded, surface):
-            why = _obstacle(asked, client) if _is_given(config, client.agent, server.name) else ""
+        for surface, client in _clients(loaded, front=front, gateway=gateway):
+            given = _given(config, client.agent, server, asked)
+            why = "" if given is None else _obstacle(given, client)
             if why:
-                found.setdefault((server.name, why), []).append(client.name)
-    for (name, why), clients in found.items():
+                found.setdefault((surface, server.name, why), []).append(client.name)
+    for (surface, name, why), clients in found.items():
         more = f" and {len(clients) - SHOWN} more" if len(clients) > SHOWN else ""
         yield f"[{surface}] shows {', '.join(clients[:SHOWN])}{more} no tool of {name}: {why}"
 
 
 def _obstacle(asked: Sequence[Requirement], client: Client) -> str:
-    """Return what keeps a client from every tool of a server; empty where it may reach one."""
+    """Return what keeps a client from every tool that it is given of a server; empty where it may reach one."""
+    agent = client.agent
+    if not asked:
+        return f"[[grant]] gives {agent.name} tools of it that are not enabled"
+    if beyond := scopes.missing(agent.scopes, sorted(client.scopes)):
+        return (
+            f"[[http.client]] claims {', '.join(beyond)}, which the document of {agent.name} does not declare, so that "
+            "every call is refused; leave it out of scopes there"
+        )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
     if not open_to_it:
         return _closed(client.assurance)
     if all(scopes.missing(client.scopes, each.scopes) for each in open_to_it):
         lacking = ", ".join(scopes.missing(client.scopes, open_to_it[0].scopes))
-        return f"calls are made as {client.agent.name}, without the scope {lacking}"
+        return f"calls are made as {agent.name}, without the scope {lacking}"
     return ""
 
 
@@ -107,30 +121,58 @@ def _closed(assurance: Assurance) -> str:
     return "nothing proves who calls; give clients a token of [[http.client]]"
 
 
-def _clients(loaded: Loaded, surface: str) -> Iterator[Client]:
-    """Yield each client that is configured to call without a certificate."""
+def _clients(loaded: Loaded, *, front: bool, gateway: bool) -> Iterator[tuple[str, Client]]:
+    """
+    Yield each client that is configured to call without a certificate, with the surface that it is told of.
+
+    :param front: whether there is an MCP front; ``gateway``: whether there is a gateway.
+    """
     config = loaded.config
-    for holder in config.http.client:
+    for holder in config.http.client if front or gateway else ():
         agent, _ = agent_named(loaded.directory, holder.agent)
         if agent is not None:
             held = frozenset(holder.scopes) or agent.scopes
-            yield Client(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
-    front = config.mcp.front
-    if surface != "mcp.front" or not front.speaker:
-        return
-    agent, _ = agent_named(loaded.directory, front.speaker)
-    if agent is None:
-        return
-    if front.agent:
-        yield Client(
-            name="clients of an identity provider", agent=agent, scopes=agent.scopes, assurance=Assurance.GATEWAY
-        )
-    else:
-        yield Client(name="anonymous clients", agent=agent, scopes=agent.scopes, assurance=Assurance.HEADER)
+            client = Client(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
+            yield "mcp.front" if front else "gateway", client
+    if front:
+        yield from _of_agent("mcp.front", loaded, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
+    if gateway:
+        yield from _of_agent("gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer))
 
 
-def _is_given(config: Config, agent: Agent, server: str) -> bool:
-    """Return whether ``[[grant]]`` leaves a server to an agent; without a grant it is given all."""
+def _of_agent(surface: str, loaded: Loaded, label: str, *, proven: bool) -> Iterator[tuple[str, Client]]:
+    """
+    Yield the clients that one agent of a surface stands for.
+
+    :param proven: whether a provider's token proves who they are.
+    """
+    agent, _ = agent_named(loaded.directory, label) if label else (None, "")
+    if agent is not None:
+        name = "clients of an identity provider" if proven else "anonymous clients"
+        assurance = Assurance.GATEWAY if proven else Assurance.HEADER
+        yield surface, Client(name=name, agent=agent, scopes=agent.scopes, assurance=assurance)
+
+
+def _given(
+    config: Config, agent: Agent, server: MCPServerSection, asked: Sequence[Requirement]
+) -> Sequence[Requirement] | None:
+    """
+    Return those of a server's tools that ``[[grant]]`` leaves to an agent; without a grant it is given all.
+
+    :return: None where nothing of the server is meant for it.
+    """
     granted = [text for each in config.grant if each.agent in (agent.name, agent.agent_id) for text in each.allow]
-    named = [upstream_of(text) for text in granted]
-    return not granted or ANY in granted or any(each is not None and each[0] == server for each in named)
+    if not granted or ANY in granted:
+        return asked
+    named = [part for upstream, part in filter(None, map(upstream_of, granted)) if upstream == server.name]
+    parts = [part for part in named if not part.startswith(OTHER_PARTS)]
+    if not parts:
+        return None
+    return [each for each in asked if any(_names(part, each, server) for part in parts)]
+
+
+def _names(part: str, requirement: Requirement, server: MCPServerSection) -> bool:
+    """Return whether a grant's part of a server names a tool; of those without an entry, whether it may name one."""
+    if part.endswith(ANY):
+        return not requirement.tool or requirement.tool.startswith(part.removesuffix(ANY))
+    return part == requirement.tool if requirement.tool else part not in server.tools

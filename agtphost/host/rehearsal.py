@@ -83,7 +83,12 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     try:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
             aside = _Aside(config, Path(made).resolve())
-            found += aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
+            told_of = {(each.file, each.line) for each in found}
+            beyond = aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
+            # What a faulty key holds was left out of what follows, where it is missing then.
+            found += [
+                each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
+            ]
             told = [*map(aside.name, remarks), *expiry.remarks(config, time.time())]
     finally:
         globalLogPublisher.removeObserver(note)

@@ -88,11 +88,11 @@ class Rotation(Looking):
         self._seen = stamps(self._tls.files.files)
         super().startService()
 
-    def _aside(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+    def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
     async def _look(self) -> None:
-        seen = await self._aside(stamps, tuple(self._tls.files.files))
+        seen = await self._offload(stamps, tuple(self._tls.files.files))
         if seen != self._seen:
             await self._renew(seen)
         if self._key is not None:
@@ -103,7 +103,7 @@ class Rotation(Looking):
     async def _renew(self, seen: dict[Path, Stamp]) -> None:
         changed = sorted(str(path) for path in seen if seen[path] != self._seen.get(path))
         try:
-            prepared: Prepared = await self._aside(self._tls.prepare)
+            prepared: Prepared = await self._offload(self._tls.prepare)
         except ConfigurationError as error:
             # A certificate whose key is not there yet, for instance. The next change of a file comes here again.
             self._seen = seen
@@ -124,11 +124,11 @@ class Rotation(Looking):
 
     async def _follow(self, key: HostKey) -> None:
         path = key_history.waiting_key(self._config.audit.key)
-        stamp = (await self._aside(stamps, (path,)))[path]
+        stamp = (await self._offload(stamps, (path,)))[path]
         if stamp is None or stamp == self._refused:
             return
         try:
-            new = await self._aside(_read, path)
+            new = await self._offload(_read, path)
             link = self._linked
             if link is None or (link.old, link.new) != (key.public, new.public) or _over(link):
                 # In advance: until all files are in their places, records are signed with the old key still.
@@ -143,7 +143,7 @@ class Rotation(Looking):
             if _over(link):
                 # The store took too long: at the next look the statement is made again; until then the old key signs.
                 return
-            await self._aside(partial(_settle, self._config, link))
+            await self._offload(partial(_settle, self._config, link))
         except (KeyFormatError, OSError) as error:
             self._refused = stamp
             log.error("the signing key stays as it is: {why}", why=str(error))

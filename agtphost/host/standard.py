@@ -135,16 +135,16 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
 
 
 def governed(
-    section: MethodsSection, endpoints: Iterable[Binding], aside: Aside, now: Callable[[], float]
+    section: MethodsSection, endpoints: Iterable[Binding], offload: Aside, now: Callable[[], float]
 ) -> list[Binding]:
     """
     The operator's endpoints: those that take the place of a method that is on, under the rules of its table.
 
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
     return [
         replace(
-            wrap_provider(_scoped(binding, STANDARD[binding.method]), aside, now),
+            wrap_provider(_scoped(binding, STANDARD[binding.method]), offload, now),
             table=STANDARD[binding.method].table_schema(),
         )
         if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE

@@ -23,7 +23,7 @@ from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wanted
 from agtphost.http.refusals import refused, unproven
-from agtphost.http.translation import OF_CERTIFIED, Asked, Rules, Unreadable
+from agtphost.http.translation import OF_CERTIFIED, Asked, RefusedRequest, Rules, Unreadable
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
@@ -189,6 +189,10 @@ class GatewayResource(Resource):
             except Unreadable as fault:
                 refusal = self._dispatcher.refuse(fault.reason, fault.explanation, peer, fault.line)
                 self._answer(request, client, await refusal, facts.rules)
+                return
+            except RefusedRequest as fault:
+                response = await self._dispatcher.turn_away(fault.request, fault.refusal, peer)
+                self._answer(request, client, response, facts.rules)
                 return
             if asked.warning:
                 request.responseHeaders.setRawHeaders("Warning", [asked.warning])

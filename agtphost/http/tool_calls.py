@@ -7,14 +7,14 @@ called ``fetch`` here. Whether there is such a tool, and for whom, is decided th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from agtphost.contract.carried import CarriedCall, ToolAddress
 from agtphost.errors import Refusal
 from agtphost.iagtp import IToolAddresses
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.tool_paths import parse_tool_path
+from agtphost.vocabulary.tool_paths import is_tool_path, parse_tool_path
 from agtphost.wire.events import Enclosed
 
 Address = Callable[[str, str], ToolAddress]
@@ -22,6 +22,9 @@ Address = Callable[[str, str], ToolAddress]
 
 VERB = "POST"
 """The method of HTTP that calls a tool."""
+
+OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE"})
+"""Methods of HTTP that no tool takes."""
 
 
 def tool_addresses(adapters: Iterable[IToolAddresses], unknown: Address) -> Address:
@@ -56,6 +59,30 @@ def address_of(path: str, address: Address) -> ToolAddress | None:
     if not named.agent:
         return found
     return ToolAddress(path=f"/agents/{named.agent}{found.path.rstrip('/')}", call=found.call)
+
+
+def check_verb(verb: str, path: str, registered: Callable[[str], Collection[str]]) -> None:
+    """
+    Refuse another method of HTTP at the path of a tool, unless an endpoint is registered there.
+
+    Whether there is such a tool is not looked at.
+
+    :param registered: returns the methods that endpoints have at a path.
+    :raises Refusal: 405, which names POST.
+    """
+    if verb not in OTHER_VERBS or not is_tool_path(path) or registered(path):
+        return
+    raise Refusal(
+        Reason.METHOD_NOT_ALLOWED,
+        f"A tool is called by {VERB}.",
+        remedy=f"Send a {VERB} with the tool's arguments as its body.",
+        details={
+            "method": verb,
+            "path": path,
+            "allowed_methods_for_path": [VERB],
+            "redirects_for_path": {},
+        },
+    )
 
 
 def enclosed(call: CarriedCall, body: bytes) -> tuple[bytes, Enclosed]:

@@ -8,11 +8,12 @@ proves the client. AGIS v01 section 6 has the fields that name another method th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from agtphost.contract.carried import ToolAddress
+from agtphost.errors import Refusal
 from agtphost.http import tool_calls
 from agtphost.http.status import FIELD, over_http
 from agtphost.vocabulary import jsontext, media_types
@@ -78,6 +79,9 @@ class Rules:
     tools: tool_calls.Address | None = None
     """Where hosted tools are called; None where they have no paths of their own."""
 
+    registered: Callable[[str], Collection[str]] = lambda path: ()
+    """Returns the methods that endpoints have at a path."""
+
     longest_line: int = 8192
     """Octets of the request line of AGTP, as for AGTP's own clients."""
 
@@ -104,6 +108,18 @@ class Unreadable(Exception):
         self.reason, self.explanation, self.line = reason, explanation, line
 
 
+class RefusedRequest(Exception):
+    """
+    A request that is understood, and refused before it becomes one of AGTP.
+
+    :param request: its method, path and line, and the fields that say who asks.
+    """
+
+    def __init__(self, refusal: Refusal, request: Request) -> None:
+        super().__init__(refusal.explanation)
+        self.refusal, self.request = refusal, request
+
+
 def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: Rules, *, certified: bool) -> Asked:
     """
     One request of HTTP as one of AGTP.
@@ -112,13 +128,15 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
     :param own: the fields that say who calls.
     :param certified: whether a certificate does.
     :raises Unreadable: it becomes none.
+    :raises RefusedRequest: it is refused here.
     """
     warning, verb = "", "GET" if method == "HEAD" else method
+    plain = True
     named = values(b"x-agis-method")
     if named is not None:
         said = values(b"x-agis-grammar")
         if said is not None and [each.strip().lower() for each in said] == [GRAMMAR.encode()]:
-            verb = _named(verb, named, values, rules)
+            verb, plain = _named(verb, named, values, rules), False
         else:
             warning = UNREAD_GRAMMAR
     line = f"AGTP/1.0 {verb} {target}\r\n".encode("latin-1", "replace")
@@ -135,6 +153,12 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
         if tool is not None and mark:
             fault = "A tool takes its arguments in the body, and has no query."
             raise Unreadable(Reason.INVALID_QUERY, fault, line)
+    elif plain and rules.tools is not None:
+        try:
+            tool_calls.check_verb(verb, path, rules.registered)
+        except Refusal as refusal:
+            refused = Request(method=verb, path=path, headers=Headers(list(own)), line=line)
+            raise RefusedRequest(refusal, refused) from None
     fields = list(own)
     for name, spelled in (OF_CERTIFIED if certified else FORWARDED).items():
         given = values(name)

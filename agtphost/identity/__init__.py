@@ -1,5 +1,5 @@
 """
-Who agents are, and how that is proven. No Twisted, no network; files are read by whoever names them.
+Agents' identities and their proofs. Without Twisted and without network access.
 
 - :mod:`.canonical`, :mod:`.encoding`: the octets that hashes and signatures cover
 - :mod:`.keys`: Ed25519 keys; :mod:`.jws`: signed records
@@ -18,9 +18,9 @@ Who agents are, and how that is proven. No Twisted, no network; files are read b
 - :mod:`.bearer`: bearer tokens of external identity providers: on whose behalf an agent acts
 - :mod:`.cose`: COSE_Sign1 for lifecycle events
 - :mod:`.delegation`: delegation and governance tokens: signed, short-lived and used once
-- :mod:`.detached`: signatures that stand beside a document instead of in it: a JWS with detached content
+- :mod:`.detached`: signatures that are sent next to a document instead of in it: a JWS with detached content
 - :mod:`.envelope`: signed records in either envelope: JWS Compact or COSE_Sign1
-- :mod:`.expiry`: what ends some day, and how long that is told ahead
+- :mod:`.expiry`: certificates, lists and grants that expire, and the warnings before that
 - :mod:`.renewal`: a certificate issued again, for the same key and saying the same
 - :mod:`.intent`: Intent-Assertions: a principal wants one purchase, and the platform that governs its agent says so
 - :mod:`.issuing`: issuing an agent: what is checked before, and the registrar's statement of it

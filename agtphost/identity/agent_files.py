@@ -91,8 +91,8 @@ def load_agents(
     be issued are passed over.
 
     :param hosted: whether this host answers for them.
-    :param trusted_issuers: keys of Genesis issuers and registrars, by zone where they differ;
-        with none, development trusts all and production nobody.
+    :param trusted_issuers: keys of Genesis issuers and registrars, by zone where they differ; without any, the profile
+        development trusts all and production none.
     :return: the agents admitted, in label order, and why each other was not.
     """
     if not isinstance(trusted_issuers, TrustedIssuers):
@@ -159,7 +159,10 @@ def _read_package(path: Path, genesis_file: Path) -> Received:
 
 
 def _require_registrar(received: Received, genesis: Genesis | None, path: Path, policy: _Policy) -> list[str]:
-    """In production a trusted registrar signed; anywhere, one that is not trusted is named (AGTP-149)."""
+    """
+    Check that a trusted registrar signed the document, which production requires; otherwise warn of an untrusted one
+    (AGTP-149).
+    """
     signer = received.signer
     zone = genesis.governance_zone if genesis is not None else received.document.get("governance_zone")
     if received.package is not None:
@@ -216,7 +219,7 @@ def _label(name: str, stem: str, path: Path, policy: _Policy) -> str:
     if is_agent_name(name):
         return name
     if policy.hosted and not is_agent_name(stem):
-        message = f"name: {name[:64]!r} is no label of letters, digits, '-' and '_'"
+        message = f"name: {name[:64]!r} is not a label of letters, digits, '-' and '_'"
         raise _Refused([Problem(message=message, file=str(path))])
     return stem
 
@@ -259,7 +262,7 @@ def _load(stem: str, document_file: Path, genesis_file: Path, policy: _Policy) -
 
 
 def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
-    """The certificate beside the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
+    """The certificate next to the documents: ``agent.pem`` in the agent's folder, or ``NAME.pem``."""
     name = "agent.pem" if genesis_file.name == "genesis.json" else f"{stem}.pem"
     path = genesis_file.with_name(name)
     if not path.is_file():
@@ -276,7 +279,7 @@ def _certificate(genesis_file: Path, stem: str) -> AgentCertificate | None:
 
 
 def _statement(genesis_file: Path, genesis: Genesis | None) -> Mapping[str, Any] | None:
-    """The registrar's statement beside the Genesis; None where it made none."""
+    """Return the registrar's statement next to the Genesis; None if that file is missing."""
     path = genesis_file.with_name(issuing.STATEMENT)
     octets = _read(path) if genesis is not None and genesis_file.name == "genesis.json" else None
     if octets is None or genesis is None:

@@ -17,7 +17,7 @@ from agtphost.identity.trust import TrustPosture, contradiction, resolve_posture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCertificate:
-    """What is known of the certificate that lies with an agent's documents."""
+    """The members of a certificate that lies with an agent's documents."""
 
     fingerprint: str
     """SHA-256 of its DER, hex: ``cert_fingerprint``."""
@@ -35,7 +35,7 @@ class AgentCertificate:
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """One agent, verified as far as its documents allow; :func:`reconsider` alone ever changes one."""
+    """An agent, verified as far as its documents allow; only :func:`reconsider` changes one."""
 
     agent_id: str
     name: str
@@ -72,7 +72,7 @@ class Agent:
     """The document before any posture was resolved; for a packaged agent, as derived from its package."""
 
     package: Package | None = None
-    """What the document was taken from; None where it lies in a file of its own."""
+    """The package that the document was read from; None if the document is a separate file."""
 
     certificate: AgentCertificate | None = None
 
@@ -84,12 +84,12 @@ class Agent:
 
     @property
     def listed(self) -> bool:
-        """Whether public lists show it: tier 3 is for development (core v08 section 6.5.5)."""
+        """Return whether public lists show the agent: tier 3 is for development (core v08 section 6.5.5)."""
         return self.posture.trust_tier < 3
 
     @property
     def issuer_fingerprint(self) -> str | None:
-        """The Genesis issuer's key fingerprint; without a Genesis None: nobody may change the lifecycle."""
+        """The Genesis issuer's key fingerprint; without a Genesis None, so that the lifecycle cannot be changed."""
         return None if self.genesis is None else self.genesis.issuer_fingerprint
 
     def served_document(
@@ -184,7 +184,7 @@ def _served(
     certificate: AgentCertificate | None,
     posture: TrustPosture,
 ) -> dict[str, Any]:
-    """The document with everything else that is known: posture, what the Genesis has, the certificate."""
+    """Return the document with the other known members: posture, members of the Genesis, the certificate."""
     known: dict[str, Any] = {} if genesis is None else {name: genesis.members.get(name) for name in LIFTED}
     if certificate is not None:
         known["cert_fingerprint"] = certificate.fingerprint
@@ -196,8 +196,7 @@ def reconsider(agent: Agent, *, issuer_known: bool) -> bool:
     """
     Resolve an agent's posture anew, because the issuers that count have changed.
 
-    The one exception to agents being immutable: whoever holds the agent sees
-    its present posture, in documents, lists and headers alike.
+    The one exception to agents being immutable: the new posture shows in documents, lists and headers alike.
 
     :param issuer_known: whether its Genesis's issuer counts now.
     :return: whether the posture is another one.

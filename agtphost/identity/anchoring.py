@@ -1,9 +1,9 @@
 """
-What a Tier 1 Genesis rests on, as far as the DNS can show it: core v08 section 10.7.
+The DNS records that confirm a Tier 1 Genesis: core v08 section 10.7.
 
-The record is ``_agtp.DOMAIN. TXT "agtp-zone=ZONE; cert=FINGERPRINT"``: whoever may write below the domain
-names the governance zone, and the key that may issue agents under it. The fingerprint is that of the issuer's
-key, so that nobody anchors an agent in a domain by knowing what its zone is called.
+The record is ``_agtp.DOMAIN. TXT "agtp-zone=ZONE; cert=FINGERPRINT"``: the owner of the domain names the governance
+zone, and the key that may issue agents under it. The record has the fingerprint of the issuer's key, because the name
+of a zone is public and proves nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class NoEvidence(ValueError):
 
 
 def unchecked(*members: str) -> Mapping[str, Any]:
-    """The evidence of a Genesis whose issuer looked at nothing: what it claims all the same."""
+    """Return the evidence of a Genesis whose issuer checked nothing, with the members that it claims all the same."""
     return {"method": "none", "unchecked": list(members)}
 
 
 def expected(zone: str, issuer: VerifyingKey) -> str:
-    """What the domain's owner has to publish."""
+    """Return the TXT record that the domain's owner has to publish."""
     return f"agtp-zone={zone}; cert={issuer.fingerprint}"
 
 
@@ -53,7 +53,7 @@ def dns_evidence(domain: str, zone: str, issuer: VerifyingKey, lookup: Lookup, c
 
 
 def _members(text: str) -> dict[str, str]:
-    """``name=value`` pairs; one that stands twice decides nothing."""
+    """Parse ``name=value`` pairs; a name that occurs twice gets an empty value, so that neither counts."""
     found: dict[str, str] = {}
     for part in text.split(";"):
         name, equals, value = part.strip().partition("=")

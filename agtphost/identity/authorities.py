@@ -13,12 +13,14 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import PeerCertificate
 
 ANY = "*"
-"""The zone that stands for all agents."""
+"""The zone that covers all agents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mandate:
-    """For whom an authority speaks: agents of its zones, and agents whose Genesis one of its issuers signed."""
+    """
+    The agents that an authority may vouch for: those of its zones, and those whose Genesis one of its issuers signed.
+    """
 
     zones: frozenset[str] = frozenset()
     issuers: frozenset[str] = frozenset()
@@ -45,7 +47,7 @@ class ClientAuthorities:
         self._mandates: Mapping[str, Mandate] = {}
 
     def adopt(self, mandates: Mandates) -> None:
-        """From the next request on, of every connection."""
+        """Replace the mandates; they apply from the next request on every connection."""
         self._mandates = mandates.by_authority
 
     def follow(self, other: ClientAuthorities) -> None:
@@ -54,7 +56,7 @@ class ClientAuthorities:
 
     def vouches(self, certificate: PeerCertificate, agent: Agent) -> bool:
         """
-        Whether whoever issued a certificate may do so for that agent.
+        Return whether the issuers of a certificate may vouch for that agent.
 
         Of the authorities in its chain everyone that has a mandate has to cover the agent, and one has to have one.
         """
@@ -66,12 +68,14 @@ class ClientAuthorities:
 
 
 def digest_of(certificate: x509.Certificate) -> str:
-    """What :attr:`~agtphost.identity.peer.PeerCertificate.authorities` names an authority by."""
+    """Return the digest by which :attr:`~agtphost.identity.peer.PeerCertificate.authorities` names an authority."""
     return sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
 
 
 def ambiguity(certificates: Iterable[x509.Certificate]) -> str:
-    """What is wrong with authorities that were given without mandates; empty for one alone, which needs none."""
+    """
+    Return what is wrong with authorities that were given without mandates; empty for a single one, which needs none.
+    """
     count = len(roots(certificates))
     return "" if count < 2 else f"holds {count} authorities, each of which could vouch for every agent"
 
@@ -84,7 +88,7 @@ REMEDY = (
 
 
 def roots(certificates: Iterable[x509.Certificate]) -> list[x509.Certificate]:
-    """Those that no other of them issued: how many authorities a file of certificates comes to."""
+    """Return the certificates that no other of them issued: one for each authority in a file."""
     given = list(certificates)
     subjects = {each.subject for each in given}
     tops = [each for each in given if each.issuer == each.subject or each.issuer not in subjects]

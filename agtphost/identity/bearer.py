@@ -28,7 +28,7 @@ warnings.filterwarnings("ignore", "EdDSA is deprecated")
 ALGORITHMS = frozenset(
     {"EdDSA", "Ed25519", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
 )
-"""Signatures that may be allowed: asymmetric ones, so that whoever can verify cannot issue."""
+"""The algorithms that may be allowed: asymmetric ones, so that a key that verifies cannot issue."""
 
 MAX_LENGTH = 16_384
 """Characters of a token."""
@@ -45,7 +45,7 @@ _PRIVATE = frozenset({"d", "p", "q", "dp", "dq", "qi"})
 
 class BearerError(ValueError):
     """
-    A token that is not to be believed.
+    A token that cannot be trusted.
 
     :param detail: a finer token than ``oauth-invalid``, such as ``oauth-expired``.
     """
@@ -56,12 +56,12 @@ class BearerError(ValueError):
 
 
 class UnknownKey(BearerError):
-    """The issuer's keys at hand have none of that ``kid``: they may have been rotated meanwhile."""
+    """The issuer's known keys have none with that ``kid``: they may have been rotated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingPrincipal:
-    """On whose behalf a call is made."""
+    """The person or service on whose behalf a call is made."""
 
     name: str
     """The lifted claim: ``acting_principal_id`` of the record."""
@@ -73,7 +73,7 @@ class ActingPrincipal:
 
 @dataclass(slots=True, kw_only=True)
 class TokenIssuer:
-    """One identity provider, and what its tokens have to say."""
+    """An identity provider, and the rules that its tokens have to meet."""
 
     issuer: str
     audiences: Collection[str]
@@ -123,7 +123,7 @@ def read_keys(octets: bytes) -> KeySet:
 
 class BearerTokens:
     """
-    Checks tokens.
+    Validates bearer tokens.
 
     :param issuers: by what their tokens say in ``iss``.
     """
@@ -133,7 +133,7 @@ class BearerTokens:
 
     def validate(self, token: str, now: float) -> ActingPrincipal:
         """
-        Who the token says its bearer acts for.
+        Validate a token and return the principal that its bearer acts for.
 
         :param now: seconds since the epoch.
         :raises BearerError: for everything that is not a valid token of a known issuer.
@@ -145,7 +145,7 @@ class BearerTokens:
 
     def issuer_of(self, claims: Mapping[str, Any]) -> TokenIssuer:
         """
-        Whose rules apply to a token.
+        Return the issuer whose rules apply to a token.
 
         :raises BearerError: ``oauth-unknown-issuer``.
         """
@@ -199,7 +199,7 @@ def _object(part: str) -> dict[str, Any]:
 
 
 def _judged(claims: Mapping[str, Any], issuer: TokenIssuer, now: float) -> ActingPrincipal:
-    """What the verified claims amount to."""
+    """Check the times, audience and scopes of verified claims, and return their principal."""
     expires = _time(claims, "exp")
     if expires is None:
         raise BearerError("oauth-malformed", "The token does not expire, and is not accepted for that.")

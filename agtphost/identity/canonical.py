@@ -35,7 +35,7 @@ def canonical(value: Any) -> bytes:
 
 def _write(value: Any, put: Callable[[str], object]) -> None:
     """
-    What most documents are made of, in a quarter of the time; what is rare is left to rfc8785.
+    Write a value in canonical form, four times as fast as rfc8785, which still writes the rare values.
 
     Fractions as ECMAScript writes them are what ``repr`` writes, where neither of them needs an exponent.
     """

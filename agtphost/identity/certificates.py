@@ -1,8 +1,8 @@
 """
 X.509 certificates: reading a client's, issuing the development profile's (companion section 9, AGTP-CERT).
 
-Chain verification is TLS's work. What stays here is what TLS cannot know: the
-AGTP extensions, and which critical extensions are left for nobody to honour.
+Chain verification is TLS's work. This module checks what TLS cannot know: the AGTP extensions, and critical extensions
+that neither TLS nor AGTP handles.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class CertificateError(ValueError):
 
 def refused_critical_extensions(der: bytes) -> tuple[str, ...]:
     """
-    What keeps a certificate from being trusted although its chain verified.
+    Return the critical extensions that keep a certificate from being trusted although its chain verified.
 
-    The AGTP extensions are critical, so OpenSSL is told to ignore criticality
-    and this function answers for it: for the leaf and for each intermediate.
+    The AGTP extensions are critical, so OpenSSL is configured to ignore criticality, and this function checks it
+    instead: for the leaf and for each intermediate.
 
     :return: dotted OIDs of critical extensions that neither OpenSSL nor AGTP
         handles; ``("unreadable",)`` if the extensions cannot be read; empty
@@ -140,7 +140,7 @@ def _key(certificate: x509.Certificate) -> VerifyingKey | None:
 
 
 def link_of(certificate: x509.Certificate) -> str:
-    """What revocation lists tell a certificate by: who issued it, and its serial number."""
+    """Return the key under which revocation lists name a certificate: its issuer and serial number."""
     issuer = hashlib.sha256(certificate.issuer.public_bytes()).hexdigest()[:32]
     return f"{issuer}:{certificate.serial_number:x}"
 
@@ -155,7 +155,7 @@ def parse_peer_certificate(
     :param authorities: SHA-256 of these and of the one that is trusted as it is.
     :return: with ``malformed`` set, and no AGTP identity, if an AGTP extension
         breaks its definition; such a peer gets 401 (companion section 9.2).
-    :raises CertificateError: if ``der`` is no certificate at all.
+    :raises CertificateError: if ``der`` is not a certificate.
     """
     try:
         certificate = x509.load_der_x509_certificate(der)

@@ -40,9 +40,9 @@ def _cbor() -> Any:
 
 def sign1(payload: bytes, signer: Signer) -> bytes:
     """
-    Sign ``payload``.
+    Sign ``payload`` as COSE_Sign1.
 
-    :param payload: JSON text, signed as it stands.
+    :param payload: JSON text, signed without changes.
     """
     protected = _encode({_ALG: _EDDSA, _KID: signer.kid.encode(), _TYPE: CONTENT_TYPE})
     signature = signer.sign(_signed(protected, payload))
@@ -87,7 +87,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _signed(protected: bytes, payload: bytes) -> bytes:
-    """The Sig_structure of RFC 9052 section 4.4."""
+    """Return the Sig_structure of RFC 9052 section 4.4."""
     return _encode(["Signature1", protected, b"", payload])
 
 
@@ -121,7 +121,7 @@ def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
 
 
 def _decoded(octets: bytes, what: str) -> Any:
-    """Decode, and insist on the deterministic encoding: a second text for one event would have another hash."""
+    """Decode CBOR and require the deterministic encoding: a second encoding of one event would have another hash."""
     stream, cbor = BytesIO(octets), _cbor()
     try:
         value = cbor.load(stream)

@@ -5,8 +5,7 @@ No draft defines their format. A delegation token is a JWS Compact of type
 ``agtp-delegation+jwt`` with the claims ``iss``, ``sub`` (the delegator),
 ``aud`` (the delegatee), ``scope``, ``iat``, ``exp``, ``jti``, ``task_id``,
 ``depth`` and, below the first hop, ``parent``: the SHA-256 of the token before
-it. Whether a token was used already, and whether its scope may be granted,
-is for whoever reads it.
+it. The caller of this module checks whether a token was used already, and whether its scope may be granted.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from agtphost.vocabulary.identifiers import is_agent_id, is_opaque_id
 
 DELEGATION_TYPE = "agtp-delegation+jwt"
 GRANT_TYPE = "agtp-authorization+jwt"
-"""Of what AUTHORIZE gives: it names what it may be used for, and is no token of a hop."""
+"""The type of AUTHORIZE's tokens: such a token names what it may be used for, and cannot be used as a hop's token."""
 
 GOVERNANCE_TYPE = "JWT"
-"""The drafts call a governance token a JWT and give it no type of its own."""
+"""The drafts call a governance token a JWT and define no other type for it."""
 
 LONGEST_LIFE = 3_600
 """Seconds between ``iat`` and ``exp`` of a delegation token."""
@@ -101,18 +100,18 @@ class GovernanceToken:
     expires_at: int
     token_id: str
     audience: str | None = None
-    """``server_id`` of the only host that it is meant for; None: whichever host has the agent's request."""
+    """``server_id`` of the only host that it is meant for; None: any host that gets the agent's request."""
 
     @property
     def scope(self) -> frozenset[str] | None:
-        """``action.authority_scope``: the most that the action may use; None where the verdict does not say."""
+        """Return ``action.authority_scope``, the most that the action may use; None where the verdict has none."""
         listed = self.action.get("authority_scope")
         return None if listed is None else frozenset(listed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """Under which delegation a call runs: every call inside a delegated one carries it."""
+    """The delegation under which a call runs: every call inside a delegated one carries it."""
 
     chain: tuple[str, ...]
     """Agent-IDs: the first delegator, and then the delegatee of each hop."""
@@ -137,11 +136,13 @@ class Lineage:
 
     @property
     def depth(self) -> int:
-        """How many hops there are."""
+        """The number of hops."""
         return len(self.chain) - 1
 
     def members(self) -> dict[str, object]:
-        """What the record of each call under the delegation says of it (core v08 section 10.4)."""
+        """
+        Return the members that describe the delegation in the record of each call under it (core v08 section 10.4).
+        """
         return {
             "delegator": self.chain[-2],
             "delegatee": self.chain[-1],
@@ -178,7 +179,7 @@ def issue(
     :param now: seconds since the epoch.
     :param lifetime: seconds, at most :data:`LONGEST_LIFE`.
     :param parent: the token of the hop before, or its digest; None for the first hop.
-    :raises DelegationError: ``claims``, where nobody would accept it.
+    :raises DelegationError: ``claims``, where no host would accept the token.
     """
     claims: dict[str, object] = {
         "iss": issuer,
@@ -211,9 +212,9 @@ def issue_grant(
     now: float,
 ) -> str:
     """
-    Sign what AUTHORIZE gives: a delegation token that names what it may be used for, again and again until it ends.
+    Sign a token for AUTHORIZE: it names what it may be used for, and may be used repeatedly until it expires.
 
-    It is of a type of its own, so that nothing that reads the tokens of hops takes it for one without that bound.
+    It has a separate type, so that no reader of hops' tokens accepts it without that bound.
 
     :param issuer: the host, on whose word alone it counts.
     :param resources: what may be called under it, as grants name things.
@@ -247,7 +248,7 @@ def _is_time(value: object) -> bool:
 
 
 def _members(claims: Mapping[str, Any], required: frozenset[str], optional: frozenset[str], longest: int) -> None:
-    """What both kinds of tokens have in common."""
+    """Check the claims that both kinds of tokens have."""
     for name in sorted(required - claims.keys()):
         raise _wrong(f"the claim {name} is missing")
     for name in sorted(claims.keys() - required - optional):
@@ -264,7 +265,11 @@ def _members(claims: Mapping[str, Any], required: frozenset[str], optional: froz
 
 
 def _check(claims: Mapping[str, Any]) -> None:
-    """:raises DelegationError: ``claims``."""
+    """
+    Check the claims of a delegation token.
+
+    :raises DelegationError: ``claims``.
+    """
     _members(claims, _REQUIRED, _OPTIONAL, LONGEST_LIFE)
     for name in ("sub", "aud"):
         if not isinstance(claims[name], str) or not is_agent_id(claims[name]):
@@ -312,7 +317,7 @@ def read(token: str, keys: Mapping[str, VerifyingKey], now: float) -> Delegation
 
 def show(token: str) -> DelegationToken:
     """
-    What a token claims, its signature and times unchecked: for people.
+    Read the claims of a token without checking its signature and times: to show them to people.
 
     :raises DelegationError: where it is not of the form.
     """

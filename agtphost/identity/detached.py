@@ -1,5 +1,5 @@
 """
-Signatures that stand beside a document instead of in it: a JWS with detached content (RFC 7515 appendix F).
+Signatures that are sent next to a document instead of in it: a JWS with detached content (RFC 7515 appendix F).
 
 Core v08 section 6.1 wants every variant of a document signed; a member could
 not sign YAML, HTML or an unaltered Genesis, so the signature is a header
@@ -37,7 +37,7 @@ def verify(signature: str, octets: bytes, keys: Mapping[str, VerifyingKey]) -> s
     """
     parts = signature.split(".")
     if len(parts) != 3 or parts[1]:
-        raise jws.JWSError("malformed", "the signature is no JWS with detached content")
+        raise jws.JWSError("malformed", "the signature is not a JWS with detached content")
     whole = f"{parts[0]}.{encode(octets).decode('ascii')}.{parts[2]}"
     header = jws.verify_covering(whole, octets, keys, typ=TYPE)
     if header is None:

@@ -1,10 +1,9 @@
 """
 The Agent Identity Document: core v08 section 6.3, companion section 3.
 
-A document is read as it stands, core shape or that of deployed
-implementations, and served in the core shape. Lifecycle state is kept
-elsewhere and laid over it; a served copy that differs from what the registrar
-signed goes out without the signature, never with one that fails.
+A document is read in the core shape or in that of deployed implementations, and served in the core shape. Lifecycle
+state is kept elsewhere and laid over it; a served copy that differs from what the registrar signed goes out without the
+signature, never with one that fails.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ STATUSES = {
 ROLES = frozenset({"agent", "merchant"})
 
 NEW_AGENT_SCORE = 0.5
-"""``trust_score`` of an agent nobody has scored: the middle of what new ones get (AGTP-TRUST section 6)."""
+"""``trust_score`` of an agent without a score: the middle of what new ones get (AGTP-TRUST section 6)."""
 
 _REFERENCE_VERSION = re.compile(r"v[0-9]+", re.ASCII)
 
@@ -217,7 +216,10 @@ def status_of(document: Mapping[str, Any]) -> str:
 
 
 def declared_scopes(document: Mapping[str, Any]) -> frozenset[str]:
-    """What the agent may do: ``requires.scopes`` if present, else ``scopes_accepted`` (companion section 3)."""
+    """
+    Return the scopes that the agent may use: ``requires.scopes`` if present, else ``scopes_accepted`` (companion
+    section 3).
+    """
     required = _table(document, "requires").get("scopes")
     return frozenset(document["scopes_accepted"] if required is None else required)
 
@@ -296,14 +298,14 @@ def _moment(text: str) -> datetime:
 
 
 def remarks_on(document: Mapping[str, Any]) -> list[str]:
-    """What an operator should know about a document without faults."""
+    """Return what an operator should know about a document without faults."""
     remarks = []
     role = document.get("role", "agent")
     if role not in ROLES:
         remarks.append(f"role {role!r} is unknown and treated as agent")
     lacking = [name for name in FLOOR if name not in document["methods"]]
     if lacking:
-        remarks.append(f"methods lacks {', '.join(lacking)}, which are served nevertheless")
+        remarks.append(f"methods lacks {', '.join(lacking)}, which are served anyway")
     if "trust_score_computed_at" not in document:
         remarks.append("trust_score has no trust_score_computed_at: no decision may rest on it")
     beyond = sorted(document.keys() - _served_members(document))
@@ -383,7 +385,7 @@ def sign(document: Mapping[str, Any], issuer: str, key: SigningKey) -> dict[str,
 
 def vouched(document: Mapping[str, Any], issuer: str, public: VerifyingKey, signer: Signer) -> dict[str, Any]:
     """
-    A copy of a document without faults, signed by whoever serves it (core v08 section 6.1, step 7).
+    Sign a copy of a document without faults, by the host that serves it (core v08 section 6.1, step 7).
 
     :param public: the public half of ``signer``.
     """
@@ -410,7 +412,8 @@ def served(
     members: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
-    The document as it goes out: core shape, status of this moment, signature only if it still holds.
+    Return the document as it is served: in core shape, with the present status, and signed only if the signature still
+    holds.
 
     :param document: as received, or as this function returned it.
     :param status: the current lifecycle word; None leaves the document's, in lower case.
@@ -431,5 +434,5 @@ def served(
 
 
 def _served_methods(stated: list[str], further: Iterable[str]) -> list[str]:
-    """What the document states in its own order, then what it leaves out."""
+    """Return the methods that the document states, in its order, and then those that it leaves out."""
     return list(dict.fromkeys([*stated, *FLOOR, *further]))

@@ -1,7 +1,7 @@
 """
 Signed records in either envelope: JWS Compact or COSE_Sign1 (companion section 6.2).
 
-In text, a COSE message is ``cose:`` and its base64url; a JWS stands for itself.
+In text, a COSE message is ``cose:`` and its base64url; a JWS is written as it is.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def from_text(form: str, text: str) -> bytes:
             return text.encode("ascii")
     except ValueError as error:
         raise jws.JWSError("malformed", f"the signed octets cannot be read: {error}") from None
-    raise jws.JWSError("malformed", f"the text is no record in the format {form!r}")
+    raise jws.JWSError("malformed", f"the text is not a record in the format {form!r}")
 
 
 def parse_unverified(form: str, signed: bytes) -> dict[str, Any]:
     """
-    What a record says, its signature not looked at.
+    Read the payload of a record without checking its signature.
 
     :raises agtphost.identity.jws.JWSError: ``malformed``.
     """

@@ -1,4 +1,4 @@
-"""What ends some day: certificates, authorities, revocation lists and grants, and how long that is told ahead."""
+"""Certificates, authorities, revocation lists and grants that expire, and when operators are warned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agtphost.vocabulary.quantities import lasting
 
 DAY = 86_400.0
 SOON: Final = 14 * DAY
-"""Seconds ahead that an end is told."""
+"""Seconds before the end at which operators are warned."""
 
 HOST, HTTPS, AGENT, CLIENT = "host-certificate", "https-certificate", "agent-certificate", "client-certificate"
 AUTHORITY, LIST, GRANT = "authority", "revocation-list", "grant"
@@ -35,7 +35,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiring:
-    """One thing that ends."""
+    """A certificate, authority, revocation list or grant that expires."""
 
     kind: str
     """One of :data:`KINDS`."""
@@ -49,15 +49,15 @@ class Expiring:
     file: str = ""
 
     def is_soon(self, now: float) -> bool:
-        """Whether it has ended, or does within :data:`SOON`."""
+        """Return whether it has expired, or will within :data:`SOON`."""
         return self.ends - now <= SOON
 
     def days_left(self, now: float) -> int:
-        """Whole days; negative once it has ended."""
+        """Return the whole days that are left; negative once it has expired."""
         return int((self.ends - now) // DAY)
 
     def told(self, now: float) -> str:
-        """A sentence for operators, with what to do."""
+        """Return a sentence for operators, with what to do."""
         what = f"the {self.kind.replace('-', ' ')} {'of ' if self.kind in (AGENT, GRANT) else ''}{self.name}"
         left = self.ends - now
         when = f"ended {lasting(-left)} ago" if left <= 0 else f"ends in {lasting(left)}"
@@ -69,9 +69,10 @@ class Expiring:
 
 def of_certificates(kind: str, name: str, path: Path) -> Iterator[Expiring]:
     """
-    When a file's certificate ends: of an authority's each, of others the first, with which its chain begins.
+    Yield when a file's certificates expire: each of an authority's file, and the first of others, with which the chain
+    begins.
 
-    A file that is not there, or cannot be read, says nothing here: whatever needs it tells of that.
+    A file that is missing or cannot be read yields nothing; the code that needs the file reports it.
     """
     try:
         found = x509.load_pem_x509_certificates(path.read_bytes())
@@ -82,7 +83,7 @@ def of_certificates(kind: str, name: str, path: Path) -> Iterator[Expiring]:
 
 
 def of_lists(name: str, path: Path) -> Iterator[Expiring]:
-    """When a revocation list is out of date."""
+    """Yield the dates after which a file's revocation lists are out of date."""
     try:
         found = revocation.read_lists(path.read_bytes())
     except (OSError, RevocationError):

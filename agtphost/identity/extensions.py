@@ -27,7 +27,7 @@ _ZONE = re.compile(r"zone:[A-Za-z0-9_.:/-]{1,250}", re.ASCII)
 
 
 class Extension(Enum):
-    """One extension: its object identifier, and whether certificates mark it critical."""
+    """An AGTP certificate extension: its object identifier, and whether certificates mark it critical."""
 
     oid: x509.ObjectIdentifier
     critical: bool
@@ -104,11 +104,11 @@ def _commitment(octets: bytes) -> frozenset[str]:
         return frozenset()
     tokens = _text(octets).split(",")
     if not all(scopes.is_token(token) for token in tokens):
-        raise ExtensionError("it has something that is no scope token")
+        raise ExtensionError("one of its values is not a scope token")
     if len(tokens) > scopes.MAX_TOKENS:
         raise ExtensionError(f"it has more than {scopes.MAX_TOKENS} scope tokens")
     if tokens != sorted(set(tokens)):
-        raise ExtensionError("its tokens are not sorted, or one stands twice")
+        raise ExtensionError("its tokens are not sorted, or one is repeated")
     return frozenset(tokens)
 
 

@@ -2,8 +2,7 @@
 Files that appear whole or not at all.
 
 A key or certificate that a crash left half written would keep the host from
-starting, so each file is written beside its place, flushed to disk, and only
-then given its name.
+starting, so each file is written under a temporary name, flushed to disk, and only then renamed.
 """
 
 from __future__ import annotations

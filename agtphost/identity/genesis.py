@@ -368,8 +368,8 @@ def issue(
     :param agent_key: the agent's own key, if it is to be named; it equals the
         issuer's in a self-signed Genesis.
     :param members: further members: ``org_domain``, ``org_label``, ``log_inclusion_proof`` ...
-    :param evidence: what the issuer looked at (:mod:`agtphost.identity.anchoring`); tier 1 needs it, and without
-        any an ``org_domain`` is said to be unchecked.
+    :param evidence: what the issuer looked at (:mod:`agtphost.identity.anchoring`); tier 1 needs it, and without any,
+        an ``org_domain`` is marked as unchecked.
     :return: canonical JSON.
     :raises GenesisError: for values that :meth:`Genesis.load` would refuse, for
         a self-signed Genesis in production, and for tier 1 that rests on nothing.

@@ -5,7 +5,7 @@ A JSON Web Token of a platform that the operator named, about one merchant, one
 agent and one amount at most, good once and for a short time. Signature and
 times are judged as those of any credential (:mod:`agtphost.identity.bearer`):
 the issuer's own rules and keys, algorithms from a list, no key that comes with
-the token. That it is used once is for whoever keeps the used ones.
+the token. The caller checks that an assertion is used once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class IntentError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What a verified assertion says."""
+    """The content of a verified assertion."""
 
     issuer: str
     principal: str
@@ -74,7 +74,7 @@ class Intent:
 
 class IntentAssertions:
     """
-    Verifies assertions.
+    Verifies intent assertions.
 
     :param issuers: the platforms whose word counts, with their keys; their ``audiences`` and ``claim`` do not matter.
     """
@@ -87,12 +87,12 @@ class IntentAssertions:
 
     def verify(self, text: str, *, merchant_id: str, agent_id: str, now: float) -> Intent:
         """
-        What an assertion says, if it is about this merchant and this agent.
+        Verify an assertion for this merchant and this agent, and return its content.
 
         :param text: the JWT.
         :param agent_id: the agent that presents it.
         :param now: seconds since the epoch.
-        :raises IntentError: for everything that is no such assertion.
+        :raises IntentError: for everything that is not such an assertion.
         """
         try:
             principal = self._tokens.validate(text, now)

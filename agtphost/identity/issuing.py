@@ -1,7 +1,7 @@
 """
 Issuing an agent: what is checked before, and the registrar's statement of it (core v08 section 6.5.6).
 
-The statement, ``issue.jws`` beside the Genesis, is signed by the key that
+The statement, ``issue.jws`` next to the Genesis, is signed by the key that
 issued the Genesis. The host that takes the agent up records it in the agent's
 chain as its first event: the genesis audit entry.
 
@@ -38,7 +38,7 @@ from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 
 STATEMENT = "issue.jws"
-"""File beside an agent's Genesis."""
+"""The file next to an agent's Genesis."""
 
 STATEMENT_TYPE = "agtp-issue"
 """``typ`` of a statement."""
@@ -47,7 +47,7 @@ CHAIN = "chain.pem"
 SIGNATURE = "signature"
 LONGEST_CHAIN = 5
 MOST_UNPACKED = 256 * 1024 * 1024
-"""Octets of all files of a package together: more is an attack on whoever unpacks it."""
+"""Octets of all files of a package together: more is an attack on the program that unpacks it."""
 
 
 class IssueError(ValueError):
@@ -73,7 +73,7 @@ class Inspected:
         return f"sha256:{hashlib.sha256(self.octets).hexdigest()}"
 
     def evidence(self) -> dict[str, Any]:
-        """What a statement says of it."""
+        """Return the members that describe the package in a statement."""
         found: dict[str, Any] = {"format": packages.FORMATS[self.path.suffix], "integrity_hash": self.reference}
         return {**found, "author": self.author, "chain": list(self.chain)} if self.chain else found
 
@@ -84,7 +84,7 @@ def inspect_package(
     """
     Check a package that an agent is to be issued with.
 
-    :param expected_hash: what its author says its SHA-256 is, ``sha256:`` and hex; None where nobody said.
+    :param expected_hash: what its author says its SHA-256 is, ``sha256:`` and hex; None if it is not given.
     :param authorities: whose certificates authors of ``.nomo`` packages have.
     :param now: UTC.
     :raises PackageError: naming what is wrong with it.
@@ -116,7 +116,7 @@ def inspect_package(
 
 
 def covered(files: Mapping[str, bytes]) -> bytes:
-    """What the author of a ``.nomo`` package signs, from its other files."""
+    """Return the octets that the author of a ``.nomo`` package signs, made from its other files."""
     return canonical({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
 
 
@@ -130,7 +130,7 @@ def _files(octets: bytes) -> dict[str, bytes]:
                 raise PackageError(f"its files have more than {MOST_UNPACKED} octets together")
             return {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise PackageError(f"it is no readable ZIP file: {error}") from None
+        raise PackageError(f"it is not a readable ZIP file: {error}") from None
 
 
 def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: datetime) -> list[x509.Certificate]:

@@ -80,28 +80,28 @@ def protected_header(signer: Signer | None, typ: str = RECORD_TYPE) -> bytes:
 
 def compact(protected: bytes, payload: bytes, signer: Signer | None) -> str:
     """
-    Sign ``payload``.
+    Sign ``payload`` as a JWS in compact form.
 
     :param protected: what :func:`protected_header` returned for the same signer.
-    :param payload: the JSON text, signed as it stands.
+    :param payload: the JSON text, signed without changes.
     :param signer: None leaves the third part empty: the text then ends in a dot.
     """
     return signed(protected, payload, signer).decode("ascii")
 
 
 def signed(protected: bytes, payload: bytes, signer: Signer | None) -> bytes:
-    """The same as :func:`compact`, in ASCII."""
+    """Sign ``payload`` as :func:`compact` does, and return ASCII octets."""
     signing_input = covered(protected, payload)
     return _joined(signing_input, b"" if signer is None else signer.sign(signing_input))
 
 
 def covered(protected: bytes, payload: bytes) -> bytes:
-    """The JWS Signing Input: what a signature covers (RFC 7515 section 5.1)."""
+    """Return the JWS Signing Input, which a signature covers (RFC 7515 section 5.1)."""
     return b"%b.%b" % (protected, encode_part(payload))
 
 
 def joined(signing_input: bytes, signature: bytes) -> str:
-    """The JWS of what is covered and its signature."""
+    """Return the JWS of a signing input and its signature."""
     return _joined(signing_input, signature).decode("ascii")
 
 
@@ -176,7 +176,7 @@ def verify(
 
 def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], *, typ: str) -> dict[str, Any] | None:
     """
-    Check a JWS whose payload is at hand, of whatever size: the payload is compared, never decoded.
+    Check a JWS whose payload is at hand; because the payload is compared and never decoded, its size does not matter.
 
     :param payload: the octets that it should cover.
     :return: None where it covers other octets, which says nothing about its signature.
@@ -232,5 +232,5 @@ def signer(jws: str) -> str:
 
 @lru_cache(maxsize=64)
 def _kid_of(protected: str) -> str:
-    """One key signs under one header, so that few of them are ever decoded."""
+    """Return the ``kid`` of a protected header; cached, because a key always signs under the same header."""
     return str(_object(_decode(protected, "header"), "header").get("kid", ""))

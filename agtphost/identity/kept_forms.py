@@ -1,8 +1,8 @@
 """
-Long arrays of a document that keep their texts, so that the whole is written and signed without looking at each item.
+Cached encodings of long arrays, so that a document is written and signed without encoding each item.
 
-A canonical form has those of its parts in it (RFC 8785), and so has a JSON text. Of a document with many thousand
-items of which few change, only what changed is written anew.
+The canonical form of an array contains those of its items (RFC 8785), and so does its JSON. Of a document with many
+thousand items, only those that changed are encoded again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Item:
 
 
 class Kept(list[Any]):
-    """An array, not to be changed, with its texts."""
+    """An array with its encodings; it must not be changed."""
 
     __slots__ = ("items",)
 
@@ -74,13 +74,13 @@ def _array(items: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
 
 
 def kept(items: Iterable[Item]) -> Kept:
-    """The array of so many items."""
+    """Join encoded items to an encoded array."""
     return Kept(items)
 
 
 def item(value: Any) -> Item:
     """
-    :raises ValueError: where the value has no JSON, or no canonical form.
+    Return a value with its encodings.
     """
     text = jsontext.encode(value)
     return Item(value, (_forms.form_of(text, value),), (text,), len(text))
@@ -238,9 +238,8 @@ def _order(name: str) -> bytes:
 
 class Keeper(Generic[Source]):
     """
-    Items that are made of something, made anew only where that is another object.
-
-    What nothing is asked of any more is forgotten: there are never more than in the latest array.
+    Encoded items by their source; an item is made again only if its source is another object. The cache has the items
+    of the latest array only.
 
     :param name: what tells the sources apart.
     :param make: an item's value.
@@ -274,7 +273,8 @@ class Keeper(Generic[Source]):
 
 def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.identity.canonical.canonical` of an object whose members may be :class:`Kept`.
+    Yield the pieces of the canonical form of an object whose members may be :class:`Kept`
+    (:func:`agtphost.identity.canonical.canonical`).
 
     :param document: with names in ASCII.
     :raises agtphost.identity.canonical.CanonicalError: where a member has no canonical form.
@@ -296,7 +296,7 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
 
 def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    What together is :func:`agtphost.vocabulary.jsontext.encode` of an object.
+    Yield the pieces of the JSON of an object, as :func:`agtphost.vocabulary.jsontext.encode` writes it.
 
     Its members may be :class:`Kept` or :class:`Plain`.
 

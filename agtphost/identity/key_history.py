@@ -1,12 +1,10 @@
 """
-The host's signing key and those before it: issue of a new one, the statement that links both, and what is kept.
+The host's signing key and its predecessors: rotation, the statement that links two keys, and the files.
 
-A rotation is said twice: by an event ``signing-key-rotated`` in the host's own
-chain, which the old key signs, and by a statement beside it that both keys
-signed. So whoever trusts either key can find the other, and a statement that
-only one of them made counts for nothing. What the old key signed after the end
-of its use counts for nothing either: a key that is stolen later is worth
-nothing (core v08 section 10.9).
+A rotation is published twice: by an event ``signing-key-rotated`` in the host's own chain, which the old key signs, and
+by a separate statement that both keys signed. So a verifier that trusts either key can find the other, and a statement
+that only one of them made counts for nothing. What the old key signed after the end of its use counts for nothing
+either: a key that is stolen later is worth nothing (core v08 section 10.9).
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _MEMBERS = frozenset({"type", "server_id", "old_kid", "old_key", "new_kid", "new
 
 @dataclass(frozen=True, kw_only=True)
 class Succession:
-    """One key that was followed by another."""
+    """The succession of one key by another."""
 
     old: VerifyingKey
     new: VerifyingKey
@@ -86,7 +84,7 @@ def read_statement(statement: object) -> Succession:
     if old == new or (old.kid, new.kid) != (statement["old_kid"], statement["new_kid"]):
         raise KeyFormatError("its keys are not what they are named for")
     if moment_of(statement["rotated_at"]) is None:
-        raise KeyFormatError("its rotated_at is no time")
+        raise KeyFormatError("its rotated_at is not a time")
     octets = canonical({name: value for name, value in statement.items() if name not in _SIGNATURES})
     for name, key in zip(_SIGNATURES, (old, new), strict=True):
         try:
@@ -102,10 +100,9 @@ def read_history(directory: Path, current: VerifyingKey) -> tuple[Succession, ..
     """
     The keys before ``current``, the newest first.
 
-    Statements that do not lead to it are passed over: whoever can put a file
-    here must not be able to add a key of his own.
+    Statements that do not lead to it are ignored: an attacker who can put a file here must not be able to add a key.
 
-    :raises KeyFormatError: naming a file that is no statement, or not a true one.
+    :raises KeyFormatError: naming a file that is not a valid statement.
     :raises OSError: a file cannot be opened.
     """
     found: dict[VerifyingKey, list[Succession]] = {}
@@ -139,7 +136,7 @@ def keep(directory: Path, link: Succession) -> None:
 
 
 def waiting_key(path: Path) -> Path:
-    """Where the key lies that is to follow the one at ``path``."""
+    """Return the file of the key that is to follow the one at ``path``."""
     return path.with_name(f"{path.name}.next")
 
 
@@ -221,7 +218,7 @@ def moment_of(text: object) -> datetime | None:
 
 def statements_of(key: SigningKey | None, until: VerifyingKey | None = None) -> list[dict[str, str]]:
     """
-    What leads from a host's first key to a later one, the oldest first.
+    Return the statements that lead from a host's first key to a later one, the oldest first.
 
     :param until: the later key; None for the present one.
     """

@@ -1,8 +1,8 @@
 """
-The keys of one host over time: which are trusted, which followed which, and until when each counts.
+The keys of one host over time: which are trusted, their order, and until when each counts.
 
-Whoever verifies starts with a key that he knows, and follows the statements
-that each key makes of its successor (:mod:`agtphost.identity.key_history`).
+A verifier starts with a known key, and follows the statement of each key about its successor
+(:mod:`agtphost.identity.key_history`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class KeyRing(dict[str, VerifyingKey]):
 
     @classmethod
     def of(cls, keys: Mapping[str, VerifyingKey]) -> KeyRing:
-        """A copy, with all that is known of the keys; it can grow without changing the original."""
+        """
+        Copy keys, with their links and ends where they are a ring; the copy can grow without changing the original.
+        """
         ring = cls()
         ring.update(keys)
         if isinstance(keys, KeyRing):
@@ -50,7 +52,7 @@ class KeyRing(dict[str, VerifyingKey]):
         The same succession may be stated again, by a host that ended before it
         had changed its key: the later statement counts then.
 
-        :return: whether the earlier key is trusted; otherwise the statement says nothing to whoever has this ring.
+        :return: whether the earlier key is trusted; otherwise the statement has no effect on this ring.
         :raises KeyFormatError: another key follows it already, or the key that follows was followed by it.
         """
         old = link.old.kid
@@ -64,7 +66,7 @@ class KeyRing(dict[str, VerifyingKey]):
         known = moment_of(self.until.get(old)) if before is not None else None
         moment = moment_of(link.rotated_at)
         if moment is None:
-            raise KeyFormatError("the end of the key's use is no time")
+            raise KeyFormatError("the end of the key's use is not a time")
         self[link.new.kid] = link.new
         if known is None or known < moment:
             self.until[old], self.links[old] = link.rotated_at, link
@@ -76,7 +78,7 @@ class KeyRing(dict[str, VerifyingKey]):
         return [key for kid, key in self.items() if kid not in self.until]
 
     def precedes(self, earlier: str, later: str) -> bool:
-        """Whether one key was in use before another, by what the ring was told."""
+        """Return whether one key was in use before another, by the statements that the ring has."""
         link = self.links.get(earlier)
         while link is not None:
             if link.new.kid == later:
@@ -85,7 +87,7 @@ class KeyRing(dict[str, VerifyingKey]):
         return False
 
     def ended(self, kid: str, moment: object) -> bool:
-        """Whether a key's use had ended at a time (RFC 3339); a time that is none counts as too late."""
+        """Return whether a key's use had ended at a time (RFC 3339); an invalid time counts as too late."""
         until = self.until.get(kid)
         if until is None:
             return False
@@ -95,9 +97,9 @@ class KeyRing(dict[str, VerifyingKey]):
 
 def read_statements(statements: object) -> list[Succession]:
     """
-    The statements that somebody else sent, the oldest first.
+    Read statements from an untrusted source, the oldest first.
 
-    :raises KeyFormatError: one is no statement, or not a true one.
+    :raises KeyFormatError: one is not a valid statement.
     """
     if not isinstance(statements, list) or len(statements) > MOST_LINKS:
         raise KeyFormatError(f"the links of keys are not a list of at most {MOST_LINKS} statements")
@@ -106,10 +108,10 @@ def read_statements(statements: object) -> list[Succession]:
 
 def followed(keys: Iterable[VerifyingKey], statements: object) -> KeyRing:
     """
-    Trusted keys and all that follow them.
+    Return trusted keys with all keys that follow them.
 
-    :param statements: as for :func:`read_statements`; those of keys that are not trusted say nothing.
-    :raises KeyFormatError: one is no statement, or not a true one, or contradicts another.
+    :param statements: as for :func:`read_statements`; those of untrusted keys have no effect.
+    :raises KeyFormatError: one is not a valid statement, or contradicts another.
     """
     ring = KeyRing(keys)
     for link in read_statements(statements):

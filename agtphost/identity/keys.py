@@ -1,7 +1,7 @@
 """
 Ed25519 keys: one for records, one for each issuer and agent (companion section 1).
 
-A key is told by its fingerprint, the SHA-256 of the 32 raw octets of its
+A key is identified by its fingerprint, the SHA-256 of the 32 raw octets of its
 public half; its ``kid`` is ``ed25519-`` and the first 16 hex digits of that.
 """
 
@@ -41,7 +41,7 @@ class KeyFormatError(ValueError):
 
 
 class Signer(Protocol):
-    """What signs records: a key and its name."""
+    """A key that signs records, with its name."""
 
     @property
     def kid(self) -> str:
@@ -56,7 +56,7 @@ class VerifyingKey:
     """
     The public half of an Ed25519 key; equal and hashed by its octets.
 
-    :raises KeyFormatError: when built from octets that are no usable key.
+    :raises KeyFormatError: when built from octets that are not a usable key.
     """
 
     raw: bytes
@@ -247,5 +247,5 @@ def fastest_signer(key: SigningKey) -> Signer:
 
 
 def exposed(path: Path) -> bool:
-    """Whether anybody but the owner may read or change the key file ``path``."""
+    """Return whether other users than the owner may read or change the key file ``path``."""
     return path.stat().st_mode & 0o077 != 0

@@ -1,12 +1,10 @@
 """
 Packaged agents: core v08 sections 6.1 and 6.3.
 
-A package is a ZIP file ``NAME.agent`` or ``NAME.nomo`` beside
-``NAME.genesis.json``. The Genesis names its SHA-256 as ``package_ref``, so the
-registrar's signature over the Genesis covers every octet of the package; its
-``manifest.json`` is the agent's Identity Document, without ``agent_id``, which
-follows from the Genesis. Nothing is read from a package before its hash is
-right, and nothing but the manifest is ever read from it.
+A package is a ZIP file ``NAME.agent`` or ``NAME.nomo`` next to ``NAME.genesis.json``. The Genesis names its SHA-256 as
+``package_ref``, so the registrar's signature over the Genesis covers every octet of the package; its ``manifest.json``
+is the agent's Identity Document, without ``agent_id``, which follows from the Genesis. Nothing is read from a package
+before its hash is right, and nothing but the manifest is ever read from it.
 """
 
 from __future__ import annotations
@@ -46,10 +44,9 @@ class PackageError(ValueError):
 @dataclass(eq=False, kw_only=True)
 class Package:
     """
-    One package, whose hash held when it was loaded.
+    A package whose hash held when it was loaded.
 
-    :meth:`verify` looks whether it still does; it reads the file, and so
-    belongs off the reactor.
+    :meth:`verify` checks the hash again; it reads the file, so it must run off the reactor.
     """
 
     path: Path
@@ -57,11 +54,11 @@ class Package:
     """SHA-256 of the file, hex, as the Genesis names it."""
 
     _seen: tuple[int, ...] = field(default=(), repr=False)
-    """What the file system said of the file whose hash was right."""
+    """The state of the file, by the file system, when its hash was right."""
 
     @property
     def format(self) -> str:
-        """``package_format``: ``agent`` or ``nomo``."""
+        """Return the ``package_format``: ``agent`` or ``nomo``."""
         return FORMATS[self.path.suffix]
 
     def read(self) -> bytes:
@@ -97,13 +94,13 @@ class Package:
             self.read()
 
     def _state(self) -> tuple[int, ...]:
-        # The change time cannot be set back by whoever may write the file.
+        # A process that may write the file cannot set its change time back.
         found = self.path.stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def find(genesis_file: Path, label: str) -> Path | None:
-    """The package that lies beside a Genesis; None where the agent has none."""
+    """Return the package next to a Genesis; None where the agent has none."""
     for suffix in FORMATS:
         path = genesis_file.with_name(label + suffix)
         if path.exists():
@@ -135,7 +132,7 @@ def open_package(path: Path, genesis: Genesis) -> tuple[Package, dict[str, Any]]
 
 def manifest_of(octets: bytes) -> Mapping[str, Any]:
     """
-    The manifest in a package, about whose hash nothing is said.
+    Return the manifest in a package, without checking the package's hash.
 
     :raises PackageError: it has none that can be read.
     """
@@ -144,10 +141,10 @@ def manifest_of(octets: bytes) -> Mapping[str, Any]:
             if archive.namelist().count(MANIFEST) != 1:
                 raise PackageError(f"it has not exactly one {MANIFEST}")
             with archive.open(MANIFEST) as member:
-                # Never more than a document may have, whatever the archive says of its size.
+                # Never more than a document may have, because the archive may state a wrong size.
                 text = member.read(documents.MAX_OCTETS + 1)
         return documents.decode(text)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        raise PackageError(f"it is no readable ZIP file: {error}") from None
+        raise PackageError(f"it is not a readable ZIP file: {error}") from None
     except DocumentError as error:
-        raise PackageError(f"its {MANIFEST} is no document: {error}") from None
+        raise PackageError(f"its {MANIFEST} is not a document: {error}") from None

@@ -24,7 +24,7 @@ INTERNAL = "internal"
 
 class Assurance(IntEnum):
     """
-    How a caller's identity was established, weakest first (security invariant 8).
+    The ways in which a caller's identity was established, weakest first (security invariant 8).
 
     Every record names it, and an endpoint may demand a minimum.
     """
@@ -53,10 +53,10 @@ _LABELS = tuple(each.name.lower() for each in Assurance)
 
 def state_owner(agent_id: str, assurance: Assurance) -> str:
     """
-    The name under which state is kept for a caller: its sessions, messages, tasks, contracts, quotas ...
+    Return the name under which state is kept for a caller: its sessions, messages, tasks, contracts, quotas ...
 
-    The agent's own is for who proved to be that agent. Whoever merely says so has state apart from it, under a
-    name that no agent has.
+    Only a caller that proved to be the agent uses the agent's own name. One that merely claims it has separate state,
+    under a name that no agent has.
 
     :return: 64 hexadecimal digits.
     """
@@ -69,7 +69,7 @@ def state_owners(agent_id: str) -> tuple[str, ...]:
     """
     Return every name under which state of an agent's callers is kept, one for each assurance.
 
-    For what happens to an agent itself, such as its revocation: it concerns whoever calls in its name.
+    For what happens to an agent itself, such as its revocation: it concerns every caller in its name.
     """
     return tuple(state_owner(agent_id, assurance) for assurance in Assurance if assurance)
 
@@ -116,10 +116,12 @@ class PeerCertificate:
     """``not_before`` in seconds since the epoch, for the comparison on every request."""
 
     valid_to: float = field(init=False, default=0.0)
-    """``not_after`` likewise."""
+    """``not_after`` in the same form."""
 
     links: tuple[str, ...] = ()
-    """What revocation lists tell it by, and the intermediate certificates above it: issuer and serial number each."""
+    """
+    The keys of revocation lists for it and for the intermediate certificates above it: issuer and serial number each.
+    """
 
     authorities: tuple[str, ...] = ()
     """SHA-256, hex, of each certificate above it, the trusted one included: on whose word it counts."""
@@ -135,9 +137,9 @@ class PeerCertificate:
 @dataclass(slots=True, kw_only=True, eq=False)
 class Withdrawable:
     """
-    One call that its front may take back, whatever it would change: stands for the connection as :attr:`Peer.link`.
+    A call that its front may withdraw; it takes the place of the connection as :attr:`Peer.link`.
 
-    Only what this host made itself can be one, so what it says of its client was proven.
+    Only this host's own code makes one, so its client was authenticated.
     """
 
     client: str = ""
@@ -147,15 +149,15 @@ class Withdrawable:
     """What ends the call while it waits."""
 
     def add(self, stop: Callable[[], None], /) -> None:
-        """Have it called when the call is withdrawn."""
+        """Have ``stop`` called when the call is withdrawn."""
         self.stops.add(stop)
 
     def discard(self, stop: Callable[[], None], /) -> None:
-        """No longer."""
+        """Do not call ``stop`` any more."""
         self.stops.discard(stop)
 
     def withdraw(self) -> bool:
-        """End the call, if it waits for something; whether it did."""
+        """End the call if it is waiting; return whether it was."""
         stops = tuple(self.stops)
         for stop in stops:
             stop()
@@ -163,7 +165,7 @@ class Withdrawable:
 
 
 class Following(Protocol):
-    """What changes in the transaction of a call's record, besides what the call itself changes."""
+    """Further changes in the transaction of a call's record, besides those of the call itself."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Any, ...]:
         """
@@ -173,12 +175,12 @@ class Following(Protocol):
         """
 
     def mark_durable(self) -> None:
-        """They are durable."""
+        """Note that the changes are durable."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Peer:
-    """One connection's other end. ``greeted``, ``leaving`` and ``inside`` are the only members that change."""
+    """The other end of a connection. Only ``greeted``, ``leaving`` and ``inside`` ever change."""
 
     address: str
     """IP address without port, for logs and limits."""
@@ -214,7 +216,7 @@ class Peer:
     """Calls inside calls: 0 for a request from outside."""
 
     link: object = field(default_factory=object, compare=False, repr=False)
-    """Stands for the connection itself: one object for every request of it, and for the calls these make inside."""
+    """Identifies the connection: one object for all its requests, and for the calls that these make inside the host."""
 
     acting_principal: str | None = None
     """With ``internal``: on whose behalf the outer call is made."""
@@ -235,7 +237,7 @@ class Peer:
     """Whether a response with Supported-Methods went out on this connection."""
 
     leaving: set[Callable[[], None]] = field(default_factory=set, repr=False, compare=False)
-    """Called once the connection is lost: whoever works for this peer alone may stop."""
+    """Called once the connection is lost: work for this peer alone may stop."""
 
     inside: object = field(init=False, default=None, repr=False, compare=False)
     """What the dispatcher keeps of the calls that this host makes in the course of its requests; never copied."""

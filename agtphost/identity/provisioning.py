@@ -69,7 +69,7 @@ HOSTED = "hosted"
 
 @dataclass(frozen=True, kw_only=True)
 class AgentDescription:
-    """What somebody says about an agent that is to be issued."""
+    """The description of an agent that is to be issued."""
 
     name: str
     description: str = ""
@@ -107,7 +107,7 @@ class AgentDescription:
         except jsontext.JSONTextError as error:
             raise ProvisioningError(str(error)) from None
         if not is_description(described):
-            raise ProvisioningError("it does not describe a new agent: it has an agent_id, or is no object")
+            raise ProvisioningError("it does not describe a new agent: it has an agent_id, or is not an object")
         return cls._from_members(described, stem)
 
     @classmethod
@@ -178,7 +178,7 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
     :raises ProvisioningError: naming what is wrong with the description.
     """
     if not is_agent_name(description.name):
-        raise ProvisioningError(f"name: {description.name[:64]!r} is no label of letters, digits, - and _")
+        raise ProvisioningError(f"name: {description.name[:64]!r} is not a label of letters, digits, - and _")
     if description.archetype not in ARCHETYPES:
         raise ProvisioningError(f"archetype: it is none of {', '.join(sorted(ARCHETYPES))}")
     wrong = [token for token in description.scopes if not scopes.is_token(token)]
@@ -208,7 +208,7 @@ def new_genesis(description: AgentDescription, registrar: SigningKey, now: datet
 
 
 def registrar_url(server_id: str) -> str:
-    """What documents call the registrar that lies with a host: a URL, and its own (core v08 section 6.3)."""
+    """Return the URL by which documents name the registrar of a host (core v08 section 6.3)."""
     return f"https://registrar.{server_id}"
 
 
@@ -488,5 +488,5 @@ def provision_development(
 def _issue_hosted(directory: Path, path: Path, registrar: SigningKey, issuer: str, now: datetime) -> None:
     description = AgentDescription.read(path.read_bytes(), path.name.removesuffix(DOCUMENT_SUFFIX))
     if not is_agent_name(description.name):
-        raise ProvisioningError("name: it is no label of letters, digits, '-' and '_'")
+        raise ProvisioningError("name: it is not a label of letters, digits, '-' and '_'")
     issue_agent(directory / description.name, description, registrar, issuer=issuer, now=now)

@@ -28,7 +28,9 @@ from agtphost.identity.provisioning import (
 )
 
 KNOWN = "description.sha256"
-"""Beside a document: the digest of the description that it follows. What somebody signed by hand meanwhile is kept."""
+"""
+The file next to a document with the digest of its description. A document that was signed by hand since then is kept.
+"""
 
 _OF_ISSUING = frozenset({*documents.SIGNATURE_FIELDS, "issuer", "updated_at", "trust_score", "trust_score_computed_at"})
 """Members that no description states."""
@@ -81,14 +83,14 @@ def _follow(
     except documents.DocumentError:
         return  # Reading the agents says what is wrong with it; writing over it would hide that.
     if signer is None or signer.fingerprint != registrar.public.fingerprint:
-        return  # It is somebody else's.
+        return  # Another registrar signed it.
     octets = new_document(description, origin, registrar, issuer, now)
     if _stated(documents.decode(octets)) != _stated(present):
         files.replace(issued.document, octets, files.PUBLIC)
 
 
 def _settled(description: AgentDescription, origin: Genesis) -> Iterator[tuple[str, str]]:
-    """Members that differ, as descriptions call them, with what the Genesis says."""
+    """Yield the members of a description that contradict the Genesis, with the value in the Genesis."""
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("scopes_accepted", frozenset(description.scopes), origin.scopes),
         ("archetype", description.archetype, origin.archetype),

@@ -3,8 +3,7 @@ An Identity Document for people: core v08 section 6.3, AGTP-155.
 
 One HTML page without scripts, references or anything else that a browser
 would fetch; every text of the document is escaped, and marks that reorder or
-hide text are written out. The trust tier stands first and looks different for
-each tier.
+hide text are written out. The trust tier comes first and looks different for each tier.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 TIERS = {
-    1: ("verified", "Tier 1: verified", "Others have verified that the owner stands behind this agent."),
+    1: ("verified", "Tier 1: verified", "Others have verified that this agent belongs to its owner."),
     2: ("asserted", "Tier 2: asserted, not verified", "Only the owner's own organization says whose agent this is."),
     3: ("experimental", "Tier 3: experimental", "For development only. Do not rely on this agent."),
 }
@@ -55,7 +54,7 @@ def page(document: Mapping[str, Any], digest: str = "") -> str:
     The page of an Identity Document without faults: first whose word it is, what it may do, and until when.
 
     :param document: in the core shape, as it is served.
-    :param digest: SHA-256, hex, of the document as ``format=json`` gives it; empty: nothing is said of it.
+    :param digest: SHA-256, hex, of the document as ``format=json`` gives it; empty: it is not shown.
     """
     name = text(document.get("name", ""))
     domain = text(document.get("org_domain") or document.get("principal_id") or "no domain stated")
@@ -105,7 +104,7 @@ def _tier(document: Mapping[str, Any]) -> str:
 
 
 def _verifying(digest: str, document: Mapping[str, Any]) -> str:
-    """How a person finds out that nobody has changed it: this page is drawn from the document, and proves nothing."""
+    """Return the section on how to verify the document: this page is drawn from it and proves nothing."""
     agent_id = text(document.get("agent_id", ""))
     return (
         "<h2>How to verify it</h2>"

@@ -14,10 +14,10 @@ from agtphost.identity.certificates import Authority, CertificateError
 
 def renewed(certificate: x509.Certificate, authority: Authority, now: datetime, days: int) -> x509.Certificate:
     """
-    The next certificate of whoever has this one.
+    Issue the next certificate for the subject of this one.
 
     :param now: UTC.
-    :raises CertificateError: another authority issued it, it says what cannot be read, or it has no key to certify.
+    :raises CertificateError: another authority issued it, its extensions cannot be read, or its key is not Ed25519.
     """
     if certificate.issuer != authority.certificate.subject:
         raise CertificateError(f"it was issued by another authority: {certificate.issuer.rfc4514_string()}")

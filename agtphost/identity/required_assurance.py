@@ -4,10 +4,10 @@ How surely a caller must be known: the one statement of design decision 4.
 An Agent-ID in a header field is an assertion that everybody can make. It says which agent a request is about, and gives
 no access to anything. Three rules follow, and everything that decides about assurance asks here:
 
-- A binding for which the operator wrote no ``min_assurance`` takes at least :data:`BELIEVED` to call, whatever its
-  impact: what only reads gives away data. What changes state takes a certificate. The profile ``development`` on a
-  loopback address relaxes both to ``header`` (:func:`default_assurance`), and what is behind an MCP server to
-  ``gateway`` (:func:`upstream_assurance`).
+- A binding for which the operator wrote no ``min_assurance`` takes at least :data:`BELIEVED` to call, even if it only
+  reads: reading gives away data. What changes state takes a certificate. The profile ``development`` on a loopback
+  address relaxes both to ``header`` (:func:`default_assurance`), and what is behind an MCP server to ``gateway``
+  (:func:`upstream_assurance`).
 - Where a binding is open to callers without a name, a caller known by a header alone is such a caller: its handler sees
   no caller (:func:`is_unseen`), and it has no scopes there. Lists show it besides what the operator opened to callers
   known by a header.
@@ -22,7 +22,7 @@ from typing import Final
 from agtphost.identity.peer import Assurance
 
 BELIEVED: Final = Assurance.GATEWAY
-"""The least assurance at which somebody has proven to be the agent that a request names."""
+"""The least assurance at which a caller has proven to be the agent that a request names."""
 
 
 def is_believed(assurance: Assurance) -> bool:
@@ -44,7 +44,7 @@ def upstream_assurance(floor: Assurance, *, changes: bool) -> Assurance:
     """
     Return the least assurance of something behind an MCP server for which the operator wrote none.
 
-    What runs there is no code of this host, so an unproven header opens none of it, in no profile.
+    The code there is not this host's, so an unproven header gives no access to it, in any profile.
 
     :param floor: as of :func:`default_assurance`.
     :param changes: whether it counts as changing state; only the operator can say that a tool does not.

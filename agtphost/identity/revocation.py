@@ -62,7 +62,7 @@ def read_lists(octets: bytes) -> tuple[x509.CertificateRevocationList, ...]:
     """
     The revocation lists of a file: PEM, any number of them, or one in DER.
 
-    :raises RevocationError: there is none, or one cannot be read or has a critical extension that nobody here honours.
+    :raises RevocationError: the file has none, or one cannot be read or has an unsupported critical extension.
     """
     try:
         if _END in octets:
@@ -113,21 +113,21 @@ def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) 
 
 
 def link_of_entry(found: x509.CertificateRevocationList, entry: x509.RevokedCertificate) -> str:
-    """What tells a revoked certificate from all others: its issuer and serial number."""
+    """Return the key of a revoked certificate: its issuer and serial number."""
     return f"{sha256(found.issuer.public_bytes()).hexdigest()[:32]}:{entry.serial_number:x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revoked:
-    """What the lists say together, at one time."""
+    """The certificates that several lists revoke together, at one time."""
 
     links: frozenset[str] = frozenset()
     until: float = inf
-    """Seconds since the Unix epoch: the earliest ``nextUpdate``, after which nobody knows who was revoked."""
+    """Seconds since the Unix epoch: the earliest ``nextUpdate``, after which the state of certificates is unknown."""
 
     @classmethod
     def of(cls, lists: Iterable[x509.CertificateRevocationList]) -> Revoked:
-        """What lists say that are in force together."""
+        """Combine lists that are in force together."""
         links: set[str] = set()
         until = inf
         for found in lists:
@@ -143,7 +143,7 @@ UNKNOWN = Revoked(until=0.0)
 
 class Revocations:
     """
-    Who is revoked now: asked on every request, replaced as a whole when a list changes.
+    The revocations in force: asked on every request, and replaced as a whole when a list changes.
 
     :param required: whether certificates count only as long as every list is in force.
     """
@@ -156,7 +156,7 @@ class Revocations:
 
     def adopt(self, revoked: Revoked, *, required: bool | None = None) -> None:
         """
-        From the next request on, of every connection.
+        Replace the revocations; they apply from the next request on every connection.
 
         :param required: whether every list has to be in force; None: as before.
         """
@@ -168,7 +168,7 @@ class Revocations:
 
     def objection(self, certificate: PeerCertificate, now: float) -> str:
         """
-        Why a certificate counts no longer; empty if it does.
+        Return why a certificate no longer counts; empty if it does.
 
         :param now: seconds since the Unix epoch.
         """
@@ -226,7 +226,11 @@ def issue_list(
 
 
 def require_own(authority: Authority, found: x509.CertificateRevocationList) -> None:
-    """:raises RevocationError: the list was not issued by this authority."""
+    """
+    Check that a list was issued by this authority.
+
+    :raises RevocationError: it was not.
+    """
     if found.issuer != authority.certificate.subject or not _signed(found, authority.certificate):
         raise RevocationError("is not a revocation list of this authority")
 
@@ -261,7 +265,7 @@ def pem_of(found: x509.CertificateRevocationList) -> bytes:
 
 def load_list(path: Path) -> x509.CertificateRevocationList | None:
     """
-    The one list of a file; None where there is no file.
+    Return the one list of a file; None if the file does not exist.
 
     :raises RevocationError: naming the file.
     """

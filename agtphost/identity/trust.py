@@ -124,7 +124,7 @@ def _warning(document: Mapping[str, Any], tier: int, path: str, threshold: float
 
 
 def posture_faults(document: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the posture members of ``document``; each message starts with the member's name."""
+    """Return the faults of the posture members of ``document``; each message starts with the member's name."""
     faults = []
     tier = document.get("trust_tier")
     if tier is not None and (type(tier) is not int or tier not in (1, 2, 3)):
@@ -170,7 +170,7 @@ def resolve_posture(
     :param document: an Identity Document without faults.
     :param genesis: its verified Genesis; None where none was loaded.
     :param issuer_known: False caps the tier at 2: no trust anchor vouches for the Genesis's issuer.
-    :param threshold: the ``trust_score`` under which a warning is due.
+    :param threshold: the ``trust_score`` under which a warning is added.
     """
     sources: list[str] = []
     notes: list[str] = []
@@ -223,10 +223,9 @@ ANY_ZONE = "*"
 @dataclass(frozen=True, kw_only=True)
 class TrustedIssuers:
     """
-    Whose signatures over Genesis and Identity Document count, by governance zone (core v08 section 6.3.5).
+    The keys whose signatures over Genesis and Identity Document count, by governance zone (core v08 section 6.3.5).
 
-    A zone that has registrars of its own has no others: whoever may speak for
-    one zone must not be able to speak for the next.
+    In a zone with named registrars, only these count: the registrar of one zone must not be able to sign for another.
     """
 
     everywhere: Collection[VerifyingKey] = ()
@@ -242,7 +241,7 @@ class TrustedIssuers:
         return bool(self.everywhere or self.zones or self.awaited)
 
     def of(self, zone: str | None) -> frozenset[VerifyingKey]:
-        """The keys that count for an agent of ``zone``; None: of no zone."""
+        """Return the keys that count for an agent of ``zone``; None: without a zone."""
         named = self.zones.get(zone) if zone else None
         registrars = self.zones.get(ANY_ZONE, ()) if named is None else named
         return frozenset(self.everywhere) | frozenset(registrars)
@@ -265,7 +264,7 @@ def trusted_issuers(
 
     :param anchored: keys of the anchors of type ``key``.
     :param awaited: whether there are anchors whose keys come from an identity provider.
-    :raises agtphost.identity.keys.KeyFormatError: for an entry that is no key.
+    :raises agtphost.identity.keys.KeyFormatError: for an entry that is not a key.
     :raises OSError: for a file that cannot be read.
     """
     return TrustedIssuers(

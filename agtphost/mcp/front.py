@@ -90,7 +90,7 @@ class FrontFacts:
     manifest: Manifest
     """What the host says of its own endpoints."""
 
-    aside: Aside
+    offload: Aside
     """Does what takes its time off the reactor."""
 
     approval_wait: float = 0.0
@@ -314,7 +314,7 @@ class FrontResource(Resource):
             path,
             lambda: self._facts.manifest(),
             lambda: self._facts.approval_wait,
-            lambda function, *given: self._facts.aside(function, *given),
+            lambda function, *given: self._facts.offload(function, *given),
         )
 
     def _forget(self) -> None:

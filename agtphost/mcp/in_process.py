@@ -34,7 +34,7 @@ class InProcess:
     :param path: ``/mcp/NAME`` for one server alone.
     :param manifest: what the host says of its own endpoints.
     :param approval_wait: seconds for which a call that a person has to approve waits for that.
-    :param aside: does what takes its time.
+    :param offload: does what takes its time.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class InProcess:
         path: str,
         manifest: Manifest,
         approval_wait: Callable[[], float],
-        aside: Aside,
+        offload: Aside,
     ) -> None:
-        self._aside = aside
+        self._offload = offload
         self._dispatcher = dispatcher
         self._path = path
         self._approval_wait = approval_wait
@@ -75,9 +75,9 @@ class InProcess:
         """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: whom it is shown to is decided by what is listed."""
         return await self._manifest()
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
-        return await self._aside(function, *given)
+        return await self._offload(function, *given)
 
     async def greet(self, session_id: str) -> None:
         """See :class:`agtphost.mcp.link.Link`."""

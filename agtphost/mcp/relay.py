@@ -333,7 +333,7 @@ class Relay:
             raise unreachable(error) from error
         if len(reply.body) > LARGE:
             with suppress(ValueError):  # of what is no JSON it is said below that it is none
-                await self._link.aside(reply.json)
+                await self._link.offload(reply.json)
         return reply
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:

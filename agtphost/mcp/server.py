@@ -117,7 +117,7 @@ class Server:
             raise Fault(METHOD_NOT_FOUND, "Method not found", context.method)
         check(context.method, context.params)
         result = self._shaped(context, await self.handlers[context.method](context))
-        return Encoded(await self._link.aside(_text, result)) if weight(result) > HEAVY else result
+        return Encoded(await self._link.offload(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:
         """Nobody uses it any more."""

@@ -8,13 +8,12 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`~agtphost.protocols.automaton`: the states of a connection
 - :mod:`~agtphost.protocols.connection`: :class:`ServerConnection`, which drives the wire core
 - :mod:`~agtphost.protocols.driving`: runs the coroutine that answers a request
-- :mod:`~agtphost.protocols.immediate_write`: TCP that sends at once what the system takes
+- :mod:`~agtphost.protocols.immediate_write`: TCP connections that write immediately what the system takes
 - :mod:`~agtphost.protocols.server`: :class:`AGTPServerFactory`, all connections of a port
 - :mod:`~agtphost.protocols.steady`: timers that no jump of the system's clock moves
 - :mod:`~agtphost.protocols.listening`: :class:`ListeningService`, which drains when it stops
 - :mod:`.holder`: who listens on a port already
-- :mod:`.accepting`: which connections a listener has, whatever it speaks: admission, deadlines and ending of all of
-  them
+- :mod:`.accepting`: the connections of a listener for any protocol: admission, deadlines and closing
 - :mod:`.records`: TLS that takes a whole record as a whole record
 - :mod:`.openssl`: OpenSSL's own functions, for what is done with every record
 - :mod:`.polling`: reading from connections in fewer steps than epoll's reactor takes

@@ -1,4 +1,4 @@
-"""Which connections a listener has, whatever it speaks: admission, deadlines and ending of all of them."""
+"""The connections of a listener for any protocol: admission, deadlines and closing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = Logger()
 
 def compact(waiting: bytearray) -> bytearray:
     """
-    What waits for a peer, in as much memory as it needs.
+    Return the octets that wait for a peer, in as much memory as they need.
 
     A bytearray that is eaten from its front keeps up to twice of what is left. It is copied once a quarter of its
     memory is unused, so that all copies together are a few times its size, however small the pieces are.
@@ -33,7 +33,7 @@ def compact(waiting: bytearray) -> bytearray:
 
 
 class Accepted(Protocol):
-    """One connection, as its listener sees it."""
+    """A connection, as its listener sees it."""
 
     address: str
     """The peer's, canonical."""
@@ -44,7 +44,7 @@ class Accepted(Protocol):
 
     @property
     def expendable(self) -> int:
-        """How readily it is cut for another's sake; 0: it is not, because an answer is owed."""
+        """Return how readily the connection is cut to make room; 0: never, because an answer is owed."""
 
     def sweep(self, now: float) -> None:
         """Act on the deadline, if it is over."""
@@ -53,11 +53,11 @@ class Accepted(Protocol):
         """End it, after the answer that is owed, if one is."""
 
     def cut(self) -> None:
-        """End it at once."""
+        """End the connection immediately."""
 
 
 class Lagging(Accepted, Protocol):
-    """One whose peer is to take more than ``UNREAD``."""
+    """A connection whose peer has more than ``UNREAD`` to read."""
 
     deadline: float
     """When the peer is late, in the clock's seconds: the sooner, the longer it has taken nothing."""
@@ -86,7 +86,7 @@ class AcceptingFactory(ServerFactory):
         self._drained: Deferred[None] | None = None
         self._patient = True
         self.refused = 0
-        """Connections closed at once, because a limit was reached or the host is stopping."""
+        """Connections that were closed on arrival, because a limit was reached or the host is stopping."""
 
     @property
     def connections(self) -> int:
@@ -99,7 +99,7 @@ class AcceptingFactory(ServerFactory):
         return 0
 
     def admitted(self, addr: IAddress | None) -> str | None:
-        """The canonical address of a new connection, counted; None for one that is to be closed without a word."""
+        """Count a new connection and return its canonical address; None if it must be closed without an answer."""
         address = canonical_address(str(getattr(addr, "host", "") or "unix"))
         now = self._clock.seconds()
         if self._drained is None and (self._admission.admit(address, now) or self._made_room(address, now)):
@@ -133,7 +133,11 @@ class AcceptingFactory(ServerFactory):
         self._sweep(0)
 
     def _sweep(self, unread: int) -> None:
-        """:param unread: octets that wait for the peers of those before."""
+        """
+        Sweep the remaining connections, in several turns of the reactor.
+
+        :param unread: octets that wait for the peers of those that were swept before.
+        """
         now, began, unswept = self._clock.seconds(), time.thread_time(), self._unswept
         while unswept:
             if not len(unswept) % AT_ONCE and time.thread_time() - began > TURN / 2:
@@ -189,7 +193,7 @@ class AcceptingFactory(ServerFactory):
         return drained
 
     def cut(self) -> None:
-        """End every connection at once, and wait for no call any more."""
+        """End every connection immediately, without waiting for calls."""
         self._patient = False
         for connection in tuple(self._connections):
             connection.cut()
@@ -204,15 +208,15 @@ class AcceptingFactory(ServerFactory):
     # What connections tell
 
     def opened(self, connection: Accepted) -> None:
-        """It has a transport; it is to be swept from now on."""
+        """Count a connection that has its transport; it is swept from now on."""
         self._connections[connection] = None
 
     def authenticated(self, connection: Accepted) -> None:
-        """Its client has proven who it is."""
+        """Note that the client of a connection has authenticated."""
         self._admission.vouch(connection.address)
 
     def closed(self, connection: Accepted) -> None:
-        """It has no transport any more; nothing the second time."""
+        """Forget a connection that lost its transport; a second call does nothing."""
         if connection not in self._connections:
             return
         del self._connections[connection]

@@ -25,7 +25,7 @@ def canonical_address(address: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether a canonical address is this machine's own; whatever is not an IP address is local too."""
+    """Return whether a canonical address is this machine's own; a name that is not an IP address is local too."""
     try:
         return is_loopback_address(ipaddress.ip_address(address))
     except ValueError:
@@ -35,9 +35,9 @@ def is_loopback(address: str) -> bool:
 @lru_cache(maxsize=1024)
 def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
     """
-    Whom a canonical address is counted as: an IPv4 address, or the /64 that one IPv6 customer gets.
+    Return the origin that a canonical address counts as: an IPv4 address, or the /64 that one IPv6 customer gets.
 
-    :return: None for who is not counted.
+    :return: None for an address that is not counted.
     """
     try:
         parsed = ipaddress.ip_address(address)
@@ -51,14 +51,14 @@ def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
 
 
 class Crowded(Enum):
-    """Where a new connection finds no room."""
+    """The limit that a new connection would exceed."""
 
     LISTENER = "the listener has as many connections as it takes"
     ORIGIN = "the address has its share"
 
 
 class _Origin:
-    """One origin's open connections, and what is left of its handshakes."""
+    """The open connections of one origin, and its remaining allowance of handshakes."""
 
     __slots__ = ("allowance", "connections", "renewed")
 
@@ -72,9 +72,8 @@ class Admission:
     """
     Counts connections, in all and per origin, and handshakes per origin and second.
 
-    An origin's handshakes are an allowance that grows back; one that ends with a
-    verified client certificate is given back at once, so that only strangers use
-    it up. Nothing is kept of an origin without connections once its allowance is
+    An origin's handshakes are an allowance that grows back; one that ends with a verified client certificate is given
+    back, so that only unknown clients use it up. Nothing is kept of an origin without connections once its allowance is
     whole again.
     """
 
@@ -86,7 +85,7 @@ class Admission:
 
     @property
     def origins(self) -> int:
-        """How many origins something is kept of."""
+        """Return of how many origins there is state."""
         return len(self._origins)
 
     def admit(self, address: str, now: float) -> bool:
@@ -108,11 +107,11 @@ class Admission:
         return True
 
     def origin(self, address: str) -> str | None:
-        """Whom a canonical address is counted as; None for who is not counted."""
+        """Return the origin that a canonical address counts as; None for one that is not counted."""
         return origin_of(address, self._limits.exempt_addresses)
 
     def crowded(self, address: str) -> Crowded | None:
-        """Which number of connections keeps this address out; None where it is none of them."""
+        """Return the limit that a connection from this address would exceed; None if it may connect."""
         if self.connections >= self._limits.connections:
             return Crowded.LISTENER
         origin = self._known(address)

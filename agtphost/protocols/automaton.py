@@ -1,17 +1,15 @@
 """
 The life of one server connection, and what follows what.
 
-How it works. The machine knows nothing of octets: :class:`Inputs` is all that can
-happen to a connection, :class:`Effects` all that it causes. A connection shakes hands,
-serves, perhaps refuses, flushes what is written, closes and is closed; there is no way
-back. The rules:
+How it works. The machine knows nothing of octets: :class:`Inputs` is all that can happen to a connection,
+:class:`Effects` all that it causes. A connection shakes hands, serves, perhaps refuses, flushes what is written, closes
+and is closed; it never goes back. The rules:
 
 - A message that breaks the framing, or that is late, ends serving: one refusal, and out.
 - What was written is taken by the peer before the connection closes.
 - From every state, what must not happen leads to ``closed`` by cutting; a peer that is
   gone leads there without.
-- ``closed`` takes everything and does nothing: a handler that is still running then finds
-  nobody to answer.
+- ``closed`` takes everything and does nothing: the answer of a handler that is still running is then dropped.
 
 The turn of a request, from reading to answering and back, goes round inside ``serving``,
 in terms of :class:`Wait`: the state's own datum, which the connection keeps. (Automat
@@ -30,7 +28,7 @@ from agtphost.errors import RemoteProtocolError
 
 
 class Wait(Enum):
-    """Whom a connection waits for: decides whether requests are read, and the deadline."""
+    """The states in which a connection waits; they decide whether requests are read, and the deadline."""
 
     HANDSHAKE = "the peer's TLS handshake"
     """Late: cut."""
@@ -60,41 +58,41 @@ class Wait(Enum):
 
 
 class Effects(Protocol):
-    """What the machine causes."""
+    """The effects of the state machine on its connection."""
 
     def expect(self, wait: Wait) -> None:
-        """From now on the connection waits for this; sets the deadline anew."""
+        """Wait for this from now on; set the deadline anew."""
 
     def refuse(self, error: RemoteProtocolError) -> None:
-        """Answer octets that are no request; ends in ``ended``."""
+        """Answer octets that are not a request; ends in ``ended``."""
 
     def close(self) -> None:
         """End the connection in order: everything is written."""
 
     def abort(self) -> None:
-        """Cut it."""
+        """Cut the connection."""
 
 
 class Inputs(Protocol):
-    """What happens to a connection."""
+    """The events of a connection, as inputs of the state machine."""
 
     def secured(self) -> None:
-        """The TLS handshake is complete."""
+        """Handle the end of the TLS handshake."""
 
     def malformed(self, error: RemoteProtocolError) -> None:
-        """What arrived is no request, or not in time."""
+        """Handle octets that are not a request, or a request that is late."""
 
     def ended(self) -> None:
-        """The connection is to end: nothing is owed any more."""
+        """Handle the end of the last answer: the connection can be closed."""
 
     def cleared(self) -> None:
-        """The transport has taken everything."""
+        """Handle that the transport has taken everything."""
 
     def broken(self) -> None:
-        """Something happened that must not, or too late."""
+        """Handle a forbidden or late event: cut the connection."""
 
     def departed(self) -> None:
-        """The peer is gone, or ended its side, which is the same."""
+        """Handle that the peer is gone, or ended its side, which is the same."""
 
 
 _builder = TypeMachineBuilder(Inputs, Effects)  # type: ignore[type-abstract]

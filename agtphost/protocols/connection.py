@@ -12,7 +12,7 @@ follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
   more than the high-water mark.
 - Reading from the socket stops while more than :data:`READ_AHEAD` waits behind an
   unanswered request, and while the peer does not take what it is sent.
-- There are no timers here, only a deadline: one sweep over all connections calls :meth:`ServerConnection.sweep`.
+- A connection has a deadline instead of timers: one sweep over all connections calls :meth:`ServerConnection.sweep`.
 - A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
   completed, or given up where it changes nothing, and recorded, and its answer is dropped.
   While its socket is not read, the sweep asks the system.
@@ -63,16 +63,16 @@ TAKES = (Wait.TAKING, Wait.FLUSHING)
 
 
 class Owner(Protocol):
-    """Who made a connection, and has to know what becomes of it."""
+    """The listener of a connection, which is notified of its events."""
 
     def opened(self, connection: ServerConnection) -> None:
-        """It has a transport; it is to be swept from now on."""
+        """Note that the connection has a transport; it is swept from now on."""
 
     def authenticated(self, connection: ServerConnection) -> None:
-        """Its handshake ended with a client certificate."""
+        """Note that the handshake ended with a client certificate."""
 
     def closed(self, connection: ServerConnection) -> None:
-        """It has no transport any more."""
+        """Note that the connection lost its transport."""
 
     def lagging(self, connection: ServerConnection) -> None:
         """More than ``UNREAD`` waits for its peer."""
@@ -81,7 +81,7 @@ class Owner(Protocol):
         """A call of the dispatcher begins."""
 
     def answered(self) -> None:
-        """A call of the dispatcher ended, whether or not its connection still exists."""
+        """Note that a call of the dispatcher ended, even if its connection is gone."""
 
 
 class Interim:
@@ -95,7 +95,7 @@ class Interim:
 
     def __call__(self, response: Response) -> None:
         """
-        Send one message ahead of the final one; dropped if that went out, or nobody is left to take it.
+        Send one message ahead of the final one; dropped if that was sent, or the connection is gone.
 
         :raises agtphost.errors.LocalProtocolError: if it cannot be a message.
         """
@@ -105,7 +105,7 @@ class Interim:
 @implementer(IProtocol, IHandshakeListener, IPushProducer)
 class ServerConnection:
     """
-    One accepted connection.
+    The server's side of an accepted connection.
 
     :param wire: the framing, unused so far.
     :param address: the peer's, canonical.
@@ -154,7 +154,7 @@ class ServerConnection:
         self.address = address
         """The peer's IP address, canonical."""
         self.deadline = math.inf
-        """When whoever is waited for is late, in the clock's seconds."""
+        """The time at which the awaited side is late, in the clock's seconds."""
         self._machine = automaton(self)
         self._wait = Wait.HANDSHAKE
         self._peer = Peer(address=address)  # until the handshake says more
@@ -187,7 +187,7 @@ class ServerConnection:
         """Required by the interface; :meth:`makeConnection` does it all."""
 
     def handshakeCompleted(self) -> None:
-        """The TLS handshake is complete, so the peer is who it will be."""
+        """Read the peer's identity at the end of the TLS handshake."""
         if self._wait is not Wait.HANDSHAKE:
             return
         try:
@@ -199,7 +199,7 @@ class ServerConnection:
         self.identified(peer)
 
     def identified(self, peer: Peer) -> None:
-        """It is known who the peer is: from now on it is listened to."""
+        """Begin to read requests, because the peer's identity is known."""
         self._peer = peer
         if peer.certificate is not None:
             self._owner.authenticated(self)
@@ -208,7 +208,7 @@ class ServerConnection:
         self._machine.secured()
 
     def dataReceived(self, octets: bytes) -> None:
-        """Some octets arrived, decrypted."""
+        """Take decrypted octets that arrived."""
         wait = self._wait
         if self._reads:
             self._wire.receive(octets)
@@ -219,7 +219,7 @@ class ServerConnection:
             self._wire.receive(octets)
             self._regulate()
         elif wait is Wait.HANDSHAKE:
-            # Without TLS nobody is answered anything.
+            # Without TLS nothing is answered.
             self._machine.broken()
 
     def connectionLost(self, reason: Failure) -> None:
@@ -280,13 +280,13 @@ class ServerConnection:
             self._flush()
 
     def cut(self) -> None:
-        """End the connection at once."""
+        """End the connection immediately."""
         self._machine.broken()
 
     # Effects
 
     def expect(self, wait: Wait) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Set the deadline and whether requests are read; see :class:`agtphost.protocols.automaton.Effects`."""
         self._wait = wait
         self._reads = False
         limits = self._limits
@@ -318,18 +318,18 @@ class ServerConnection:
             self.deadline = math.inf
 
     def refuse(self, error: RemoteProtocolError) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Answer a malformed message; see :class:`agtphost.protocols.automaton.Effects`."""
         self._owing = True
         drive(self._answer_malformed(error))
 
     def close(self) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Close the transport after its output; see :class:`agtphost.protocols.automaton.Effects`."""
         self._regulate()
         self._transport.unregisterProducer()
         self._transport.loseConnection()
 
     def abort(self) -> None:
-        """See :class:`agtphost.protocols.automaton.Effects`."""
+        """Cut the transport; see :class:`agtphost.protocols.automaton.Effects`."""
         self._output.clear()
         self._transport.abortConnection()
 
@@ -404,7 +404,7 @@ class ServerConnection:
         self._owner.answering()
         try:
             refusal = self._dispatcher.refuse(error.reason, error.explanation, self._peer, self._wire.line)
-            # The framing is lost, whatever the dispatcher says of the connection.
+            # The framing is lost, so the connection is closed even if the dispatcher would keep it open.
             self._finish(replace(await refusal, close=True))
         except Exception:
             log.failure("a malformed request could not be answered; its connection is cut")
@@ -431,7 +431,7 @@ class ServerConnection:
             else:
                 self._transport.write(octets)
                 if not (self._choked or self._held or self._wire.buffered):
-                    return  # All is said, and nobody is held.
+                    return  # All is written, and reading is not paused.
         if not self._pumping:
             self._flush()
             if self._wire.buffered:

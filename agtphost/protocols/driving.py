@@ -1,5 +1,5 @@
 """
-Runs a coroutine that nobody waits for.
+Runs a coroutine whose result is not awaited.
 
 :meth:`Deferred.fromCoroutine` keeps a Deferred and a way to cancel for its
 caller; a connection's answer has no caller, and is made for every request.
@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 class _Driver:
     """
-    One coroutine on its way.
+    A coroutine that is running.
 
     An awaited Deferred that has fired gives its result without coming here;
     one that comes here is pending, and wakes the coroutine from its callback.
@@ -27,7 +27,7 @@ class _Driver:
 
     def __init__(self, coroutine: Coroutine[Deferred[Any], Any, None]) -> None:
         self._coroutine = coroutine
-        # Its own: what it says of the call that it answers is nobody else's.
+        # A separate context, so that the coroutine's context variables do not leak into other calls.
         self._run = copy_context().run
 
     def advance(self, result: Any) -> None:

@@ -12,7 +12,10 @@ LISTENING = "0A"
 
 
 def holder(port: int) -> str:
-    """Who it is, such as ``pid 12 (twistd)``; empty where that cannot be told, as of processes of other users."""
+    """
+    Return the process that listens on a port, such as ``pid 12 (twistd)``; empty where it cannot be found, as for other
+    users' processes.
+    """
     wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
     for process in Path("/proc").iterdir() if wanted else ():
         if process.name.isdecimal() and any(link in wanted for link in _links(process / "fd")):

@@ -1,6 +1,6 @@
 """
-TCP connections that send at once what the system takes at once, are read from now and then where octets trickle in,
-and are accepted a few at a time.
+TCP connections that write immediately what the system takes, are read in turns where octets trickle in, and are
+accepted a few at a time.
 
 Twisted queues every write until the reactor says that the socket is writable,
 which costs two system calls and an event for each answer. An answer that fits
@@ -65,7 +65,7 @@ class PromptServer(tcp.Server):
             self.stopReading()  # type: ignore[no-untyped-call]
 
     def go_on(self) -> None:
-        """See :class:`agtphost.protocols.pacing.Waiting`."""
+        """Resume reading; see :class:`agtphost.protocols.pacing.Waiting`."""
         self._gathering = False
         if not self._held and not self._aborting:
             super().resumeProducing()  # type: ignore[no-untyped-call]
@@ -76,13 +76,13 @@ class PromptServer(tcp.Server):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """The protocol takes more: at once, or when it is its turn."""
+        """Resume reading: now, or when it is the connection's turn."""
         self._held = False
         if not self._gathering:
             super().resumeProducing()  # type: ignore[no-untyped-call]
 
     def connectionLost(self, reason: Any) -> None:
-        """Whoever is gone has no turn any more."""
+        """Leave the queue of turns when the connection is lost."""
         if self._gathering:
             trickles_of(self.reactor).leave(self)
         super().connectionLost(reason)
@@ -140,7 +140,7 @@ class PromptPort(tcp.Port):
     transport = PromptServer
 
     def startListening(self) -> None:
-        """See :class:`twisted.internet.interfaces.IListeningPort`."""
+        """Begin to listen; see :class:`twisted.internet.interfaces.IListeningPort`."""
         super().startListening()
         self.socket: Any = _Living(self.socket)
 
@@ -152,7 +152,7 @@ class PromptPort(tcp.Port):
 
 class Prompting:
     """
-    Stands where an endpoint of Twisted's expects a reactor, so that its ports are :class:`PromptPort`.
+    A wrapper of the reactor for Twisted's endpoints, so that their ports are :class:`PromptPort`.
 
     :param reactor: one that waits for file descriptors; everything else is asked of it.
     """
@@ -164,13 +164,13 @@ class Prompting:
         return getattr(self._reactor, name)
 
     def listenTCP(self, port: int, factory: IProtocolFactory, backlog: int = 50, interface: str = "") -> IListeningPort:
-        """See :class:`twisted.internet.interfaces.IReactorTCP`."""
+        """Listen on a TCP port; see :class:`twisted.internet.interfaces.IReactorTCP`."""
         made = PromptPort(port, factory, backlog, interface, self._reactor)
         made.startListening()
         return made
 
     def adoptStreamPort(self, fileDescriptor: int, addressFamily: int, factory: IProtocolFactory) -> IListeningPort:
-        """See :class:`twisted.internet.interfaces.IReactorSocket`: sockets that systemd opened."""
+        """Listen on a socket that systemd opened; see :class:`twisted.internet.interfaces.IReactorSocket`."""
         if addressFamily not in (AF_INET, AF_INET6):
             found: IListeningPort = self._reactor.adoptStreamPort(fileDescriptor, addressFamily, factory)
             return found

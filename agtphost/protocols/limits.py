@@ -38,7 +38,7 @@ LAGGING_IN_ALL = 41_943_040
 """
 Octets of large answers that may wait for the peers of one listener together, at any moment: 2 MiB each for twenty.
 
-Who comes beyond has one dropped that has taken nothing for the longest: whoever reads keeps its answer.
+Beyond that, the connection is dropped that has taken nothing for the longest; a peer that reads keeps its answer.
 """
 
 UNREAD_IN_ALL = 134_217_728

@@ -44,12 +44,12 @@ BACKLOG = 1024
 
 def server_endpoint(reactor: Any, *, address: str, port: int, description: str = "") -> IStreamServerEndpoint:
     """
-    Where to listen; TLS is put on top by :class:`ListeningService`.
+    Return the endpoint to listen on; TLS is put on top by :class:`ListeningService`.
 
     :param address: an IP address of this machine.
     :param port: 0 lets the system choose.
     :param description: a Twisted endpoint string such as ``tcp:4480`` or ``systemd:...``, instead of the two.
-    :raises ConfigurationError: if the description is none, or does TLS itself.
+    :raises ConfigurationError: if the description is invalid, or has TLS.
     """
     made_by = Prompting(reactor) if IReactorFDSet.providedBy(reactor) else reactor
     if description:
@@ -66,14 +66,14 @@ def server_endpoint(reactor: Any, *, address: str, port: int, description: str =
             if description.startswith(SYSTEMD):
                 problem = f"systemd has handed over no socket for {description!r}"
                 raise ConfigurationError([Problem(message=problem, hint=SOCKET_UNIT)]) from None
-            problem = f"{description!r} is no endpoint description: {error}"
+            problem = f"{description!r} is not an endpoint description: {error}"
             raise ConfigurationError([Problem(message=problem, hint="such as tcp:4480:interface=127.0.0.1")]) from None
     kind = TCP6ServerEndpoint if ipaddress.ip_address(address).version == 6 else TCP4ServerEndpoint
     return kind(made_by, port, backlog=BACKLOG, interface=address)
 
 
 def systemd_faults(description: str) -> Iterator[Problem]:
-    """What is wrong with a ``systemd:`` description whatever sockets there are; nothing for one of another kind."""
+    """Yield the faults of a ``systemd:`` description that do not depend on the sockets; nothing for another kind."""
     if not description.startswith(SYSTEMD):
         return
     words = description.removeprefix(SYSTEMD).split(":")
@@ -81,7 +81,7 @@ def systemd_faults(description: str) -> Iterator[Problem]:
     domain = named.pop("domain", words[0] if "=" not in words[0] else "")
     right = domain in ("INET", "INET6", "UNIX") and set(named) in ({"index"}, {"name"})
     if not right or not named.get("index", "0").isdecimal() or not named.get("name", "x"):
-        problem = f"{description!r} is no description of a socket that systemd hands over"
+        problem = f"{description!r} does not describe a socket that systemd hands over"
         yield Problem(message=problem, hint="such as systemd:domain=INET:index=0")
 
 
@@ -123,12 +123,12 @@ class ListeningService(Service):
 
     @property
     def address(self) -> IAddress | None:
-        """Where connections are accepted, with the port that was chosen; None while they are not."""
+        """The address where connections are accepted, with the chosen port; None while the service does not listen."""
         return None if self._port is None else self._port.getHost()
 
     @property
     def connections(self) -> int:
-        """Open connections."""
+        """The number of open connections."""
         return self._factory.connections
 
     @property
@@ -167,7 +167,7 @@ class ListeningService(Service):
         """
         Begin to listen, while ports below 1024 may still be taken.
 
-        :raises ConfigurationError: if that fails at once, as it does for a port in use.
+        :raises ConfigurationError: if the port cannot be bound, as when it is in use.
         """
         super().privilegedStartService()  # type: ignore[no-untyped-call]
         self._listen()
@@ -184,7 +184,7 @@ class ListeningService(Service):
 
     def stopService(self) -> Deferred[None]:
         """
-        Stop accepting, and end the connections: idle ones at once, the others after their answer.
+        Stop accepting, and end the connections: idle ones immediately, the others after their answer.
 
         :return: fires once all are gone; after ``drain_timeout`` those that are left are cut.
         """

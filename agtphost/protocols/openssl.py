@@ -1,9 +1,9 @@
 """
 OpenSSL's own functions, for what is done with every record of TLS: taking one in, and making one.
 
-pyOpenSSL does the same, with a buffer of its own and a question about errors in every step. Here the result says
-whether there was one; whoever gets None asks pyOpenSSL, which then says what it was. Where pyOpenSSL keeps its parts
-elsewhere than it does now, nobody gets anything from here, and all goes its way.
+pyOpenSSL does the same, with a further buffer and a check for errors in every step. These functions return None for an
+error; the caller then repeats the step with pyOpenSSL, which reports it. If a version of pyOpenSSL has other internals,
+these functions are not used at all.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Records:
         Make a record.
 
         :param content: as much as fits one.
-        :param most: octets of the result; whatever else is to be sent stays.
+        :param most: octets of the result; the rest that is to be sent stays.
         :return: what is to be sent; None where nothing was made of ``content``.
         """
         if _lib.SSL_write(self._ssl, content, len(content)) <= 0:

@@ -1,15 +1,15 @@
 """
-Peers take turns: what costs the host about as much however little a peer sends is done for a few at a time.
+Limit per-event work per peer: handshakes and tiny reads are served round-robin, a few per reactor turn.
 
 Handshakes. One costs about a millisecond. Limits per address bound what one peer can begin, but not what many can begin
-at once, and a turn of the reactor that makes four hundred of them answers nobody else for half a second.
+together, and a reactor turn with four hundred handshakes delays every other peer for half a second.
 
 Small portions. A read costs about the same whether it brings one octet or ten thousand: an event of the reactor, a TLS
 record, a pass of a parser. Deadlines bound how long a peer may take for a request, but not into how many portions it
-cuts it. So of peers that send a second small portion before they are sent anything, a few are read from at once in each
-round; the others wait for their turn, and what they send meanwhile is gathered by the system, and comes in one read. It
-makes no difference what the octets are: parts of a handshake, of a head or a body, records without content, words after
-the last answer.
+cuts it. So of peers that send a second small portion before they are sent anything, only a few are read from in each
+round; the others wait for their turn, while the system gathers what they send, so that it comes in one read. It makes
+no difference what the octets are: parts of a handshake, of a head or a body, records without content, words after the
+last answer.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ READS = 8
 
 
 class Waiting(Protocol):
-    """Somebody who waits for a turn."""
+    """A connection that waits for its turn."""
 
     def go_on(self) -> None:
-        """It is its turn."""
+        """Go on, because it is the waiter's turn."""
 
 
 class Pacing:
@@ -60,7 +60,7 @@ class Pacing:
         self._call: IDelayedCall | None = None
 
     def take(self, waiting: Waiting) -> bool:
-        """Whether it is its turn now; otherwise it is told when it is."""
+        """Return whether it is the waiter's turn now; otherwise :meth:`Waiting.go_on` is called later."""
         if self._call is None:
             self._call = self._clock.callLater(self._interval, self._round)
         if self._left > 0 and not self._waiting:
@@ -70,7 +70,7 @@ class Pacing:
         return False
 
     def leave(self, waiting: Waiting) -> None:
-        """It needs no turn any more."""
+        """Remove a waiter, which needs no turn any more."""
         self._waiting.pop(waiting, None)
 
     def _round(self) -> None:
@@ -86,11 +86,11 @@ class Pacing:
 
 @cache
 def handshakes_of(clock: IReactorTime) -> Pacing:
-    """Those of a reactor, as long as the process lives: its time is what all listeners share."""
+    """Return the turns of handshakes of a reactor, which all listeners share."""
     return Pacing(clock, HANDSHAKES, 0)
 
 
 @cache
 def trickles_of(clock: IReactorTime) -> Pacing:
-    """Those of whoever sends a few octets at a time."""
+    """Return the turns of reads from peers that send a few octets at a time."""
     return Pacing(clock, READS, INTERVAL)

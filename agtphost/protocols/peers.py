@@ -52,7 +52,7 @@ def _read(own: bytes, chain: tuple[bytes, ...]) -> PeerCertificate:
 
 @lru_cache(maxsize=MOST_CERTIFICATES)
 def _certificate(own: bytes, chain: tuple[bytes, ...]) -> PeerCertificate:
-    """What a certificate says: whoever connects once more shows the same."""
+    """Parse a certificate and its chain; cached, because a client presents the same on each connection."""
     found = [x509.load_der_x509_certificate(octets) for octets in chain]
     return parse_peer_certificate(
         own,

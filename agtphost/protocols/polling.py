@@ -1,11 +1,10 @@
 """
 Reading from connections in fewer steps than epoll's reactor takes.
 
-Twisted puts a name for log lines around whatever it does with a socket, and asks the socket whether it is still open:
-six calls in front of each read, for what hardly any read needs. Where epoll says of one of this host's connections that
-there is something to read, and nothing else, it is read from at once; its name is given to the log where that fails.
-Whatever else a socket is, or is said to be, goes Twisted's way, and so does all where its reactor is another one, or
-keeps its parts elsewhere than it does now.
+Twisted sets a log context around each operation on a socket, and asks the socket whether it is still open: six calls
+before each read, which hardly any read needs. If epoll reports one of this host's connections as readable, and nothing
+else, it is read from directly; the log context is only set if that fails. All other events and sockets take Twisted's
+way, and so does everything with another reactor, or a Twisted with other internals.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ def hasten(reactor: Any) -> bool:
     """
     if type(reactor) is not EPollReactor or not all(hasattr(reactor, name) for name in _PARTS):
         return False
-    setattr(reactor, "doIteration", _polling(reactor))  # noqa: B010 - what its class calls so is no attribute to types
+    setattr(reactor, "doIteration", _polling(reactor))  # noqa: B010 - the class declares it as a method
     return True
 
 
 def _polling(reactor: Any) -> Callable[[float | None], None]:
-    """What the reactor does in each of its turns."""
+    """Return the replacement for what the reactor does in each of its turns."""
     poll, selectables = reactor._poller.poll, reactor._selectables
     usual, disconnect = reactor._doReadOrWrite, reactor._disconnectSelectable
 

@@ -18,7 +18,7 @@ _LEFT = frozenset({7, 8})
 
 def acknowledged(transport: Any) -> int | None:
     """
-    Octets that a peer's system has taken since the connection began; None where that is not known.
+    Return how many octets a peer's system has taken since the connection began; None if that is unknown.
 
     Sockets take megabytes that a peer has not read, and say that they take more only when a third of that is gone.
     A peer that does not read acknowledges no more than its own system keeps for it.
@@ -31,7 +31,7 @@ def acknowledged(transport: Any) -> int | None:
 
 def has_left(transport: Any) -> bool:
     """
-    Return whether a peer has ended its side, also behind octets that nobody has read; no where that is not known.
+    Return whether a peer has ended its side, even if octets before that are unread; False where that is unknown.
 
     A reactor says so of what it reads from alone.
 
@@ -56,7 +56,7 @@ def _ask_system(transport: Any, octets: int) -> bytes:
 
 
 class Reading:
-    """What one peer has taken, as it was found by looks in the course of time."""
+    """The progress of one peer's reading, by repeated measurements."""
 
     __slots__ = ("_marked", "_since", "_taken")
 
@@ -88,7 +88,7 @@ class Reading:
         return now - self._since >= HASTE
 
     def mark(self, transport: Any) -> None:
-        """From now on it is to be seen how much is taken."""
+        """Measure from now on how much the peer takes."""
         self._marked = acknowledged(transport)
 
     def took(self, transport: Any, octets: int) -> bool:

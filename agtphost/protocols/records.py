@@ -1,12 +1,10 @@
 """
 TLS that takes a whole record as a whole record.
 
-Twisted asks OpenSSL for octets until it says that there are no more, and then
-for octets to send, which nearly always means two exceptions for each request.
-A segment that is exactly one TLS record gives its octets at once and leaves
-nothing behind, so neither question is needed; an answer that fits one record is
-one to send, without the steps of Twisted's that longer ones need. Everything else,
-the handshake included, goes Twisted's way, when it is its turn:
+Twisted asks OpenSSL for octets until it has none left, and then for octets to send, which nearly always means two
+exceptions for each request. A segment that is exactly one TLS record gives its octets in one step and leaves nothing
+behind, so neither question is needed; an answer that fits one record is one to send, without the steps of Twisted's
+that longer ones need. Everything else, the handshake included, goes Twisted's way, when it is its turn:
 :mod:`agtphost.protocols.pacing`.
 """
 
@@ -39,7 +37,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
     """Of its reactor; None where handshakes need not wait for each other."""
 
     _kept: bytes | None = None
-    """What came of a handshake that waits for its turn; nothing more is read meanwhile."""
+    """The octets of a handshake that waits for its turn; nothing more is read until then."""
 
     _records: Records | None = None
     """From the first whole record on."""
@@ -51,7 +49,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
     """Whether a record's header came in pieces; Twisted's way is taken from then on."""
 
     def dataReceived(self, bytes: Any) -> None:
-        """Octets from the socket."""
+        """Take octets from the socket."""
         if not self._handshakeDone and self.turns is not None:
             if self._kept is not None:
                 self._kept += bytes
@@ -89,14 +87,14 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         return cast(IPushProducer, self.transport)
 
     def go_on(self) -> None:
-        """See :class:`agtphost.protocols.pacing.Waiting`."""
+        """Go on with the handshake; see :class:`agtphost.protocols.pacing.Waiting`."""
         octets, self._kept = self._kept, None
         if octets is not None:
             self._socket.resumeProducing()
             self._received(octets)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Whoever is gone has no turn any more, and is forgotten at once, not when garbage is next collected."""
+        """Leave the queue of turns and drop references, so that memory is free before garbage is next collected."""
         self._kept = self._records = None
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
         # It refers to the channel above, which refers to this.
@@ -104,10 +102,10 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
 
     def _tlsShutdownFinished(self, reason: Failure | None) -> None:
         """
-        The TLS side is over.
+        Break a reference cycle at the end of TLS.
 
-        Twisted's failure is a variable of a frame that its traceback holds: a circle, in which OpenSSL's part of each
-        connection that ended without a word would stay until garbage is next collected, 75 KiB that nobody counts.
+        Twisted's failure is a variable of a frame that its traceback holds: a cycle, in which OpenSSL's part of each
+        connection that was cut would stay until garbage is next collected: 75 KiB that no limit counts.
         """
         if reason is not None:
             reason.tb = None
@@ -128,7 +126,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
                 return
         octets = made.content(bytes)
         if octets is None:
-            # No application data: a key update, an alert, or octets that are no TLS. Twisted knows what to do.
+            # No application data: a key update, an alert, or octets that are not TLS. Twisted handles it.
             self._flushReceiveBIO()  # type: ignore[no-untyped-call]
         else:
             self.wrappedProtocol.dataReceived(octets)

@@ -60,11 +60,11 @@ class AGTPServerFactory(AcceptingFactory):
     # Owner
 
     def answering(self) -> None:
-        """See :class:`agtphost.protocols.connection.Owner`."""
+        """Count a call that begins; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls += 1
 
     def answered(self) -> None:
-        """See :class:`agtphost.protocols.connection.Owner`."""
+        """Count a call that ended; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls -= 1
         if self._drained is not None:
             self._note_end()
@@ -83,7 +83,9 @@ class SecureServerFactory(TLSMemoryBIOFactory):
         self._turns = handshakes_of(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """One connection; None where the factory does not admit it, so that no TLS state is made for it."""
+        """
+        Return the protocol of a connection; None where the factory does not admit it, so that no TLS state is made.
+        """
         connection = self.wrappedFactory.buildProtocol(addr)
         if connection is None:
             return None

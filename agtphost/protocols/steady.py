@@ -18,9 +18,8 @@ from agtphost.vocabulary import times
 
 def use_steady_clock(reactor: Any, steady: Callable[[], float] = times.steady) -> bool:
     """
-    Have a reactor of Twisted time its calls by a clock that nobody sets.
-
-    It goes on from where the system's clock is, so what was scheduled before is still due when it was.
+    Make a Twisted reactor time its calls by a clock that is never set. The clock starts at the system's time, so calls
+    that were scheduled before keep their time.
 
     :return: whether it does; another kind of reactor is left as it is.
     """
@@ -33,6 +32,6 @@ def use_steady_clock(reactor: Any, steady: Callable[[], float] = times.steady) -
     def seconds() -> float:
         return steady() + offset
 
-    setattr(seconds, "steady", True)  # noqa: B010 - no attribute that types know
-    setattr(reactor, "seconds", seconds)  # noqa: B010 - what its class calls so is no attribute to types
+    setattr(seconds, "steady", True)  # noqa: B010 - unknown to the type checker
+    setattr(reactor, "seconds", seconds)  # noqa: B010 - the class declares it as a method
     return True

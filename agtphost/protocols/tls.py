@@ -1,13 +1,12 @@
 """
 TLS on the server's side: core v08 section 10.1, companion section 9, design decision 3.
 
-TLS 1.3 and nothing else. Nothing can be resumed: there is no session cache and no
-early data, so every connection proves itself anew. (pyOpenSSL has no way to keep OpenSSL
-from sending its two session tickets of 79 octets. They are the stateful kind, and stand
-for nothing without a cache: whoever presents one gets a full handshake.)
+TLS 1.3 and nothing else. Without a session cache and early data, no session can be resumed, so every connection
+proves itself anew. (pyOpenSSL has no way to keep OpenSSL from sending its two session tickets of 79 octets. They are
+the stateful kind, and are void without a cache: a client that presents one gets a full handshake.)
 
 Client certificates may carry critical extensions that OpenSSL does not know and
-therefore refuses: the AGTP ones. OpenSSL is told to ignore criticality, and for every
+therefore refuses: the AGTP ones. OpenSSL is configured to ignore criticality, and for every
 certificate of the chain this module puts the question to
 :func:`agtphost.identity.certificates.refused_critical_extensions` instead.
 """
@@ -59,7 +58,7 @@ _NO_LIST, _LIST_EXPIRED = 3, 12
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What the files came to, ready to be adopted."""
+    """The content of the TLS files, ready to be adopted."""
 
     context: SSL.Context
     revoked: Revoked
@@ -108,8 +107,8 @@ class ServerTLS:
         """
         Read the files again; for any thread, and without effect.
 
-        A revocation list that cannot be read does not keep a new certificate
-        from being used: it fails closed by itself.
+        An unreadable revocation list does not keep a new certificate from being used, because client certificates are
+        then refused.
 
         :raises ConfigurationError: naming each other file that is wrong.
         """
@@ -131,7 +130,7 @@ class ServerTLS:
         self.authorities.follow(other.authorities)
 
     def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
-        """One connection's TLS state; see :class:`IOpenSSLServerConnectionCreator`."""
+        """Return the TLS state of a connection; see :class:`IOpenSSLServerConnectionCreator`."""
         return SSL.Connection(self._context, None)
 
 
@@ -182,8 +181,8 @@ class _Reader:
 
 def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Prepared:
     """
-    :param forgiving: whether a host that runs goes on without a revocation list, and so without client certificates
-        where ``crl_required`` is set.
+    Read the TLS files.
+
     """
     reader, lists = _Reader(), _Reader()
     chain = reader.certificates(files.certificate)
@@ -201,7 +200,7 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
             reader.problems += lists.problems
     if reader.problems:
         raise ConfigurationError(reader.problems)
-    # Without all lists nobody knows who was revoked: either nobody is verified, or by those that are there.
+    # With a list missing, revocation is unknown: either no client is verified, or only by the lists that could be read.
     known = not (lists.problems and files.crl_required)
     asked = revoked if known else ()
 
@@ -295,7 +294,7 @@ def _present(
 
 
 def _hardened() -> SSL.Context:
-    """TLS 1.3 that offers nothing of what attacks have been made from."""
+    """Return a context for TLS 1.3 without the features that attacks have used."""
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION | _pyopenssl.OP_NO_RENEGOTIATION)
@@ -362,8 +361,8 @@ def _verify(connection: SSL.Connection, certificate: crypto.X509, error: int, de
     """
     Judge one certificate of a client's chain, after OpenSSL did.
 
-    Dates, signatures, purposes and revocation are OpenSSL's; what is left is
-    every critical extension that it was told to ignore.
+    Dates, signatures, purposes and revocation are OpenSSL's; what is left is every critical extension, which it was
+    configured to ignore.
     """
     if not accepted:
         log.debug("a client certificate was refused: error {error} at depth {depth}", error=error, depth=depth)

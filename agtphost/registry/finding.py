@@ -111,7 +111,7 @@ class FindCards:
         if not isinstance(asked, dict):
             raise parameters.invalid("filters", "filters is not an object.", "Send filters by name.")
         filters = read_filters(asked, prefix="filters.")
-        cards, known = await self._engine.aside(self._gathered, self._cards.all(context))
+        cards, known = await self._engine.offload(self._gathered, self._cards.all(context))
 
         def admits(number: int) -> bool:
             listed = cards[known.places[number].card]
@@ -119,7 +119,7 @@ class FindCards:
 
         wanted = Wanted(text=text, admits=admits, limit=MOST_HITS)
         found = await self._engine.search(known.index, wanted)
-        results = await self._engine.aside(
+        results = await self._engine.offload(
             lambda: list(self._results(found, known, cards, ranked=ranked and text is not None, whole=whole))
         )
         told: dict[str, Any] = {

@@ -84,6 +84,9 @@ class Invoking:
             return await self._each(context, card_id, batch)
         target = self.cards.target(context, card_id)
         given = _object(context.input.get("parameters", {}), "parameters")
+        if not target.operations and context.caller is None:
+            # The card is public, and its endpoint is there: what is missing is a caller.
+            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "Who shows no credential can call no operation of this agent.")
         name, given = _chosen(target, parameters.text(context.input, "action"), given)
         operation = target.operations[name]
         beside: Mapping[str, Any] = {}

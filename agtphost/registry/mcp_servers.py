@@ -61,6 +61,7 @@ class McpServers:
 
     :param server_id: of this host: its name, turned round, is what its servers' names begin with.
     :param front: where a server is reached over HTTP, by its name here; None: nowhere, there is the bridge.
+    :param root: the ``agtp://`` URI that the bridge is started with; empty: the host's name, at the usual port.
     """
 
     kind = "built_in"
@@ -71,10 +72,12 @@ class McpServers:
         server_id: str,
         front: Callable[[str], str] | None = None,
         now: Callable[[], float] = time.time,
+        root: str = "",
     ) -> None:
         self._adapter = adapter
         self._namespace = ".".join(reversed(server_id.lower().split("."))) if server_id else "localhost"
         self._host = server_id
+        self._root = root or f"agtp://{server_id}"
         self._front = front
         self._now = now
         self._seen: dict[str, tuple[str, float]] = {}
@@ -168,7 +171,7 @@ class McpServers:
             "transport": {"type": "stdio"},
             "packageArguments": [
                 {"type": "positional", "value": "mcp-bridge"},
-                {"type": "positional", "value": f"agtp://{self._host}"},
+                {"type": "positional", "value": self._root},
                 {"type": "named", "name": "--server", "value": name},
             ],
         }

@@ -32,14 +32,14 @@ class ShowCards:
     """
     Answers QUERY.
 
-    :param aside: calls a function that takes its time off the reactor.
+    :param offload: calls a function that takes its time off the reactor.
     :param cards: bound later: they ask their handler's own bindings.
     """
 
     kind = "built_in"
 
-    def __init__(self, aside: Callable[..., Awaitable[Any]]) -> None:
-        self._aside = aside
+    def __init__(self, offload: Callable[..., Awaitable[Any]]) -> None:
+        self._offload = offload
         self.cards: Cards = None  # type: ignore[assignment]
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
@@ -62,7 +62,7 @@ class ShowCards:
             return (each.entry.public or not public) and filters.admits(each)
 
         # One more than are shown: then there are more.
-        found = await self._aside(lambda: list(islice(filter(wanted, listed), limit + 1)))
+        found = await self._offload(lambda: list(islice(filter(wanted, listed), limit + 1)))
         more, found = len(found) > limit, found[:limit]
         result: dict[str, Any] = {"agents": [each.shown() for each in found], "count": len(found)}
         if more:

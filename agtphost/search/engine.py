@@ -102,10 +102,10 @@ class SearchEngine:
                 vector = await self._prepared(embedder, index, wanted.text)
             except EmbedderError as error:
                 why = str(error)
-        found: Found = await self.aside(index.search, wanted, vector, self.name)
+        found: Found = await self.offload(index.search, wanted, vector, self.name)
         return replace(found, degraded=why) if why else found
 
-    async def aside(self, work: Callable[..., T], *given: Any) -> T:
+    async def offload(self, work: Callable[..., T], *given: Any) -> T:
         """Call something that takes its time off the reactor, when its turn comes."""
         async with self._turn:
             done: T = await self._run(work, *given)
@@ -137,7 +137,7 @@ class SearchEngine:
         if len(vector) != index.width * OCTETS:
             # The model behind the name is another one: what it made before is of no use.
             index.give(b"", ())
-            await self.aside(self._store.forget)
+            await self.offload(self._store.forget)
             raise EmbedderError("its vectors have another length than before")
         return vector
 
@@ -170,22 +170,22 @@ class SearchEngine:
         return None
 
     async def _make(self, embedder: IEmbedder, index: Index) -> None:
-        texts: dict[bytes, str] = await self.aside(_texts, index)
-        known: dict[bytes, bytes] = await self.aside(self._store.known, embedder.name, list(texts))
+        texts: dict[bytes, str] = await self.offload(_texts, index)
+        known: dict[bytes, bytes] = await self.offload(self._store.known, embedder.name, list(texts))
         missing = [digest for digest in texts if digest not in known]
         # All of them lie in one buffer, where the index has them: thousands beside it would be as much again.
         table = _Table(list(texts))
-        uneven = not await self.aside(table.take, known)
+        uneven = not await self.offload(table.take, known)
         del known
         for start in range(0, len(missing), AT_ONCE):
             some = missing[start : start + AT_ONCE]
             made = dict(zip(some, await embedder.embed([texts[digest] for digest in some]), strict=True))
-            await self.aside(self._store.keep, embedder.name, made)
-            uneven = not await self.aside(table.take, made) or uneven
+            await self.offload(self._store.keep, embedder.name, made)
+            uneven = not await self.offload(table.take, made) or uneven
         if uneven:
-            await self.aside(self._store.forget)
+            await self.offload(self._store.forget)
             raise EmbedderError("its vectors have different lengths")
-        await self.aside(index.give, table.octets, [table.rows[entry.digest] for entry in index.entries])
+        await self.offload(index.give, table.octets, [table.rows[entry.digest] for entry in index.entries])
 
     async def _patiently(self, making: Making) -> None:
         """

@@ -15,9 +15,9 @@ Where records are kept.
 - :mod:`.state_lock`: one host per state directory and store
 - :mod:`.memory`: a store without a disk
 - :mod:`.ballast`: a file that takes space on the store's disk, to be given back piece by piece when the disk is full
-- :mod:`.folding`: folds the write-ahead log into the database beside the commits, not between them
+- :mod:`.folding`: checkpoints the write-ahead log in a thread, so that no commit waits for it
 - :mod:`.snapshot`: a copy of a database that is in use, as it is at one moment
-- :mod:`.glimpse`: what a person means by the beginning of an identifier, and what a shell completes
+- :mod:`.glimpse`: finds identifiers by their first characters, for commands and for shell completion
 - :mod:`.rehearsed`: a store as a host would find it, for looking whether it could start: nothing is written
 """
 

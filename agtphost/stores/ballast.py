@@ -1,9 +1,8 @@
 """
 A file that takes space on the store's disk, to be given back piece by piece when the disk is full.
 
-What is free on a disk, anybody can take. What this file holds is the store's
-alone until it is needed, and goes back in small pieces, so that whoever else
-fills the disk gets little of it.
+Any process can take free space of a disk. The space of this file is reserved for the store until it is needed, and is
+given back in small pieces, so that another process that fills the disk gets little of it.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 
 PIECE = 2 * 1024 * 1024
-"""Octets given back at once: some dozen transactions."""
+"""Octets given back in one step: enough for some dozen transactions."""
 
 
 class Ballast:
     """
-    The file; used by one thread at a time.
+    A file that reserves disk space for the store; used by one thread.
 
-    :param path: beside the database.
-    :param octets: how much it holds; 0 holds nothing, and there is no file.
+    :param path: the file, next to the database.
+    :param octets: how much space it reserves; with 0 no file is made.
     """
 
     def __init__(self, path: Path, octets: int) -> None:
@@ -31,7 +30,7 @@ class Ballast:
 
     @property
     def left(self) -> int:
-        """Octets it holds now."""
+        """The octets that the file still reserves."""
         return self._left
 
     @property

@@ -36,7 +36,7 @@ WRITER_SETTINGS = (
     "PRAGMA foreign_keys=ON",
     "PRAGMA trusted_schema=OFF",
     "PRAGMA cell_size_check=ON",
-    # A statement of many rows keeps what would undo it, in a file of its own for every commit unless told otherwise.
+    # The undo journal of a statement with many rows would otherwise be a temporary file for every commit.
     "PRAGMA temp_store=MEMORY",
     f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}",
     f"PRAGMA journal_size_limit={LOG_OCTETS}",
@@ -62,11 +62,11 @@ class Connection(Protocol):
         """Run one statement; the result has ``fetchone`` and ``fetchall``."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the connection."""
 
 
 Connect = Callable[[str], Connection]
-"""Opens a database by its SQLite URI, without any setting of its own but autocommit."""
+"""Opens a database by its SQLite URI, in autocommit mode and otherwise with SQLite's defaults."""
 
 
 def connect(uri: str) -> Connection:
@@ -79,11 +79,14 @@ def connect(uri: str) -> Connection:
 
 
 class Undecodable(bytes):
-    """A TEXT value that is no UTF-8: of a type that no column has, so that a check of types finds it."""
+    """A TEXT value that is not UTF-8. Because no column has this type, checks of types find it."""
 
 
 def read_text(octets: bytes) -> str | Undecodable:
-    """Return a TEXT value, also one that is no UTF-8: for that the driver itself would fail the whole read."""
+    """
+    Decode a TEXT value; return :class:`Undecodable` where it is not UTF-8, for which the driver would fail the whole
+    read.
+    """
     try:
         return octets.decode()
     except UnicodeDecodeError:

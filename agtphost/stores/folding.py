@@ -1,15 +1,12 @@
 """
-Folds the write-ahead log into the database beside the commits, not between them.
+Checkpoints the write-ahead log in a thread, so that commits do not wait for it.
 
-Theory of operation. SQLite copies the log into the database within the commit
-that makes it too long, and that commit, with every record in it, waits for the
-disk some ten times as long as any other. So a thread of its own, with a
-connection of its own, copies first: writers and it do not exclude each other.
-What was committed meanwhile is left for the writer's connection where it is
-little; with that the log is wholly copied, and begins anew. Where it is much,
-the thread copies once more, and once only: a log that is never wholly copied
-grows. SQLite's own limit stays in force behind all this,
-for a thread that does not get that far.
+Theory of operation. SQLite copies the log into the database within the commit that makes it too long, and that commit,
+with every record in it, waits for the disk some ten times as long as any other. So a separate thread with a separate
+connection copies first; it and the writer do not block each other. If little was committed in the meantime, the
+writer's connection copies the rest; the log is then copied completely and starts anew. If much was committed, the
+thread copies once more, and once only, because a log that is never copied completely grows. SQLite's own limit stays in
+force as a fallback, if the thread is too slow.
 """
 
 from __future__ import annotations
@@ -20,17 +17,17 @@ from threading import Thread
 from agtphost.stores.connection import Connect, Connection, open_writer
 
 FOLD_OCTETS = 2 * 1024 * 1024
-"""Octets of records, answers and state items after which the log is folded in: with indexes some 5 MiB of log."""
+"""Octets of records, answers and state items after which the log is copied: with indexes some 5 MiB of log."""
 
 LITTLE = 256 * 1024
-"""The same that is folded in by the thread that writes, while it has nothing else to do: a call may come meanwhile."""
+"""At most so many octets are copied by the writer's thread: a call may arrive while it is copying."""
 
 FOLD = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class LogFolding:
     """
-    Decides when, and does it; used by the thread that writes.
+    Decides when to checkpoint, and starts the thread that does it; used by the writer's thread.
 
     :param opener: opens the second connection.
     :param path: the database file.
@@ -45,10 +42,10 @@ class LogFolding:
 
     def committed(self, octets: int, connection: Connection) -> None:
         """
-        Note a commit, and take the next step where one is due.
+        Count a commit, and start or finish a checkpoint if it is time.
 
-        :param octets: of the records, answers and state items that it holds.
-        :param connection: the writer's, for what is left of the log when the thread is through.
+        :param octets: of the records, answers and state items that the commit holds.
+        :param connection: the writer's, which copies the rest of the log when the thread has ended.
         """
         self._octets += octets
         if self._thread is None:
@@ -78,7 +75,7 @@ class LogFolding:
             connection.execute(FOLD).fetchall()
 
     def _through(self) -> bool:
-        """Whether no thread is at it."""
+        """Return whether no checkpoint thread is running."""
         if self._thread is not None and self._thread.is_alive():
             return False
         self._thread = None
@@ -98,6 +95,6 @@ class LogFolding:
             self._thread = None
 
     def _fold(self) -> None:
-        # As in the writer's thread: a failure here is no failure of a record.
+        # As in the writer's thread: a failed checkpoint is not a failed commit.
         with suppress(Exception), closing(open_writer(self._opener, self._path)) as connection:
             connection.execute(FOLD).fetchall()

@@ -1,7 +1,7 @@
 """
-A glimpse into a store: what a person means by the beginning of an identifier, and what a shell completes.
+Read-only lookups of identifiers by their first characters, for commands and for shell completion.
 
-Read-only, for some milliseconds, beside a host that may be running; nothing here is evidence, and nothing is verified.
+They take some milliseconds and work while the host is running. Nothing is verified, so the results are not evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFINITIONS = "upstream-definition"
 
 
 class Glimpsed(NamedTuple):
-    """One record, as its row says."""
+    """The columns of one record that a command shows for an identifier."""
 
     audit_id: str
     method: str
@@ -33,7 +33,7 @@ class Glimpsed(NamedTuple):
 
 def _open(store: Path) -> sqlite3.Connection:
     if not store.is_file():
-        raise sqlite3.OperationalError("there is no such store")
+        raise sqlite3.OperationalError("the store does not exist")
     return sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
 
 

@@ -63,7 +63,7 @@ class IRecordLog(Interface):
         """The number of the newest record of all chains; 0 where there is none."""
 
     def append(records: Sequence[RecordRow]) -> None:
-        """Add records; refuses a second use of a place in a chain."""
+        """Append records; raise if a place in a chain is already taken."""
 
     def holds(audit_id: bytes) -> bool:
         """Whether a record is stored."""
@@ -102,7 +102,7 @@ class IKeyedRequests(Interface):
     """Reservations of keyed requests, their answers, and what they take."""
 
     def reservations(names: Sequence[bytes]) -> dict[bytes, ReservationRow]:
-        """Those of the named reservations that exist."""
+        """Return the reservations with these names; missing ones are left out."""
 
     def put_reservations(rows: Sequence[ReservationRow]) -> None:
         """Add reservations, or replace those of the same name."""
@@ -111,17 +111,17 @@ class IKeyedRequests(Interface):
         """Store the answers of reservations, with the number of the record that each is written with."""
 
     def keyed(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
-        """What the keyed requests of those of the owners take that have any."""
+        """Return the space that the owners' keyed requests take; owners without any are left out."""
 
     def put_keyed(rows: Iterable[KeyedRow]) -> None:
         """The same, as it is from this transaction on."""
 
 
 class IItemRows(Interface):
-    """State items: small durable state, of which every row has a version."""
+    """The rows of state items: small durable state, each with a version."""
 
     def held() -> Sequence[ItemRow]:
-        """Every state item."""
+        """Return every state item."""
 
     def held_rows(kind: str, keys: Sequence[str]) -> Mapping[str, ItemRow]:
         """Return those of these state items that there are as this transaction has them, expired or not, by key."""
@@ -134,7 +134,7 @@ class IItemRows(Interface):
 
 
 class IStateLog(Interface):
-    """Which rows of the two tables above each record changed: :mod:`agtphost.audit.state_keeper`."""
+    """The log of the rows of the two state tables that each record changed: :mod:`agtphost.audit.state_keeper`."""
 
     def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
         """The entries numbered ``after + 1`` and on."""
@@ -143,7 +143,7 @@ class IStateLog(Interface):
         """The number of the newest entry; 0 where there is none."""
 
     def put_state_changes(rows: Sequence[StateChangeRow]) -> None:
-        """Add entries; refuses a second use of a number."""
+        """Append entries; raise if a number is already used."""
 
     def clear_state_changes() -> None:
         """Remove every entry, in front of a baseline."""
@@ -169,7 +169,10 @@ class IStoreUpkeep(Interface):
     """Room, cleaning, and the end."""
 
     def damage() -> Sequence[str]:
-        """What is wrong with the newest records and with some others, a line each; no slower with more of them."""
+        """
+        Check the newest records and a sample of the others; return a line for each fault. The time does not grow with
+        the store.
+        """
 
     def free_space() -> int:
         """Octets left where the store grows."""
@@ -179,19 +182,19 @@ class IStoreUpkeep(Interface):
 
     def forget(expired_before: int, running: Iterable[bytes]) -> bool:
         """
-        Drop reservations that have expired, of so much as is done in one moment, in a transaction of its own.
+        Delete a bounded number of expired reservations, in a separate transaction.
 
-        State items that have expired go by way of :meth:`IItemRows.expired_items`, in the ledger's own transactions.
+        Expired state items are deleted by way of :meth:`IItemRows.expired_items`, in the ledger's own transactions.
 
         :param expired_before: reservations made before it go, but none that is ``running``.
         :return: whether there may be more.
         """
 
     def tidy() -> None:
-        """Idle work: fold the log into the database."""
+        """Do idle work: checkpoint the write-ahead log."""
 
     def reopen() -> None:
-        """Begin afresh after a failure; whatever was not committed is gone."""
+        """Open the store again after a failure; what was not committed is lost."""
 
     def close() -> None:
         """Let go of the store."""
@@ -224,10 +227,13 @@ class IRecordReader(Interface):
         """The values of the state items of a kind, by key."""
 
     def moment() -> AbstractContextManager[IRecordReader]:
-        """A reader that sees the store as it is now, whatever is committed meanwhile; for one thread."""
+        """Return a reader of the store as it is now, unaffected by later commits; for one thread."""
 
     def stored_state() -> tuple[Mapping[str, StateRow], Sequence[ItemRow]]:
-        """Every row of both tables of state, for ``agtp audit verify``: also what is no text, as well as it can be."""
+        """
+        Return every row of both state tables for ``agtp audit verify``; undecodable text is included, as far as
+        possible.
+        """
 
     def state_changes(after: int, limit: int) -> Sequence[StateChangeRow]:
         """The entries numbered ``after + 1`` and on of the log of what records changed in these."""
@@ -263,10 +269,10 @@ class IRecordReader(Interface):
         """The newest checkpoint of the tree over all records."""
 
     def tile(level: int, number: int) -> bytes:
-        """One tile of that tree; empty where there is none."""
+        """Return a tile of the tree; empty if it does not exist."""
 
     def faults() -> Sequence[str]:
-        """What is wrong with the store as a whole, a line each; ``agtp audit verify`` asks, and waits."""
+        """Check the whole store; return a line for each fault. ``agtp audit verify`` waits for it."""
 
     def close() -> None:
         """Let go of what it holds."""
@@ -287,7 +293,7 @@ class ITableRows(Interface):
         """See the store as it becomes again."""
 
     def schema_changes() -> list[SchemaFinding]:
-        """How the tables, indexes, views and triggers differ from those that the host makes."""
+        """Return the differences of tables, indexes, views and triggers from those that the host makes."""
 
     def last_number() -> int:
         """The largest number of a record; 0 where there is none."""
@@ -308,7 +314,7 @@ class ITableRows(Interface):
         """The rows of ``record`` in the order of their numbers, from the first where ``after`` is None."""
 
     def record(number: int) -> tuple[Any, ...] | None:
-        """One row of ``record``."""
+        """Return one row of ``record``."""
 
     def checkpoints(after: int | None) -> Iterator[tuple[Any, ...]]:
         """The rows of ``checkpoint`` in the order of their sizes, from the first where ``after`` is None."""
@@ -323,11 +329,11 @@ class ITableRows(Interface):
         """Every row of ``reservation``."""
 
     def keyed() -> Iterator[tuple[Any, ...]]:
-        """Every row of ``keyed``, in the order of its owner."""
+        """Return every row of ``keyed``, ordered by owner."""
 
     def keyed_sums(live_after: int) -> Iterator[tuple[Any, ...]]:
         """
-        What the reservations of each owner come to, in the order of the owners.
+        Sum up the reservations of each owner, in the order of the owners.
 
         :return: owner, how many there are, octets of their answers, when the oldest of those was made that were made
             after ``live_after`` (None where there is none), and whether any of them has a seal.
@@ -338,15 +344,15 @@ class ITableSource(Interface):
     """A store, or the reading side of one, whose rows can be read as they are stored."""
 
     def tables() -> AbstractContextManager[ITableRows]:
-        """Its rows, for as long as the context lasts."""
+        """Return a context manager for the rows; they can be read while the context lasts."""
 
 
 class ITreeStore(ITransactions, IRecordLog, ITreeRows):
-    """What the tree is kept with (:mod:`agtphost.audit.tree`)."""
+    """The store interface of the Merkle tree (:mod:`agtphost.audit.tree`)."""
 
 
 class IWriterStore(ITransactions, IRecordLog, ILifecycleRows, IKeyedRequests, IItemRows, IStateLog, IStoreUpkeep):
-    """What groups of records are committed with (:mod:`agtphost.audit.writer`)."""
+    """The store interface for commits of record groups (:mod:`agtphost.audit.writer`)."""
 
 
 class IChainStore(IWriterStore, ITreeStore):
@@ -359,9 +365,9 @@ class IChainStore(IWriterStore, ITreeStore):
 
     def reader() -> IRecordReader:
         """
-        The reading side.
+        Open a reader of the store.
 
-        :raises agtphost.stores.StoreError: there is no store, or none that can be read.
+        :raises agtphost.stores.StoreError: the store does not exist or cannot be read.
         """
 
 
@@ -406,7 +412,7 @@ class IRecordStore(Interface):
         """The newest checkpoint of the tree over all records."""
 
     def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
-        """What ``prove`` returns, called off the reactor with what reads the tiles of that tree."""
+        """Call ``prove`` in a thread, with a function that reads tiles of the tree, and return its result."""
 
-    def aside(make: Callable[[], Any]) -> Awaitable[Any]:
-        """What ``make`` returns, called off the reactor: to read many records takes a while."""
+    def offload(make: Callable[[], Any]) -> Awaitable[Any]:
+        """Call ``make`` in a thread and return its result; used for long reads."""

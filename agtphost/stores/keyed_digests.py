@@ -12,7 +12,7 @@ _USE = b"agtphost keyed requests, counted 1\n"
 
 
 def _joined(heading: bytes, parts: tuple[bytes, ...]) -> bytes:
-    """The parts behind a heading, each with its length, so that no two lists of parts give the same octets."""
+    """Join the parts to a heading, each with its length, so that two different lists never give the same octets."""
     return heading + b"".join([len(part).to_bytes(4, "big") + part for part in parts])
 
 

@@ -89,7 +89,7 @@ class MemoryStore:
 
     def _noted(self) -> list[Callable[[], object]]:
         if self._undo is None:
-            raise StoreError("there is no transaction")
+            raise StoreError("no transaction is open")
         return self._undo
 
     # Chains
@@ -127,7 +127,7 @@ class MemoryStore:
         undo = self._noted()
         chain = self._chains.get(row.chain)
         if chain is None:
-            raise StoreError("there is no such chain")
+            raise StoreError("the chain does not exist")
         taken = row.number in self._by_number or row.audit_id in self._by_audit_id
         if taken or row.seq != len(chain) + 1 or row.previous != (chain[-1].number if chain else 0):
             raise StoreError("that place in the chain is taken")
@@ -317,7 +317,7 @@ class MemoryStore:
                     del self._keyed[use.owner]
 
     def tidy(self) -> None:
-        """There is no log to fold."""
+        """Do nothing: a store in memory has no log."""
 
     def reopen(self) -> None:
         self.rollback()

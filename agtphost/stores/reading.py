@@ -100,7 +100,10 @@ def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tu
 
 
 def _conditions(search: Search) -> tuple[str, list[Any]]:
-    """What the columns can tell of a search. ``+`` keeps an index from being used: rows are read by number alone."""
+    """
+    Return the SQL conditions and parameters for the parts of a search that are columns. ``+`` keeps SQLite from using
+    an index: rows are read by number alone.
+    """
     asked: tuple[tuple[str, Any], ...] = (
         ("+r.chain = (SELECT number FROM chain WHERE agent_id = ?)", _octets(search.chain)),
         ("r.caller = ?", _octets(search.caller)),
@@ -111,7 +114,7 @@ def _conditions(search: Search) -> tuple[str, list[Any]]:
     if search.inside:
         asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
     if search.reason is not None:
-        # No refusal is a 200, and most records are.
+        # A refusal never has status 200, and most records have it.
         asked = (*asked, ("r.status <> ?", int(Status.OK)))
     used = [(text, value) for text, value in asked if value is not None]
     texts, values = [text for text, _ in used], [value for _, value in used]
@@ -164,7 +167,7 @@ def _value_of(row: Sequence[Any]) -> dict[str, Any]:
     try:
         value: dict[str, Any] = jsontext.decode(row[5])
     except ValueError as error:
-        raise DamagedRow("held", row_name("held", row), f"value is no JSON: {error}") from None
+        raise DamagedRow("held", row_name("held", row), f"value is not JSON: {error}") from None
     return value
 
 
@@ -200,7 +203,11 @@ class RecordReader:
             self._idle.append(connection)
 
     def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """:raises DamagedRecord: a page of the database is damaged."""
+        """
+        Run a statement and return its rows.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
         try:
             with self._connection() as connection:
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
@@ -211,7 +218,11 @@ class RecordReader:
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
     def _read(self, read: Callable[[Callable[..., Any]], _T]) -> _T:
-        """:raises DamagedRecord: a page of the database is damaged."""
+        """
+        Call a function with the connection's ``execute``, and return its result.
+
+        :raises DamagedRecord: a page of the database is damaged.
+        """
         try:
             with self._connection() as connection:
                 return read(connection.execute)
@@ -316,7 +327,7 @@ class RecordReader:
         Records chain by chain, oldest first, read page by page.
 
         :param damaged: takes chain and explanation of each record that is not what was signed; it is left out then.
-        :raises DamagedRecord: at the first such one, where nobody takes it.
+        :raises DamagedRecord: at the first such record, if ``damaged`` is not given.
         """
         chains = self.chains() if selection.chain is None else [selection.chain]
         for chain in chains:
@@ -360,7 +371,10 @@ class RecordReader:
     def _salvaged(
         self, chain: str, after: int, page: int, damaged: OnDamage, error: DamagedRecord
     ) -> tuple[list[Any], int]:
-        """What can be read of a page of records, and the last place that was looked at; the rest is told."""
+        """
+        Return the readable rows of a page of records and the last place that was read; report the others to
+        ``damaged``.
+        """
         rows: list[Any] = []
         last = after
         try:
@@ -456,11 +470,11 @@ class RecordReader:
             after = rows[-1][0]
 
     def tile(self, level: int, number: int) -> bytes:
-        """One tile of that tree."""
+        """Return a tile of the tree."""
         return self._read(lambda execute: read_tile(execute, level, number))
 
     def faults(self) -> list[str]:
-        """What SQLite itself finds wrong with the file: a damaged index can hide a record from a walk."""
+        """Return the faults that SQLite itself finds in the file: a damaged index can hide a record from a walk."""
         try:
             return [text for (text,) in self._rows("PRAGMA integrity_check") if text != "ok"]
         except DamagedRecord as error:

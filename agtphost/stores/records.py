@@ -19,8 +19,10 @@ Run = Callable[..., Awaitable[Any]]
 @implementer(IRecordStore)
 class OffReactorRecords:
     """
+    A reader whose blocking calls run in threads.
+
     :param reader: reads, blocking.
-    :param run: takes the blocking off the reactor.
+    :param run: runs a function in a thread.
     """
 
     def __init__(self, reader: IRecordReader, run: Run) -> None:
@@ -58,5 +60,5 @@ class OffReactorRecords:
     async def proven(self, prove: Callable[[Callable[[int, int], bytes]], Any]) -> Any:
         return await self._run(prove, self._reader.tile)
 
-    async def aside(self, make: Callable[[], Any]) -> Any:
+    async def offload(self, make: Callable[[], Any]) -> Any:
         return await self._run(make)

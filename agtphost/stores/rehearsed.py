@@ -50,11 +50,11 @@ class RehearsedStore(SQLiteStore):
 
 def rehearse_store(path: Path, *, create: bool, aside: Path) -> SQLiteStore | MemoryStore:
     """
-    What :func:`agtphost.stores.open_store` would open, without a change to it.
+    Open the store that :func:`agtphost.stores.open_store` would open, without changing it.
 
-    :param create: as there.
-    :param aside: where a copy is made of a store that a start would bring up to date.
-    :raises StoreError: as there.
+    :param create: as for :func:`agtphost.stores.open_store`.
+    :param aside: a directory for a copy of a store that has to be upgraded.
+    :raises StoreError: as :func:`agtphost.stores.open_store` does.
     """
     if not path.exists():
         if not create:

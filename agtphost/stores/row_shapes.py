@@ -143,13 +143,13 @@ def find_flaw(table: str, row: Sequence[Any], *, lengths: bool = True) -> str:
             continue
         kind = type(value)
         if kind is not column.kind:
-            found = _TYPES.get(kind, "text that is no UTF-8")
+            found = _TYPES.get(kind, "text that is not UTF-8")
             return f"{column.name} is {found}, and must be {_TYPES[column.kind]}"
         if column.kind is int:
             if not column.least <= value <= LARGEST:
-                return f"{column.name} is {value}, which is no possible number"
+                return f"{column.name} is {value}, which is out of range"
         elif lengths and column.lengths and len(value) not in column.lengths:
-            return f"{column.name} has {len(value)} octets, which is no possible length"
+            return f"{column.name} has {len(value)} octets, which is not an allowed length"
     return ""
 
 

@@ -39,7 +39,7 @@ class DamagedRow(DamagedRecord):
 
 
 class RecordKind(IntEnum):
-    """What a record is, as a small number on disk."""
+    """The kind of a record, as a small number on disk."""
 
     RECORD = 0
     """An Attribution-Record: companion section 5."""
@@ -54,7 +54,7 @@ class RecordKind(IntEnum):
 
 
 class RecordFormat(IntEnum):
-    """How a record is signed, as a small number on disk."""
+    """The signature format of a record, as a small number on disk."""
 
     JWS = 0
     """``signed`` is the ASCII of a JWS Compact."""
@@ -83,7 +83,7 @@ class HeadRow(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """One record to append, in the order of the table's columns."""
+    """A record to append; its fields are in the order of the table's columns."""
 
     number: int
     """1, 2, 3 ... within the store."""
@@ -139,7 +139,7 @@ AGENT = ""
 
 
 class StateChangeRow(NamedTuple):
-    """One row of `held` or `lifecycle` that a record changed."""
+    """A row of `held` or `lifecycle` that a record changed."""
 
     number: int
     """1, 2, 3 ... without a gap since the newest baseline."""
@@ -187,7 +187,7 @@ class ReservationRow(NamedTuple):
     """A keyed request."""
 
     name: bytes
-    """SHA-256 over agent and key: the key itself is nobody's business."""
+    """SHA-256 over agent and key; the key itself is never stored."""
 
     digest: bytes
     """Of the request: another one under the same key is an error."""
@@ -197,7 +197,7 @@ class ReservationRow(NamedTuple):
     """None until the request is answered."""
 
     owner: bytes | None = None
-    """For whom it counts; None for nobody."""
+    """The agent whose quota it counts against, or None."""
 
     seal: bytes = b""
     """The host's signature over the claim; empty for one from before version 8 of the schema."""
@@ -216,7 +216,7 @@ class AnswerRow(NamedTuple):
 
 
 class KeyedRow(NamedTuple):
-    """What an agent's keyed requests take, or those of all agents together."""
+    """The space that the keyed requests of one agent take, or those of all agents."""
 
     owner: bytes
     """Empty: all of them."""
@@ -234,7 +234,7 @@ class KeyedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which records an export has; every part narrows it."""
+    """The conditions by which an export selects records; each narrows the selection."""
 
     chain: str | None = None
     """Agent-ID of the responding agent, ``""`` for the host's own chain."""

@@ -19,14 +19,15 @@ LOOKED_INSIDE = 3_000
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9._:-]{4,}", re.ASCII)
-"""What stands in JSON as it is, however that is written."""
+"""A text that JSON never escapes, so that its octets occur unchanged."""
 
 
 def traces(text: str) -> tuple[bytes, ...]:
     """
-    What of a text stands in the base64url of octets that have it: one for each place it can have in a group of three.
+    Return the parts of a text that its base64url contains, one for each offset in a group of three octets.
 
-    :return: at least one of them stands there; nothing where that cannot be said.
+    :return: octets that contain the text have at least one of these in their base64url; empty if the text may be
+        escaped.
     """
     if _PLAIN.fullmatch(text) is None:
         return ()
@@ -39,7 +40,7 @@ def traces(text: str) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Which records are looked for; every part narrows it."""
+    """The conditions of a search for records; each narrows the search."""
 
     chain: str | None = None
     """Agent-ID of the responding agent, ``""`` for the host's own chain."""
@@ -59,7 +60,7 @@ class Search:
 
     @property
     def inside(self) -> bool:
-        """Whether what was signed has to be read for it."""
+        """Whether the signed octets of each record must be read."""
         return self.reason is not None or self.task_id is not None
 
     @property
@@ -69,7 +70,7 @@ class Search:
 
     @property
     def traces(self) -> Sequence[Sequence[bytes]]:
-        """Of each thing that is looked for inside: what is in the signed octets wherever it is; see :func:`traces`."""
+        """Return, for each text sought in the signed octets, its forms there; see :func:`traces`."""
         found = (traces(text) for text in (self.reason, self.task_id) if text is not None)
         return [each for each in found if each]
 
@@ -86,7 +87,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatestRecords:
-    """What one look found."""
+    """The result of one search."""
 
     records: Sequence[tuple[int, StoredRecord]]
     """With their places among all records, newest first."""

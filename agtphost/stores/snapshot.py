@@ -13,7 +13,7 @@ from agtphost.stores.connection import connect, open_reader
 from agtphost.stores.rows import StoreError
 
 PAGES = 2_048
-"""Copied at once: 8 MiB."""
+"""Pages copied in one step: 8 MiB."""
 
 Progress = Callable[[int, int], object]
 """Takes pages that are copied, and all there are."""
@@ -21,11 +21,11 @@ Progress = Callable[[int, int], object]
 
 def take(source: Path, target: Path, told: Progress = lambda done, pages: None) -> int:
     """
-    Copy a store into a file that stands alone. Whoever writes goes on; what is committed from now on is left out.
+    Copy a store into a single file. Writers are not blocked; commits from now on are left out.
 
     :param target: made for its owner alone; it must not exist.
     :return: the schema version.
-    :raises StoreError: the source is no store, or cannot be copied.
+    :raises StoreError: the source is not a store, or cannot be copied.
     """
     if not source.is_file():
         raise StoreError(f"{source} does not exist")
@@ -39,7 +39,7 @@ def take(source: Path, target: Path, told: Progress = lambda done, pages: None) 
             reader.execute("SELECT max(number) FROM record").fetchone()
             reader.backup(copy, pages=PAGES, progress=lambda _, left, pages: told(pages - left, pages))
             reader.execute("ROLLBACK")
-            # A file by itself, without a log beside it; whoever opens it as a store gives it one again.
+            # The copy is one file without a write-ahead log; opening it as a store adds one.
             copy.execute("PRAGMA journal_mode=DELETE").fetchone()
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{source} cannot be copied: {error}") from error

@@ -26,13 +26,13 @@ AROUND = 64
 """How far around an unreadable one it looks for others, to both sides."""
 
 SHOWN = 8
-"""Ranges that are told one by one."""
+"""Ranges that are reported one by one."""
 
 Execute = Callable[..., Any]
 
 
 def malformed(error: Exception) -> bool:
-    """Whether an error is about what the file holds, and not about locks, disks or programs."""
+    """Return whether an error is about the content of the file, not about locks, disks or programs."""
     return type(error) is sqlite3.DatabaseError
 
 
@@ -48,7 +48,7 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
     except sqlite3.DatabaseError as error:
         if not malformed(error):
             raise
-        # Then as many as the newest checkpoint covers: the end is near there.
+        # Use the count of the newest checkpoint instead, which is near the end.
         last = int(execute("SELECT coalesce(max(size), 0) FROM checkpoint").fetchone()[0])
         lines.append(f"the newest records of the store cannot be found, those after about {last}: {error}")
     chance = random.SystemRandom()
@@ -69,7 +69,11 @@ class _Unreadable(Exception):
 
 
 def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
-    """Digest and octets of one record; None where it is not there. :raises _Unreadable: if that cannot be told."""
+    """
+    Return digest and octets of a record; None if it does not exist.
+
+    :raises _Unreadable: the row cannot be read.
+    """
     try:
         row: tuple[bytes, bytes] | None = execute(
             "SELECT audit_id, signed FROM record WHERE number = ?", (number,)
@@ -82,7 +86,7 @@ def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
 
 
 def _fault(execute: Execute, number: int) -> str:
-    """What is wrong with one record; empty where nothing is."""
+    """Return the fault of one record; empty if it has none."""
     try:
         row = _record(execute, number)
     except _Unreadable as error:
@@ -112,7 +116,7 @@ def _told(execute: Execute, wrong: dict[int, str]) -> list[str]:
 
 
 def _place(execute: Execute, number: int) -> str:
-    """Which place of which chain a record has, if that can be read."""
+    """Return the place of a record in its chain as text; empty if it cannot be read."""
     try:
         row = execute(
             "SELECT c.agent_id, r.seq FROM record r JOIN chain c ON c.number = r.chain WHERE r.number = ?", (number,)

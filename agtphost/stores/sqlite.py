@@ -116,7 +116,7 @@ class SQLiteStore:
         self._octets = 0
 
     def reader(self) -> RecordReader:
-        """The reading side, with connections of its own."""
+        """Return a reader with separate connections."""
         return RecordReader(str(self.path), self._opener)
 
     # Transactions
@@ -146,7 +146,7 @@ class SQLiteStore:
             check_row("chain", (chain, agent_id))
             for name, value in (("seq", seq), ("issued_at", issued_at)):
                 if type(value) is not int or not 0 <= value < LARGEST:
-                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is no possible number")
+                    raise DamagedRow("record", str(number), f"{name} is {value!r}, which is out of range")
             if type(signed) is not bytes or sha256(signed).digest() != audit_id:
                 raise DamagedRecord(
                     f"{self.path}: the newest record of chain {agent_id.hex()!r}, record {seq}, is damaged. "
@@ -252,7 +252,8 @@ class SQLiteStore:
             else:
                 put.append(row)
                 self._octets += len(row.value)
-        # Each statement gives the interpreter away and waits for it again: 500 took half a second beside others.
+        # Each statement releases the interpreter lock and waits for it again: 500 of them took half a second next to
+        # busy threads.
         self._insert_all(_PUT_ITEMS, 6, put)
 
     # What changed in these
@@ -431,7 +432,11 @@ def open_sqlite(path: Path, *, create: bool, opener: Connect = connect) -> SQLit
 
 
 def expect(path: Path) -> None:
-    """:raises StoreError: there is no file; the message says what to do."""
+    """
+    Check that the store exists.
+
+    :raises StoreError: it does not; the message says what to do.
+    """
     if not path.exists():
         raise StoreError(
             f"{path} does not exist; a store is only made when the host is set up. Restore it from a backup; to set "

@@ -26,7 +26,7 @@ class StateLock:
     The right to use a state directory and a store.
 
     :param state_dir: the state directory; it exists.
-    :param store: the database file; beside it lies a lock of its own where it is in another directory.
+    :param store: the database file; if it is in another directory, that gets a second lock file.
     """
 
     def __init__(self, state_dir: Path, store: Path) -> None:
@@ -37,7 +37,7 @@ class StateLock:
 
     def acquire(self) -> None:
         """
-        Take it, at once or not at all.
+        Take the lock without waiting.
 
         :raises StoreError: another process has it, or it cannot be had.
         """
@@ -49,12 +49,12 @@ class StateLock:
             raise
 
     def holder(self) -> str | None:
-        """Who has it at the moment, such as ``, pid 12,``; None for nobody. Makes and changes no file."""
+        """Return who has the lock, such as ``, pid 12,``; None if it is free. Makes and changes no file."""
         for file in self._files:
             try:
                 descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             except OSError:
-                continue  # What is not there is nobody's; taking it tells what else is wrong with it.
+                continue  # A missing file is not locked; other errors show when the lock is taken.
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError as error:
@@ -65,13 +65,17 @@ class StateLock:
         return None
 
     def release(self) -> None:
-        """Let go. The files stay: a lock on a name that others may unlink is none."""
+        """Release the lock."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 
 
 def _locked(file: Path) -> int:
-    """:raises StoreError: see :meth:`StateLock.acquire`."""
+    """
+    Open a file and lock it.
+
+    :raises StoreError: see :meth:`StateLock.acquire`.
+    """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

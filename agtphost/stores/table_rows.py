@@ -52,7 +52,11 @@ class TableRows:
         self._execute = execute
 
     def _rows(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """:raises DamagedRow: a page of the database is damaged."""
+        """
+        Run a statement and yield its rows.
+
+        :raises DamagedRow: a page of the database is damaged.
+        """
         try:
             yield from self._execute(statement, parameters)
         except sqlite3.DatabaseError as error:

@@ -22,10 +22,10 @@ The words of the protocol: data and grammar, importing nothing.
   profiles
 - :mod:`.catalog_versions`: versions of the method catalog: semver, and which one two parties use
 - :mod:`.bounds`: what such a bound says: its members, units and shares
-- :mod:`.escaping`: texts of others with whatever a reader would not see as it is written out
-- :mod:`.holdings`: everything that the host keeps because of somebody's requests: one list, with a bound for each
+- :mod:`.escaping`: untrusted texts with invisible and reordering characters escaped
+- :mod:`.holdings`: the bounds of all state that requests make the host keep, in one list
 - :mod:`.jsonc`: JSON with comments, as editors keep their settings in, and one member of it changed
-- :mod:`.jsonslices`: large JSON texts, written in slices: so that whoever writes one can do something else in between
+- :mod:`.jsonslices`: large JSON texts, written in slices, so that the writer can do other work in between
 - :mod:`.money`: amounts of money in requests: of PURCHASE, of carts, and of the ceiling that a principal allows
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
 - :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
@@ -42,6 +42,6 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
 - :mod:`.times`: times as RFC 3339 texts
 - :mod:`.tool_paths`: paths of hosted tools over HTTP: ``/tools/SERVER/TOOL``
-- :mod:`.tomltext`: TOML that knows where everything stands, and TOML written
+- :mod:`.tomltext`: TOML with the line of each key, and TOML written
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

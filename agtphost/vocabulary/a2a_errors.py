@@ -28,7 +28,7 @@ VERSION_UNSUPPORTED = -32009
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of error."""
+    """A kind of error of A2A, with its status in each binding."""
 
     http: int
     status: str
@@ -59,7 +59,7 @@ _CODES = {kind.reason: code for code, kind in KINDS.items() if code != NOT_JSON}
 
 
 def kind_of(code: int) -> Kind:
-    """The kind of a code; that of an internal error for codes nobody knows."""
+    """The kind of a code; that of an internal error for unknown codes."""
     return KINDS.get(code, KINDS[INTERNAL])
 
 

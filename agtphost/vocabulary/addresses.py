@@ -91,7 +91,7 @@ def is_loopback(address: IPAddress) -> bool:
 
 
 def is_unspecified(address: IPAddress) -> bool:
-    """Return whether an address stands for all of this machine's addresses: ``0.0.0.0`` or ``::``."""
+    """Return whether an address means all of this machine's addresses: ``0.0.0.0`` or ``::``."""
     return not int(unmapped(address))
 
 
@@ -138,7 +138,7 @@ def _layouts(octets: bytes) -> Iterator[ipaddress.IPv4Address]:
 
 class AddressPolicy:
     """
-    What may be connected to: public addresses, and those that the operator, or the caller, allows.
+    A rule for addresses that may be connected to: public ones, and those that the operator, or the caller, allows.
 
     An IPv6 address that embeds an IPv4 address is judged by both: each has to be public or allowed.
 
@@ -149,7 +149,7 @@ class AddressPolicy:
         self._allowed = tuple(allowed)
 
     def admits(self, text: str) -> bool:
-        """Return whether the address of a text may be connected to; a text that is no address may not."""
+        """Return whether the address of a text may be connected to; a text that is not an address may not."""
         try:
             address = ipaddress.ip_address(text.partition("%")[0])
         except ValueError:

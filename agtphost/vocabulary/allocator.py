@@ -24,9 +24,9 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 
 def settle_allocator() -> None:
     """
-    Have large blocks come from the system and go back to it, with glibc; others do as they do.
+    Make glibc take large blocks from the system and give them back; other allocators are left as they are.
 
-    By itself glibc takes the size of what was freed for a hint to keep such blocks, and after some large answers that
+    By default glibc takes the size of a freed block as a hint to keep such blocks, and after some large answers that
     were read slowly, or not at all, it held three times as much as was in use.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -14,12 +14,12 @@ HOUR: Final = 3_600
 DAY: Final = 86_400
 
 ANY: Final = frozenset({"*"})
-"""Instead of the values of a state: whatever its state, the oldest one may go."""
+"""In place of the values of a state: the oldest item may go in any state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """One kind of state item."""
+    """The quota of one kind of state item."""
 
     kind: str
     says: str
@@ -37,7 +37,7 @@ class Holding:
     """Items that an owner may have where the call that adds one comes from below certificate assurance."""
 
     lives: int | None
-    """Seconds that one may be kept at the longest; None: until what it stands for ends."""
+    """The most seconds that an item is kept; None: until the thing that it represents ends."""
 
     state: str = ""
     """The member that says whether an item is finished."""
@@ -50,21 +50,21 @@ class Holding:
 
     giver: str = ""
     """
-    The member that names who caused an item, where it belongs to somebody else: one of :attr:`indexed`. Whoever causes
-    them has a share of the whole as owners have. Empty: the owner causes them itself.
+    The member that names the agent that caused an item, where it belongs to another: one of :attr:`indexed`. That agent
+    has a share of the whole as owners have. Empty: the owner causes its items.
     """
 
     brief: tuple[str, ...] = ()
     """Further members that stay at hand where the whole of a long item does not."""
 
     reason: Reason = Reason.TOO_MANY_ITEMS
-    """Of the refusal where there is no room."""
+    """The reason of the refusal when the quota is used up."""
 
     remedy: str = ""
 
     @property
     def at_the_cap(self) -> str:
-        """What happens there, in words."""
+        """Return in words what happens when the quota is used up."""
         if not self.finished:
             return f"refused: ``{self.reason}``"
         if self.finished == ANY:
@@ -74,7 +74,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """One table in memory that requests add to."""
+    """A table in memory that requests add to."""
 
     place: str
     """``module:Class.attribute``, or ``module:function``, below ``agtphost``."""
@@ -115,7 +115,7 @@ class Answers:
 
 def fair_share(in_all: int, taken: int) -> int:
     """
-    What one owner may have at the most where all together have ``taken`` of ``in_all``.
+    Return how many items one owner may have at the most, where all together have ``taken`` of ``in_all``.
 
     The free part, cubed, of the whole: an eighth where half is free, a thousandth where a tenth is. One alone can have
     0.31 of it; a hundred, each taking all it can, leave a fourteenth free, and a thousand a forty-fifth: what is kept
@@ -129,8 +129,8 @@ def share_of_free(in_all: int, others: int, share: float) -> int:
     Return how much one owner may have of ``in_all`` where the others have ``others`` of it.
 
     The share of what the others leave free, and always one: with a half, the first owner can have a half, the next one
-    a quarter, and ten owners that take all they can leave a thousandth. Rounded up, so that whoever takes a part of a
-    queue, and gives it back done, gets through all of it.
+    a quarter, and ten owners that take all they can leave a thousandth. Rounded up, so that a worker that repeatedly
+    takes its part of a queue gets through all of it.
     """
     return max(ceil(share * max(in_all - others, 0)), 1)
 

@@ -8,7 +8,7 @@ Budgets: ``Budget-Limit`` and ``Cost-Estimate`` (core v08 sections 5.5 and 11.6)
 ``tokens`` and ``calls`` are whole numbers, ``compute-seconds`` is a decimal,
 ``USD``, ``EUR`` and ``GBP`` have up to two decimal places. The glossary of
 core v08 also writes ``financial=10.00USD``, which is read as ``USD=10.00``,
-and ``ttl=3600``, how long the budget is good for, which is no amount.
+and ``ttl=3600``, the lifetime of the budget, which is not an amount.
 """
 
 from __future__ import annotations
@@ -78,5 +78,8 @@ def render(amounts: Mapping[str, Decimal]) -> str:
 
 
 def beyond(limit: Mapping[str, Decimal], cost: Mapping[str, Decimal]) -> dict[str, tuple[Decimal, Decimal]]:
-    """The units of which ``cost`` takes more than ``limit`` allows: (limit, cost). An absent unit is no limit."""
+    """
+    Return the units of which ``cost`` takes more than ``limit`` allows, as (limit, cost). A unit that ``limit`` lacks
+    is unlimited.
+    """
     return {unit: (limit[unit], amount) for unit, amount in cost.items() if unit in limit and amount > limit[unit]}

@@ -58,7 +58,7 @@ def is_method_name(text: str) -> bool:
 
 class CatalogError(ValueError):
     """
-    A document that is no catalog.
+    A document is not a catalog.
 
     :param faults: everything wrong with it, each naming the member it is in.
     """
@@ -70,7 +70,7 @@ class CatalogError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One method of the catalog."""
+    """A method of the catalog."""
 
     name: str
     categories: tuple[str, ...]
@@ -140,7 +140,7 @@ class Catalog:
         Read a catalog.
 
         :param path: None reads the one that ships with the host.
-        :raises CatalogError: for a file that cannot be read, is no JSON, or is no catalog.
+        :raises CatalogError: for a file that cannot be read, is not JSON, or is not a catalog.
         """
         if path is None:
             return _shipped()
@@ -151,7 +151,7 @@ class Catalog:
         """
         Read a catalog from its JSON text.
 
-        :raises CatalogError: for what is no JSON, or no catalog.
+        :raises CatalogError: for text that is not JSON, or not a catalog.
         """
         return cls(_decoded(octets))
 
@@ -160,16 +160,19 @@ class Catalog:
         return method in self.methods
 
     def entry(self, method: str) -> Entry | None:
-        """What the catalog says of ``method``."""
+        """Return the catalog's entry of ``method``."""
         return self.entries.get(method)
 
     def reads(self, method: str) -> bool:
-        """Whether ``method`` changes nothing, whatever its endpoint is: one that the catalog does not have may."""
+        """
+        Return whether ``method`` changes nothing, independent of its endpoint; False for one that the catalog does not
+        have.
+        """
         entry = self.entry(method)
         return entry is not None and entry.reads
 
     def statement(self, method: str) -> str:
-        """What ``method`` does, in a sentence; its name where the catalog does not have it."""
+        """Return what ``method`` does, in a sentence; its name where the catalog does not have it."""
         entry = self.entry(method)
         return method if entry is None else entry.description
 
@@ -181,8 +184,7 @@ class Catalog:
         """
         Catalog methods whose spelling is close to ``name``, closest first: for the body of a 459.
 
-        For a legacy verb, what to say instead comes first. Costs the same
-        whatever is asked: no more than 32 letters are looked at.
+        For a legacy verb, its replacement comes first. The cost is bounded: at most 32 letters are read.
         """
         wanted = "".join(char for char in name[:64].upper() if "A" <= char <= "Z")[:32]
         preferred = self.legacy.get(wanted)
@@ -360,7 +362,7 @@ class _Check:
         return successor if isinstance(successor, str) and successor in self._verbs else None
 
     def _successors(self) -> None:
-        """Whoever follows successors arrives somewhere: no verb succeeds itself, at one step or at many."""
+        """Check that no verb succeeds itself, at one step or at many, so that following successors always ends."""
         settled: set[str] = set()
         for name in self._verbs:
             trail: dict[str, None] = {}

@@ -1,9 +1,8 @@
 """
 Pins: which content of a catalog file its operator approved (AGTP-API section 16.5).
 
-The pin of ``methods.json`` is ``methods.json.pin`` beside it. Where there is
-one, a host only starts with exactly the pinned content, so that no download,
-update or tampering changes the catalog without the operator's say.
+The pin of ``methods.json`` is ``methods.json.pin`` next to it. With a pin, a host only starts with exactly the pinned
+content, so that no download, update or tampering changes the catalog without the operator's say.
 """
 
 from __future__ import annotations
@@ -39,14 +38,17 @@ class Pin:
     """Of the file's octets, lower-case hexadecimal."""
 
     removed: tuple[str, ...] = ()
-    """Methods that approved upgrades took away, in alphabetical order: an endpoint that still has one is told so."""
+    """
+    Methods that approved upgrades took away, in alphabetical order: the error for an endpoint that still has one says
+    so.
+    """
 
     @classmethod
     def of(cls, octets: bytes, removed: Iterable[str] = ()) -> Pin:
         """
-        The pin for a catalog's octets.
+        Make the pin for a catalog's octets.
 
-        :raises CatalogError: if they are no catalog.
+        :raises CatalogError: if they are not a catalog.
         """
         catalog = Catalog.parse(octets)
         gone = tuple(sorted(set(removed) - catalog.methods))
@@ -55,9 +57,9 @@ class Pin:
     @classmethod
     def beside(cls, file: Path) -> Pin | None:
         """
-        The pin of a catalog file; None where it has none.
+        Read the pin of a catalog file; None where it has none.
 
-        :raises CatalogError: for a pin that cannot be read or is none.
+        :raises CatalogError: for a pin that cannot be read or is malformed.
         """
         path = place(file)
         if not path.exists():
@@ -79,7 +81,7 @@ class Pin:
 
 
 def place(file: Path) -> Path:
-    """Where the pin of a catalog file is."""
+    """Return the path of a catalog file's pin."""
     return file.with_name(file.name + SUFFIX)
 
 

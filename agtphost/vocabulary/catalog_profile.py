@@ -50,7 +50,7 @@ class Profile:
         """
         Read a profile.
 
-        :raises CatalogError: for a file that cannot be read, is no JSON, or is no profile.
+        :raises CatalogError: for a file that cannot be read, is not JSON, or is not a profile.
         """
         return cls.parse(read_document(path))
 

@@ -19,10 +19,10 @@ from agtphost.vocabulary.catalog_profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class CatalogFault:
-    """One thing that is wrong with a file."""
+    """A fault of a catalog file."""
 
     file: Path | None
-    """None where no file is to blame."""
+    """The file that has the fault; None if it is not in a file."""
 
     message: str
     hint: str = ""
@@ -30,7 +30,7 @@ class CatalogFault:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogSet:
-    """What a host validates method names against."""
+    """The catalogs and the profile that a host validates method names against."""
 
     primary: Catalog
     others: tuple[Catalog, ...] = ()
@@ -60,7 +60,7 @@ class CatalogSet:
 
     @property
     def superseded(self) -> frozenset[str]:
-        """Methods that only requests for another version may use."""
+        """Return the methods that only requests for another version may use."""
         known = {method for catalog in self.others for method in catalog.methods}
         return frozenset(known - self.primary.methods - self.profile_methods)
 

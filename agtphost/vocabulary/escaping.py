@@ -1,9 +1,8 @@
 """
 Text of others, made safe to show: HAIDIP security considerations (HAIDIP-047).
 
-A terminal obeys control characters, and a reader is fooled by characters that
-reorder or hide what stands around them. Agents' output is untrusted, so all of
-these are written as escapes before they reach a screen.
+A terminal obeys control characters, and a reader is fooled by characters that reorder or hide the text around them.
+Agents' output is untrusted, so all of these are written as escapes before they reach a screen.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def _is_safe(character: str, keep: str) -> bool:
 
 def written(text: str, keep: str = "", escaped: Callable[[str], str] = _escape) -> Iterator[str]:
     """
-    The characters of a text, each as it is where it shows what it is, and the others escaped.
+    Yield the characters of a text, with those escaped that are invisible, reorder text, or control a terminal.
 
     :param keep: characters to leave as they are in any case.
     """

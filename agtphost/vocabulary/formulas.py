@@ -9,8 +9,8 @@ A leaf is a number, ``{"const": "0.1"}`` for one with its exact digits, or ``{"v
 "lines", "of": formula}`` works the formula out for each member of a list, whose members come before the other inputs.
 Nothing is ever read as a program: a text is the name of a formula that the operator registered, or refused.
 
-Numbers have fifty digits and exponents of a few hundred, whatever the caller asks for, and the steps of a call are
-counted: no formula costs more than its size.
+Numbers have at most fifty digits and exponents of a few hundred, and the steps of a call are counted, so the cost of a
+formula is bounded by its size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from agtphost.vocabulary import places
 
 DIGITS = 50
 LARGEST = 300
-"""Of exponents of ten: what has more is no result, but an overflow."""
+"""The largest exponent of ten; a result beyond it is an overflow."""
 
 MAX_PRECISION = 30
 MAX_NODES = 256
@@ -59,7 +59,7 @@ Value = Decimal | bool
 
 
 def context() -> Context:
-    """How numbers are calculated with."""
+    """Return the decimal context that formulas are calculated with."""
     return Context(
         prec=DIGITS,
         rounding=ROUND_HALF_UP,
@@ -79,7 +79,7 @@ class FormulaError(ValueError):
 
 def _number(value: Value) -> Decimal:
     if isinstance(value, bool):
-        raise FormulaError("true and false are no numbers")
+        raise FormulaError("true and false are not numbers")
     return value
 
 
@@ -115,7 +115,7 @@ def _product(values: Sequence[Decimal]) -> Decimal:
 
 
 def rounded(value: Decimal, digits: int, how: str = ROUND_HALF_UP) -> Decimal:
-    """A number with so many decimal places."""
+    """Round a number to so many decimal places."""
     try:
         return value.quantize(Decimal(1).scaleb(-digits), rounding=how)
     except InvalidOperation:
@@ -170,7 +170,7 @@ def is_id(value: Any) -> bool:
 
 def checked(formula: Any) -> None:
     """
-    Look a formula through, without any inputs.
+    Check a formula, without any inputs.
 
     :raises FormulaError: naming what is wrong with it.
     """
@@ -204,7 +204,7 @@ class _Check:
     def _operation(self, node: Mapping[str, Any], depth: int) -> None:
         name = node.get("op")
         if name not in OPERATIONS:
-            raise FormulaError(f"{str(name)[:32]!r} is no operation; there are {', '.join(OPERATIONS)}")
+            raise FormulaError(f"{str(name)[:32]!r} is not an operation; choose one of {', '.join(OPERATIONS)}")
         if "over" in node:
             if node.keys() != {"op", "over", "of"} or name not in _LISTS or not places.is_place(node["over"]):
                 raise FormulaError(f"over and of stand together, with {', '.join(sorted(_LISTS))} alone")
@@ -228,17 +228,17 @@ def decimal(value: Any, parameter: str = "expression") -> Decimal:
     :raises FormulaError: it is none, or has too many digits.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise FormulaError("a value is no number", parameter)
+        raise FormulaError("a value is not a number", parameter)
     text = value if isinstance(value, str) else format(Decimal(repr(value)), "f")
     if isinstance(value, str) and (len(text) > MAX_INPUT or _DECIMAL.fullmatch(text) is None):
-        raise FormulaError(f"{text[:32]!r} is no decimal number of up to {MAX_INPUT} characters", parameter)
+        raise FormulaError(f"{text[:32]!r} is not a decimal number of up to {MAX_INPUT} characters", parameter)
     if len(text) > 2 * MAX_INPUT:
         raise FormulaError("a number has too many digits", parameter)
     return Decimal(text)
 
 
 class _Work:
-    """One calculation."""
+    """The state of one calculation: the steps that are left."""
 
     def __init__(self) -> None:
         self._left = MAX_STEPS
@@ -279,7 +279,7 @@ class _Work:
         if "over" in node:
             members = self._found(node["over"], scopes)
             if not isinstance(members, list) or not 0 < len(members) <= MAX_MEMBERS:
-                raise FormulaError(f"{node['over'][:64]!r} is no list with members", "inputs")
+                raise FormulaError(f"{node['over'][:64]!r} is not a list with members", "inputs")
             inner = [({"item": member} if not isinstance(member, Mapping) else member) for member in members]
             values = [_number(self.value(node["of"], (member, *scopes))) for member in inner]
             return _NUMERIC[name][2](values)

@@ -1,7 +1,7 @@
 """
 The texts of grants, by which an operator says what an agent may call.
 
-A grant names things by a text of one of these forms; a ``*`` at its end stands for any rest:
+A grant names things by a text of one of these forms; a ``*`` at its end matches any rest:
 
 - ``server.tool``, ``server.*``: a tool of an MCP server, an action of an A2A agent or an ACP server; what else an MCP
   server has is ``server.resource:URI`` and ``server.prompt:NAME``
@@ -32,7 +32,7 @@ def is_grant(text: str) -> bool:
 
 
 def _body(text: str) -> str:
-    """Without the ``*`` that may stand at the end, and the one for any method."""
+    """Return a grant's text without a ``*`` at its end, and without the ``*`` for any method."""
     return text.removesuffix(ANY).removeprefix("* ")
 
 

@@ -1,11 +1,10 @@
 """
-What the host keeps because of somebody's requests, with a bound for each.
+The quotas of all state that requests make the host keep.
 
-:data:`ITEM_KINDS`: the kinds of state items, which are durable; the held
-table takes no item of a kind that is not here. :data:`ANSWERS`: stored answers
-of keyed requests, which stay in the database. Tables in memory have their
-bounds beside their code, and their register in ``tests/vocabulary/register.py``.
-``docs/limits.rst`` shows all, and a test compares it with these modules.
+:data:`ITEM_KINDS`: the kinds of state items, which are durable; the held table takes no item of a kind that is not
+here. :data:`ANSWERS`: stored answers of keyed requests, which stay in the database. Tables in memory have their bounds
+in their code, and their register in ``tests/vocabulary/register.py``. ``docs/limits.rst`` shows all, and a test
+compares it with these modules.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ _KINDS: Final = (
         reason=Reason.INBOX_FULL,
     ),
     _of_agents("attestation", "the receipt that a repeated CONFIRM is answered with", 500, lives=7 * DAY, finished=ANY),
-    # Work that stands still, or goes on by itself
+    # Work that is paused, or that continues without the caller
     _of_agents(
         "suspension",
         "SUSPEND; resumed ones until their nonce is forgotten",
@@ -181,7 +180,7 @@ _KINDS: Final = (
     ),
     _of_agents(
         "workflow",
-        "a CHAIN that runs, waits or stands still, and what it came to",
+        "a CHAIN that runs, waits or is paused, and its outcome",
         200,
         octets_per_owner=16 * MIB,
         octets_in_all=128 * MIB,
@@ -223,7 +222,7 @@ _KINDS: Final = (
     ),
     _of_agents(
         "generated-code",
-        "the digest of code that GENERATE made and nobody has looked at",
+        "the digest of code that GENERATE made and that was not reviewed",
         2_000,
         lives=30 * DAY,
         finished=ANY,
@@ -252,7 +251,7 @@ _KINDS: Final = (
         reason=Reason.TOO_MANY_A2A_FRONT_TASKS,
         remedy="Try again when a task has ended.",
     ),
-    # What is good once: never forgotten before it has expired by itself
+    # Things that can be used once: never dropped before they expire
     _of_agents(
         "delegation",
         "the use of a Delegation-Token",
@@ -352,7 +351,7 @@ _KINDS: Final = (
         unproven=64,
         lives=372 * DAY,
         reason=Reason.TOO_MANY_CONTRACTS,
-        remedy="Release a contract that is no longer needed.",
+        remedy="Release a contract that you do not need any more.",
     ),
     _of_agents(
         "contract-accepted", "that a preview was accepted", 20_000, in_all=100_000, unproven=64, lives=372 * DAY
@@ -426,9 +425,9 @@ _KINDS: Final = (
         lives=DAY,
         finished=ANY,
     ),
-    _of_the_host("org-domain", "what was told of a domain", 1_000),
-    _of_the_host("lifecycle-notice", "what a subscriber is still to be told", 100_000),
-    _of_the_host("certificate-revocation", "a revocation that was told", 10_000),
+    _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
+    _of_the_host("lifecycle-notice", "a notice that a subscriber has not received yet", 100_000),
+    _of_the_host("certificate-revocation", "a revocation that was reported", 10_000),
     _of_the_host("witnessed-checkpoint", "the last checkpoint of a log that is witnessed here", 1_000),
     _of_the_host("witnessed-keys", "how the keys of such a log followed each other", 1_000),
     _of_the_host(
@@ -448,7 +447,7 @@ _KINDS: Final = (
         finished=ANY,
     ),
     _of_the_host("mcp-tool-pin", "an approved tool of an MCP server", 100_000, remedy=_PINS),
-    _of_the_host("mcp-tool-changed", "that a changed tool was told of", 100_000, remedy=_PINS),
+    _of_the_host("mcp-tool-changed", "a note that a changed tool was reported", 100_000, remedy=_PINS),
 )
 
 ITEM_KINDS: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in _KINDS}

@@ -2,7 +2,7 @@
 Identifiers: core v08 sections 5.5 and 6.5, AGTP-IDENTIFIERS section 9.2.
 
 Every grammar is matched in full: a pattern that allowed a trailing newline
-would let an echoed identifier add a header of its own.
+would let an echoed identifier add another header.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ ZERO_AUDIT_ID = "0" * 64
 
 
 def is_agent_id(text: str) -> bool:
-    """``64LOWHEX``: a canonical Agent-ID (core v08 section 6.5.4)."""
+    """Return whether a text is a canonical Agent-ID: 64 lower-case hexadecimal digits (core v08 section 6.5.4)."""
     return _HEX64.fullmatch(text) is not None
 
 
 def is_audit_id(text: str) -> bool:
-    """``64LOWHEX``: the SHA-256 of a record."""
+    """Return whether a text is an Audit-ID: the SHA-256 of a record in 64 lower-case hexadecimal digits."""
     return _HEX64.fullmatch(text) is not None
 
 
@@ -39,7 +39,10 @@ def is_owner_id(text: str) -> bool:
 
 
 def is_agent_name(text: str) -> bool:
-    """``agent-name``: the label under ``/agents/`` (core v08 section 6.1); no dots, hence no file suffixes."""
+    """
+    Return whether a text is an ``agent-name``, the label under ``/agents/`` (core v08 section 6.1). A label has no
+    dots, so no file suffixes.
+    """
     return _NAME.fullmatch(text) is not None
 
 

@@ -1,7 +1,7 @@
 """
 JSON with comments and trailing commas, as editors keep their settings in; and such a text with one member changed.
 
-What is changed is the octets of that member and the comma beside it. Everything else, comments, order and layout, is
+Only the octets of that member and its comma change. Everything else, comments, order and layout, is
 as it was.
 """
 
@@ -37,7 +37,7 @@ class JSONCError(ValueError):
 
 @dataclass(frozen=True)
 class Node:
-    """A value, and where it stands in the text."""
+    """A value, and its place in the text."""
 
     value: Any
     start: int
@@ -72,18 +72,18 @@ def parse(text: str) -> Node:
 
 
 class _Reader:
-    """One walk over one text."""
+    """A reader that passes over one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 1 if text.startswith("\ufeff") else 0
 
     def fail(self, message: str) -> NoReturn:
-        """Say where."""
+        """Raise an error with the present line."""
         raise JSONCError(message, self._text.count("\n", 0, self._at) + 1)
 
     def after(self) -> int:
-        """The place of the next thing that is no comment."""
+        """Skip white space and comments, and return the place that follows."""
         match = _TRIVIA.match(self._text, self._at)
         self._at = match.end() if match else self._at
         if self._text.startswith("/*", self._at):
@@ -115,7 +115,7 @@ class _Reader:
             if match is not None:
                 self._at = match.end()
                 return Node(json.loads(match[0]), start, self._at)
-        return self.fail("it ends too early" if start == len(self._text) else "this is no value")
+        return self.fail("it ends too early" if start == len(self._text) else "this is not a value")
 
     def _object(self, start: int, depth: int) -> Node:
         members: dict[str, Member] = {}
@@ -222,19 +222,19 @@ def _require_object(text: str, node: Node, what: str) -> None:
 
 
 def _indent_at(text: str, place: int) -> str:
-    """That of the line."""
+    """Return the indentation of the line that a place is in."""
     match = _INDENT.match(text, text.rfind("\n", 0, place) + 1)
     return match[0] if match else ""
 
 
 def _unit(text: str) -> str:
-    """One step of indentation, as this text has it."""
+    """Return one step of indentation, as this text uses it."""
     found = re.search(r"\n([ \t]+)\S", text)
     return found[1] if found else "  "
 
 
 def _written(text: str, value: Any, indent: str) -> str:
-    """A value on lines of its own, as this text is laid out."""
+    """Return a value on separate lines, in the layout of this text."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return (_newline(text) + indent).join(lines)
 
@@ -244,7 +244,7 @@ def _newline(text: str) -> str:
 
 
 def _with_member(text: str, node: Node, name: str, value: Any) -> str:
-    """One more member, the last."""
+    """Add a member at the end of an object."""
     line, outer = _newline(text), _indent_at(text, node.start)
     if not node.members:
         inside = text[node.start + 1 : node.end - 1]

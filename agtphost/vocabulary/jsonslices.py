@@ -1,4 +1,4 @@
-"""Large JSON texts, written in slices: so that whoever writes one can do something else in between."""
+"""Write large JSON texts in slices, so that the writer can do other work in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT = 262_144
 
 class Encoded:
     """
-    A value that is JSON text already, to be put into another where it stands.
+    A value that is encoded already, to be inserted into another value's JSON.
 
     :param octets: of the whole text.
     """
@@ -28,7 +28,7 @@ class Encoded:
 
 
 def weight(value: Any, most: int = HEAVY) -> int:
-    """What it takes to write a value, in values; counted no further than a little over ``most``."""
+    """Return the cost of writing a value, counted in values; the count stops a little over ``most``."""
     kind = type(value)
     if kind is str:
         return 1 + len(value) // 32
@@ -52,7 +52,7 @@ def weight(value: Any, most: int = HEAVY) -> int:
 
 def least_octets(value: Any, most: int) -> int:
     """
-    How many octets the JSON of a value has at least: texts and names without what escapes add.
+    Return how many octets the JSON of a value has at least: texts and names without what escapes add.
 
     Counted no further than a little over ``most``, so that the size of a large result is known before it is written.
     """

@@ -66,7 +66,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                _refuse(f"the name {name[:64]!r} stands twice in one object")
+                _refuse(f"the name {name[:64]!r} occurs twice in one object")
             seen.add(name)
     return members
 
@@ -91,7 +91,7 @@ def _fraction(text: str) -> float:
 
 def number(text: str, *, fraction: bool) -> int | float:
     """
-    What a number means that is written as JSON writes them.
+    Return the number that a JSON number's text means.
 
     :param fraction: whether it has a fraction or an exponent.
     :raises JSONTextError: it is beyond what every reader holds exactly, or at all.
@@ -118,7 +118,7 @@ _scan_own: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(parse_i
 
 def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     """
-    What ``encoder.encode`` does for objects and arrays, with its C half made once instead of at every call.
+    Return a function that does what ``encoder.encode`` does for objects and arrays, with its C half made once.
 
     Circular values are not looked for: they end in a RecursionError.
 
@@ -171,7 +171,7 @@ def _measure_outside(outside: bytes, max_depth: int, max_tokens: int) -> None:
     """
     The same as :func:`_measure` of a large text that was read, in passes in C.
 
-    :param outside: what of it stands outside of strings.
+    :param outside: the part of the text outside of strings.
     """
     nesting = outside.translate(_ONE_KIND, _BESIDE_NESTING)
     bare = outside.translate(None, b" \t\n\r")
@@ -201,9 +201,10 @@ def _read(text: str) -> Any:
 
 def _outside_strings(octets: bytes, max_tokens: int) -> bytes:
     """
-    What of a text stands outside of its strings, in some passes in C; the strings are few before it is cut at them.
+    Return the part of a text outside of its strings, in some passes in C; it is only cut once its strings are known to
+    be few.
 
-    A text that is no JSON may be cut wrongly: it is refused in any case.
+    A text that is not JSON may be cut wrongly: it is refused in any case.
     """
     bare = octets.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in octets else octets
     if bare.count(b'"') > 2 * max_tokens:
@@ -222,7 +223,7 @@ def _outside_long_strings(octets: bytes, max_tokens: int) -> bytes:
             found += 1
             if end < 0 or found > MOST_QUOTES:
                 return _outside_strings(octets, max_tokens)
-            # The mark is escaped where an odd number of backslashes stands before it.
+            # The mark is escaped where an odd number of backslashes comes before it.
             before = octets[max(begin, end - MOST_SLASHES) : end]
             slashes = len(before) - len(before.rstrip(b"\\"))
             if slashes == MOST_SLASHES:
@@ -240,7 +241,7 @@ def _require_few(outside: bytes, max_tokens: int) -> None:
 
     What is counted are openings and commas.
 
-    :param outside: what of it stands outside of strings.
+    :param outside: the part of the text outside of strings.
     """
     # Every array or object but the outermost is a value, and one after a comma is counted by either.
     values = max(outside.count(b","), outside.count(b"{") + outside.count(b"[") - 1)
@@ -252,13 +253,13 @@ def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
     """
     Refuse a text that has too many values and names.
 
-    :return: how many arrays and objects it may have, whether its values have to be counted once they are made, and
-        what of it stands outside of strings where that was looked for.
+    :return: how many arrays and objects it may have, whether its values have to be counted once they are made, and the
+        part outside of strings, where that was determined.
     """
     outside = b""
     if len(octets) < LARGE:
         openings = octets.count(b"{") + octets.count(b"[")
-        # A short text cannot have too many, whatever its octets are.
+        # A short text cannot have too many.
         many = len(octets) > max_tokens and openings + octets.count(b",") > max_tokens
         if many:
             outside = _outside_strings(octets, max_tokens)
@@ -276,7 +277,11 @@ def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
 
 
 def _require_text(value: Any) -> None:
-    """:raises UnicodeEncodeError: a string has a lone surrogate."""
+    """
+    Check that all strings can be encoded.
+
+    :raises UnicodeEncodeError: a string has a lone surrogate.
+    """
     level = [value]
     while level:
         below: list[Any] = []
@@ -344,8 +349,8 @@ def decode_kept(octets: bytes) -> Any:
     """
     Read what this host wrote itself: an answer, or what it keeps.
 
-    What was let in once is never too deep or too much to be read again: it was bounded where it came in, and what is
-    said about it goes around it.
+    Text that was accepted once is never refused when it is read again: it was bounded on arrival, and the host only
+    wraps it.
 
     :raises JSONTextError: it is nested deeper than :data:`KEPT_DEPTH`, which :func:`is_deep` tells beforehand.
     """

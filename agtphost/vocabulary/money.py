@@ -19,7 +19,7 @@ _CURRENCY = re.compile(r"[A-Z]{3}", re.ASCII)
 
 
 class MoneyError(ValueError):
-    """What is no amount of money; the message says why, to follow a name."""
+    """A value is not an amount of money; the message says why, to follow a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Money:
     """ISO 4217, three letters."""
 
     def document(self) -> dict[str, str]:
-        """For JSON, as text."""
+        """Return the amount for JSON, as text."""
         return {"value": f"{self.value:f}", "currency": self.currency}
 
     def __str__(self) -> str:
@@ -45,10 +45,10 @@ def amount(value: Any) -> Decimal:
     :raises MoneyError: for everything else, ``1e3``, ``NaN`` and ``True`` included.
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise MoneyError("is no amount: write a decimal such as 20.00")
+        raise MoneyError("is not an amount: write a decimal such as 20.00")
     text = value if isinstance(value, str) else _shortest(value)
     if _AMOUNT.fullmatch(text) is None:
-        raise MoneyError("is no amount of up to twelve digits and four decimal places")
+        raise MoneyError("is not an amount of up to twelve digits and four decimal places")
     return Decimal(text)
 
 
@@ -78,7 +78,7 @@ def parse(value: Any) -> Money:
         number, _, code = value.partition(" ")
         return Money(value=amount(number), currency=currency(code))
     if not isinstance(value, Mapping):
-        raise MoneyError('is no amount with a currency: write {"value": "20.00", "currency": "USD"}')
+        raise MoneyError('is not an amount with a currency: write {"value": "20.00", "currency": "USD"}')
     if value.keys() - {"value", "currency"}:
         raise MoneyError("has members besides value and currency")
     return Money(value=amount(value.get("value")), currency=currency(value.get("currency")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class MountPath:
     """
-    Some paths of an HTTP listener. Paths are compared as they are sent: nothing is decoded, no dots are resolved.
+    A part of an HTTP listener's paths. Paths are compared as they are sent: nothing is decoded, no dots are resolved.
 
     ``MountPath("/registry")`` is ``/registry`` and everything that begins with ``/registry/``; ``MountPath("/")`` is
     everything.

@@ -53,7 +53,7 @@ class PathError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offence:
-    """Why a request path is answered 460 (AGTP-API section 5.1)."""
+    """A reason why a request path is answered with 460 (AGTP-API section 5.1)."""
 
     segment: str
     """The offending segment as sent, at most 128 characters; empty for an empty one."""
@@ -68,7 +68,7 @@ class Template:
 
     path: str
     segments: tuple[str | None, ...]
-    """Literal segments as written; None where a parameter stands. Empty for ``/``."""
+    """Literal segments as written; None in place of a parameter. Empty for ``/``."""
 
     parameters: tuple[str, ...]
     """The parameters' names, left to right."""
@@ -78,7 +78,7 @@ def decode(text: str) -> str:
     """
     Percent-decode once (RFC 3986 section 2.1); ``+`` stays as it is.
 
-    :raises PathError: for a lone ``%``, octets that are no UTF-8, and control characters.
+    :raises PathError: for a lone ``%``, octets that are not UTF-8, and control characters.
     """
     if "%" in text:
         octets = text.encode("utf-8")
@@ -99,7 +99,7 @@ def parse_query(query: str) -> dict[str, str]:
 
     Values stay text: the input schema decides whether text is good enough.
 
-    :param query: what stands behind the first ``?``.
+    :param query: the text after the first ``?``.
     :raises PathError: naming the malformed field.
     """
     fields = [field for field in query.split("&") if field]
@@ -120,7 +120,7 @@ def bare(segment: str) -> str:
 
 
 def _segment_offence(segment: str, words: Collection[str]) -> str | None:
-    """What is wrong with one literal segment; None where it is good."""
+    """Return what is wrong with one literal segment; None where it is good."""
     if not segment:
         return "The path has an empty segment or ends with a slash."
     if _SEGMENT.fullmatch(segment) is None:
@@ -149,7 +149,7 @@ class PathGrammar:
         self._good: set[str] = {"/"}
 
     def offence(self, path: str) -> Offence | None:
-        """What is wrong with ``path``; None where it is good."""
+        """Return what is wrong with ``path``; None where it is good."""
         if path in self._good:
             return None
         if self._plainly_good(path):
@@ -184,7 +184,7 @@ class PathGrammar:
 
     @property
     def remembered(self) -> int:
-        """How many good paths the memo holds."""
+        """Return how many good paths the memo has."""
         return len(self._good)
 
 
@@ -209,7 +209,7 @@ def template_faults(path: str, words: Collection[str] = ()) -> Iterator[str]:
         if parameter is None:
             yield from _literal_faults(segment, words)
         elif parameter[1] in seen:
-            yield f"the parameter {parameter[1]!r} stands twice in the path"
+            yield f"the parameter {parameter[1]!r} occurs twice in the path"
         else:
             seen.add(parameter[1])
 

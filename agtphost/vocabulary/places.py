@@ -22,7 +22,7 @@ def is_place(value: Any) -> bool:
 
 def at(value: Any, place: str) -> Any:
     """
-    What stands at a place; :data:`MISSING` where there is nothing.
+    Return the value at a place; :data:`MISSING` where the place is empty.
 
     A member whose name has the dots itself comes first.
     """
@@ -36,7 +36,7 @@ def at(value: Any, place: str) -> Any:
 
 
 def put(into: dict[str, Any], place: str, value: Any) -> bool:
-    """Write a value to a place, and make what is above it; False where something else stands in the way."""
+    """Write a value to a place, and make the objects above it; return False where another value is in the way."""
     *above, last = place.split(".")
     for name in above:
         into = into.setdefault(name, {})

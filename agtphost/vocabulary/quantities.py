@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def lasting(seconds: float) -> str:
-    """A duration: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
+    """Return a duration as text: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
     length = abs(seconds)
     for most, unit, by in ((120, "s", 1), (7_200, "min", 60), (172_800, "h", 3_600)):
         if length < most:

@@ -1,4 +1,4 @@
-"""What a record says was asked, as a question that the host's gates can be asked today."""
+"""Turn the call of a record into a question to the host's gates of today."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """
-    Parameters of INSPECT ``target=decision`` for the call that a record tells of; None where it tells of none.
+    Return the parameters of INSPECT ``target=decision`` for the call of a record; None where the record has no call.
 
     :param payload: what was signed.
     """
@@ -17,7 +17,7 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     asked: dict[str, Any] = {"method": method, "path": payload.get("path") or "/"}
     if payload.get("reason"):
-        # What decided then is told too, whatever is decided today.
+        # The reason of that time is sent too, so that it can be compared with today's decision.
         asked["reason"] = payload["reason"]
     if payload.get("method") == "EXECUTE":
         sought = _executed(payload)
@@ -32,7 +32,7 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     elif claimed := claimed_of(payload):
         named = {claimed[name] for name in ("agent_id", "certificate_agent_id") if claimed.get(name)}
         if len(named) > 1:
-            return None  # Nobody is both.
+            return None  # The claims contradict each other.
         known = "certificate" if claimed.get("certificate_agent_id") else "header"
         for agent_id in named:
             asked.update(agent_id=agent_id, assurance=known)
@@ -40,7 +40,7 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an EXECUTE named, as far as its record says; None where it says nothing."""
+    """Return the target that an EXECUTE named, as far as its record has it; None where the record has none."""
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
     if not extra.get("action"):
@@ -66,7 +66,7 @@ def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def claimed_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a caller that was not believed said of itself."""
+    """Return the claims of a caller that were not verified."""
     extra = payload.get("extra")
     claimed = extra.get("claimed") if isinstance(extra, dict) else None
     return claimed if isinstance(claimed, dict) else {}

@@ -86,7 +86,7 @@ def covers(granted: Collection[str], wanted: str) -> bool:
     if wanted in EXPLICIT:
         return EXPLICIT[wanted] in granted
     if wanted in _THEIR_WILDCARDS:
-        # Else whoever has ``*:*`` would claim the wildcard, and by it what ``*:*`` never gives.
+        # Otherwise a caller with ``*:*`` could claim the wildcard, and with it scopes that ``*:*`` never gives.
         return False
     return any("*" in grant and _covers(grant, wanted) for grant in granted)
 

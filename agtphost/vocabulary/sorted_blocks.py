@@ -1,4 +1,4 @@
-"""Many things in the order of their keys, of which a part, or all as they are now, is had at once."""
+"""A sorted table of which a snapshot, whole or from a key on, is taken without copying its entries."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ class _Block(Generic[Thing]):
 
 class Snapshot(Generic[Thing]):
     """
-    What there was at one moment, from a place on: it stays as it is, whoever reads it in whatever thread.
-
-    Made without going through it.
+    The entries of one moment, from a place on. A snapshot never changes, and any thread may read it.
     """
 
     __slots__ = ("_blocks", "_start")
@@ -42,7 +40,7 @@ class Snapshot(Generic[Thing]):
             start = 0
 
     def get(self, key: Any) -> Thing | None:
-        """What had that key, wherever it begins; None where nothing had."""
+        """Return the entry with that key, anywhere in the table; None where none has it."""
         at = bisect_left(self._blocks, key, key=lambda block: block.keys[-1])
         if at == len(self._blocks):
             return None
@@ -71,7 +69,7 @@ class SortedBlocks(Generic[Thing]):
         return self._count
 
     def __iter__(self) -> Iterator[Thing]:
-        """In order; nothing may change meanwhile."""
+        """Yield the entries in order; the table must not change while they are read."""
         for block in self._blocks:
             yield from block.things
 
@@ -84,9 +82,9 @@ class SortedBlocks(Generic[Thing]):
 
     def since(self, key: Any = None) -> Snapshot[Thing]:
         """
-        All as they are now.
+        Return a snapshot of all entries.
 
-        :param key: only those behind it, whether or not there is one of it; None: all of them.
+        :param key: only the entries after it, which need not be a key of the table; None: all of them.
         """
         self._age += 1
         if key is None:
@@ -97,9 +95,9 @@ class SortedBlocks(Generic[Thing]):
 
     def put(self, key: Any, thing: Thing) -> Thing | None:
         """
-        In its place.
+        Insert an entry in its place, or replace the one with that key.
 
-        :return: what had its key before.
+        :return: the entry that had the key before.
         """
         if not self._blocks:
             self._blocks, self._last, self._count = [_Block(self._age, [key], [thing])], [key], 1

@@ -1,5 +1,5 @@
 """
-What a call is called where people read of it: ``files.read_file``, ``QUERY /library/978``.
+Names of calls for people to read: ``files.read_file``, ``QUERY /library/978``.
 
 The one place that turns a record, a binding or a question into that name. EXECUTE is the way by which tools, agents and
 actions are called and not what was called, and so it is named by these; everything else by method and path.
@@ -20,9 +20,10 @@ UPSTREAMS = (
 
 def executed(named: Mapping[str, Any]) -> str:
     """
-    What an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where nothing is named.
+    Return the name of what an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where
+    nothing is named.
 
-    :param named: members of a record's ``extra``, or of a list of records, which has them beside the others.
+    :param named: members of a record's ``extra``, or of a list of records, which has them among the others.
     """
     for upstream, members in UPSTREAMS:
         server = named.get(upstream)
@@ -35,7 +36,7 @@ def executed(named: Mapping[str, Any]) -> str:
 
 def spoken(record: Mapping[str, Any]) -> str:
     """
-    What a record tells of: a call by its name, an event by its kind.
+    Return the name of what a record reports: of a call its target, of an event its kind.
 
     :param record: a record's payload, or what a list shows of it.
     """

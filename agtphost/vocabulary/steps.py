@@ -1,4 +1,4 @@
-"""Long work that is cut into steps, so that others can have their turn in between; here it is done at once."""
+"""Run long work that is cut into steps, so that other work can run in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURN = 0.01
 
 
 SLICE = 0.002
-"""Seconds of processor time that a thread beside the reactor's computes before it rests."""
+"""Seconds of processor time that a worker thread computes before it rests."""
 
 REST = 2.0
 """Times as long as a slice took, until the next one."""
@@ -26,7 +26,8 @@ class Slices:
     """
     Cut long work in a thread into slices, so that the reactor's thread rarely waits for the interpreter.
 
-    A call takes the interpreter a dozen times. Beside a thread that computes without a rest it waits for it each time.
+    A call acquires the interpreter lock a dozen times; while another thread computes without a rest, it waits each
+    time.
 
     :param sleep: called with seconds of rest.
     """
@@ -44,7 +45,7 @@ class Slices:
 
 
 def finished(steps: Generator[None, None, Result]) -> Result:
-    """Do all of it at once."""
+    """Run all steps without a pause, and return their result."""
     while True:
         try:
             next(steps)

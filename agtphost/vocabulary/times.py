@@ -20,10 +20,10 @@ steady: Final[Callable[[], float]] = (
     else time.monotonic
 )
 """
-Seconds of a clock that nobody sets.
+Seconds of a clock that is never set.
 
 Where the system has one that goes on while the machine sleeps, as Linux does, it is that one. It is read several times
-in each call, so it is no function of Python's.
+in each call, so it is not a Python function.
 """
 
 
@@ -39,7 +39,7 @@ def instant(microseconds: int) -> str:
 
 
 class Instants:
-    """Times of what comes one after the other: no two are the same, whatever the clock says, in whatever thread."""
+    """Unique, increasing times of successive events, in all threads, even if the clock stops or is set back."""
 
     def __init__(self) -> None:
         self._latest = 0

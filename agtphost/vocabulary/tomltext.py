@@ -1,5 +1,5 @@
 """
-TOML that knows where everything stands, and TOML written.
+Read TOML with the line of each key, and write TOML.
 
 Python's parser keeps no positions. The scanner here walks a document *that has
 already been parsed*, so it needs to recognize only where keys, tables and
@@ -46,10 +46,10 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 class TomlError(ValueError):
     """
-    A file that cannot be read, or is no TOML.
+    A file cannot be read, or is not TOML.
 
     :param message: what is wrong, without a subject: ``is not UTF-8``.
-    :param line: where, counted from 1; 0 where it is no line's fault.
+    :param line: where, counted from 1; 0 where the fault is not in one line.
     :param hint: what to do about it.
     """
 
@@ -68,7 +68,7 @@ class Document:
 
     @cached_property
     def lines(self) -> Mapping[Location, int]:
-        """By location; found when it is first asked for, which takes as long as parsing did."""
+        """Return the lines by location; they are found on first use, which takes as long as parsing did."""
         return locate(self.text)
 
     def top_lines(self) -> dict[str, int]:
@@ -133,12 +133,14 @@ def _parse(text: str) -> Document:
 
 def _cure(text: str, number: int, what: str) -> str:
     """
-    What to write in a line that is no TOML; each proposal was tried.
+    Return a correction for a line that is not TOML; each proposal was tried.
 
     Values are not shown: the line may hold a secret.
     """
     lines = text.split("\n")
     line = lines[number - 1].rstrip()
+    if what.startswith("Cannot") and (other := _other_form(lines, number)):
+        return other
     if what.startswith("Cannot overwrite"):
         return f"{line.partition('=')[0].strip()[:64]} is set twice: remove this line, or the other one"
     if what.startswith("Cannot declare"):
@@ -152,6 +154,16 @@ def _cure(text: str, number: int, what: str) -> str:
             return False
         return True
 
+    if number == 1 and text.startswith(_MARK):
+        return "save it without a byte order mark"
+    if re.search(r"\r(?!\n)", text):
+        return "save it with lines that end with LF, or with CRLF"
+    if line.endswith(",") and parses(line.rstrip(",")):
+        return "remove the comma at the end of this line"
+    plain = line.translate(_TYPED)
+    if plain != line and parses(plain):
+        odd = next(char for char in line if ord(char) in _TYPED)
+        return f"replace U+{ord(odd):04X}, which is no ASCII character, by what the keyboard has, or remove it"
     for ending in ('"', "'", '"]', '"}', "]", "}", '"""'):
         if parses(line + ending):
             return f"end this line with {ending}"
@@ -168,13 +180,36 @@ def _cure(text: str, number: int, what: str) -> str:
     return "mend the file's syntax there"
 
 
+def _other_form(lines: Sequence[str], number: int) -> str:
+    """Return what to write where one of several tables of a list has the brackets of a single one; empty elsewhere."""
+    line = lines[number - 1].strip()
+    bare = line.strip("[]").strip()
+    if not line.startswith("["):
+        return ""
+    if not line.startswith("[["):
+        return f"write [[{bare}]]" if f"[[{bare}]]" in map(str.strip, lines[: number - 1]) else ""
+    single = next((at for at, each in enumerate(lines[: number - 1], 1) if each.strip() == f"[{bare}]"), 0)
+    return f"write [[{bare}]] in line {single} too" if single else ""
+
+
+_MARK = "\ufeff"
+"""The byte order mark."""
+
+_TYPED = {
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u00ab\u00bb"), '"'),
+    **dict.fromkeys(map(ord, "\u00a0\u2002\u2003\u2009\u202f"), " "),
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad\u2028\u200e\u200f"), None),
+}
+"""Characters that word processors and web pages put in place of quotes and spaces, and what they stand for."""
+
+
 def _quote(value: str) -> str:
     escaped = "".join(_ESCAPES.get(char, char) for char in value)
     return f'"{escaped}"'
 
 
 class _Scanner:
-    """One walk over one document; ``lines`` is what it found."""
+    """A scanner that passes over one document; ``lines`` is its result."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Location, int] = {}

@@ -22,7 +22,7 @@ DOTS = (".", "..")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPath:
-    """What a path names."""
+    """The server and the tool that a path names."""
 
     server: str
     tool: str
@@ -38,7 +38,7 @@ def tool_path(server: str, tool: str) -> str | None:
 
 
 def parse_tool_path(path: str) -> ToolPath | None:
-    """Return what a path names, as it was sent; None for a path that is no tool's."""
+    """Return what a path names, as it was sent; None for any other path."""
     if f"/{ROOT}/" not in path:
         return None
     agent, segments = "", path[1:].split("/")

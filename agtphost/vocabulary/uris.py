@@ -59,7 +59,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 
 
 class Form(Enum):
-    """What a URI addresses, by the draft's own numbering."""
+    """The forms of AGTP URIs, by the draft's own numbering."""
 
     AGENT = "1"
     """A canonical Agent-ID; where to reach it is for a resolver to say."""
@@ -180,7 +180,7 @@ def _after_scheme(text: str) -> str:
 
 
 def _located(authority: str) -> AgtpUri:
-    """Forms 1, 1a, 2 and 2a: nothing follows the authority."""
+    """Parse the forms 1, 1a, 2 and 2a: nothing follows the authority."""
     left, at, right = authority.rpartition("@")
     if at:
         host, port, _ = _host_and_port(right)
@@ -201,12 +201,12 @@ def _agent_id(text: str) -> str:
     if is_agent_id(text.lower()):
         hint = "write it in lower case"
     elif ":" in text:
-        hint = "only an Agent-ID stands before '@'"
+        hint = "only an Agent-ID may come before '@'"
     raise UriError(Reason.INVALID_CANONICAL_ID, "A canonical Agent-ID is 64 lower-case hexadecimal digits.", hint)
 
 
 def _addressed(authority: str, path: str) -> AgtpUri:
-    """Forms 3 and 4 and the namespace: a domain and a path under the reserved prefix."""
+    """Parse the forms 3 and 4 and the namespace: a domain and a path under the reserved prefix."""
     if "@" in authority or is_agent_id(authority):
         _malformed("An Agent-ID in a URI has no path.", "give the endpoint's path as the path of the call")
     host, port, is_domain = _host_and_port(authority)
@@ -236,7 +236,7 @@ def _agent_name(name: str, authority: str) -> str:
     stem, dot, suffix = name.partition(".")
     if dot and is_agent_name(stem):
         _malformed(
-            f"URIs are addresses, not file names: {'.' + suffix!r} is no part of one.",
+            f"URIs are addresses, not file names: {'.' + suffix!r} is not part of one.",
             f"write {SCHEME}://{authority}/agents/{stem}",
         )
     return _malformed("An agent's name is 1 to 64 letters, digits, '-' and '_'.")
@@ -251,7 +251,7 @@ def _host_and_port(authority: str) -> tuple[str, int, bool]:
     if authority.startswith("["):
         inside, bracket, after = authority[1:].partition("]")
         if not bracket or (after and not after.startswith(":")):
-            _malformed("An IPv6 address stands in brackets, and only ':' and a port may follow.")
+            _malformed("An IPv6 address is written in brackets, and only ':' and a port may follow.")
         return _ipv6(inside), _port(after[1:] if after else None), False
     host, colon, port = authority.partition(":")
     if ":" in port:
@@ -280,7 +280,7 @@ def _ipv6(text: str) -> str:
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
-        _malformed("What stands in brackets is no IPv6 address.")
+        _malformed("The text in brackets is not an IPv6 address.")
     if address.scope_id is not None:
         _malformed("An address with a zone has no meaning outside one machine.")
     return str(address)

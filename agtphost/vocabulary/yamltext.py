@@ -40,7 +40,7 @@ MAX_DEPTH = jsontext.MAX_DEPTH
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """How large a text may be, and how strict a reader is."""
+    """The size limits and the strictness of a reader."""
 
     octets: int = MAX_OCTETS
     events: int = MAX_EVENTS
@@ -114,7 +114,7 @@ def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) 
     Read one YAML text.
 
     :param octets: the whole text, UTF-8 without a byte order mark.
-    :param marks: takes where everything stands.
+    :param marks: takes the place of each value.
     :return: dicts, lists, strings, ints within 2**53, finite floats, booleans and None.
     :raises YAMLTextError: naming what is wrong.
     """
@@ -136,14 +136,14 @@ def decode(octets: bytes, bounds: Bounds = _STRICT, marks: Marks | None = None) 
 
 @dataclass(frozen=True, kw_only=True)
 class Comment:
-    """One that stands in a text."""
+    """A comment in a text."""
 
     mark: Mark
     text: str
     """With its number sign."""
 
     alone: bool
-    """Whether nothing else stands on its line."""
+    """Whether its line has nothing else."""
 
 
 _BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
@@ -167,7 +167,7 @@ def comments(octets: bytes) -> list[Comment]:
 
 
 def _comments(text: str) -> Iterator[re.Match[str]]:
-    """They stand between tokens, and behind the sign that a block of text begins with."""
+    """Yield the comments: they are between tokens, and after the sign that begins a block of text."""
     end = 0
     for token in yaml.scan(text, Loader=yaml.CSafeLoader):
         yield from _COMMENT.finditer(text, end, token.start_mark.index)
@@ -179,7 +179,9 @@ def _comments(text: str) -> Iterator[re.Match[str]]:
 
 
 def continued(text: str) -> frozenset[int]:
-    """The lines of a text of YAML at whose end a scalar goes on: what is written behind them would be a part of it."""
+    """
+    Return the lines of a YAML text at whose end a scalar continues: text that is added there would become part of it.
+    """
     found: set[int] = set()
     for token in yaml.scan(text, Loader=yaml.CSafeLoader):
         if isinstance(token, yaml.ScalarToken):
@@ -199,7 +201,7 @@ _ENDS = frozenset({yaml.MappingEndEvent, yaml.SequenceEndEvent})
 
 class _Reading:
     """
-    One pass over the events of a text; every open collection is in a list, not on Python's stack.
+    A pass over the events of a text; every open collection is in a list, not on Python's stack.
 
     The loop is one function with its state in locals: of a large document it is most of what reading takes.
     """
@@ -216,7 +218,7 @@ class _Reading:
         plain: dict[str, Any] = {}  # What scalars without quotes are that stood before.
         opened: list[tuple[Any, dict[str | int, Mark] | None]] = []
         whole: Any = None
-        # The innermost collection, the name in it whose value comes next, and where everything in it stands.
+        # The innermost collection, the name in it whose value comes next, and the places of its values.
         within: Any = None
         name: str | None = None
         places: dict[str | int, Mark] | None = None
@@ -272,7 +274,7 @@ class _Reading:
             name = None
 
     def _ended(self, event: Any) -> bool:
-        """Whether the text ends with an event that is no value's."""
+        """Return whether the text ends with an event that is not part of a value."""
         match event:
             case yaml.DocumentStartEvent():
                 self._documents += 1
@@ -300,7 +302,7 @@ def _require_new(name: Any, within: Any, event: Any) -> None:
     if type(name) is not str:
         _refuse("a name is not a string", event)
     if name in within:
-        _refuse(f"the name {name[:64]!r} stands twice in one mapping", event)
+        _refuse(f"the name {name[:64]!r} occurs twice in one mapping", event)
 
 
 def _scalar(event: Any, guessing: bool) -> Any:

@@ -1,9 +1,8 @@
 """
 Limits, and messages to octets: core v08 sections 5.4.1 and 5.5.
 
-The serializer is the last gate before the wire. Whatever a handler, an error text
-or an upstream put into a field, a message leaves as exactly the lines it has, or
-not at all.
+The serializer is the last check before the wire: a field value with a line break, from a handler, an error text or an
+upstream, fails here and never becomes a further line.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from agtphost.wire.headers import Headers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The sizes that a peer may make us hold, in octets; more is 400 with a reason of its own."""
+    """The largest sizes that a peer may send, in octets; more is refused with 400 and a specific reason."""
 
     request_line: int = 8192
     """First line without its CRLF: room for a path of a few kilobytes; what HTTP servers allow."""
@@ -29,7 +28,7 @@ class Limits:
     """One field line without its CRLF: an Authorization token of 6 KiB, or a record, fits."""
 
     header_block: int = 32768
-    """All field lines with their CRLFs: four times the longest line; what a stranger may make us hold."""
+    """All field lines with their CRLFs: four times the longest line; what an unknown peer may make the host hold."""
 
     header_count: int = 100
     """Field lines: core v08 section 5.5 defines fewer than 50."""
@@ -54,7 +53,7 @@ _SENDABLE: Final = frozenset(name for name in grammar.USUAL_NAMES if name.lower(
 """Names that need no look at their syntax; Content-Type in this spelling alone."""
 
 _RESPONSE_STARTS: Final = {int(status): f"{grammar.VERSION} {int(status)} {status.phrase}" for status in Status}
-"""The first line of a response that says nothing of its own."""
+"""The first line of a response with the standard phrase of its status."""
 
 
 def request_line(request: Request) -> bytes:
@@ -96,7 +95,7 @@ def _request_start(request: Request) -> str:
     target = request.path if request.query is None else f"{request.path}?{request.query}"
     fault = grammar.fault_of_method(request.method) or grammar.fault_of_target(target)
     if not fault and "?" in request.path:
-        fault = "The query is no part of the path."
+        fault = "The path of a request holds a '?': pass the query as query."
     if fault:
         raise LocalProtocolError(fault)
     return f"{grammar.VERSION} {request.method} {target}"
@@ -122,7 +121,7 @@ def _lines(headers: Headers, body: bytes) -> list[str]:
     for name, value in headers:
         key = grammar.field_key(name)
         if key is None:
-            raise LocalProtocolError(f"{name!r} is no field name.")
+            raise LocalProtocolError(f"{name!r} is not a field name.")
         if key in REFUSED_NAMES:
             raise LocalProtocolError(f"{name} {REFUSED_NAMES[key]}.")
         if value != value.strip(" \t"):

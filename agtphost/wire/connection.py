@@ -6,10 +6,10 @@ How it works. Octets go in by :meth:`Connection.receive`, messages come out of
 returns. The rules:
 
 - A server gets one request at a time. From a request to its final response nothing
-  is parsed, whatever has arrived: answers cannot be reordered, and a peer that
+  is parsed, even if more has arrived: answers cannot be reordered, and a peer that
   never reads makes no work.
 - A client may have any number of requests out; responses come in order.
-- The first framing error ends reading for ever; there is no resynchronisation. A
+- The first framing error ends reading; a connection is never resynchronised. A
   server may then send one response.
 - A peer that ended its side is gone. What a server has not parsed by then it never
   parses; a client still gets the responses that arrived whole.
@@ -28,7 +28,7 @@ from agtphost.wire.readers import LENIENT_REQUEST, RESPONSE, STRICT_REQUEST, Mes
 
 
 class Role(Enum):
-    """Which side of the connection this is."""
+    """The side of a connection that this program is on."""
 
     SERVER = "server"
     """Receives requests, sends responses."""
@@ -71,7 +71,7 @@ class Connection:
 
     @property
     def buffered(self) -> int:
-        """Octets received and not yet part of a message that was yielded."""
+        """The number of octets received that are not yet part of a yielded message."""
         return len(self._buffer)
 
     @property
@@ -79,7 +79,7 @@ class Connection:
         """
         ``"header"`` or ``"body"`` while the peer owes the rest of a message, else None.
 
-        None also while a request is unanswered: whatever is buffered then waits for us.
+        None also while a request is unanswered: what is buffered then waits for the host.
         """
         if self._state is not _State.READING:
             return None
@@ -98,7 +98,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be sent."""
+        """Return whether nothing more can be sent."""
         return self._state is _State.CLOSED
 
     def receive(self, octets: bytes) -> None:
@@ -150,7 +150,7 @@ class Connection:
         elif not self._unanswered:
             raise RemoteProtocolError(Reason.UNEXPECTED_RESPONSE, "No request was sent that this could answer.")
         elif message.status != 202:
-            # A 202 may be interim (design decision 11): only whoever made the request knows.
+            # A 202 may be interim (design decision 11): only the caller of the request knows.
             self._unanswered -= 1
 
     def _refuse_truncated(self) -> None:

@@ -18,7 +18,7 @@ from agtphost.wire.headers import Headers
 
 @dataclass(frozen=True, slots=True)
 class Enclosed:
-    """What a client sent, where a surface made the body of another request of it."""
+    """A client's original request, which a surface put into the body of another request."""
 
     content: bytes
     """As the client sent it."""
@@ -29,7 +29,7 @@ class Enclosed:
 
 @dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Request:
-    """One complete request."""
+    """A complete AGTP request."""
 
     method: str
     """The method token of the request line, as sent."""
@@ -63,7 +63,7 @@ class Request:
 
 @dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Response:
-    """One complete response."""
+    """A complete AGTP response."""
 
     status: int
     """The three-digit code, all that decisions may rest on."""
@@ -85,7 +85,9 @@ class Response:
 
     @property
     def audit_id(self) -> str:
-        """Its record's, of a response that this host wrote; empty where it has none. Found without an index."""
+        """
+        Return the Audit-ID of the response's record, or an empty string; the fields are scanned, without an index.
+        """
         for name, value in self.headers.fields:
             if name == "Audit-ID":
                 return value
@@ -93,7 +95,7 @@ class Response:
 
 
 class Signal(Enum):
-    """What :meth:`Connection.next_event` returns when there is no message."""
+    """The reasons why :meth:`Connection.next_event` returns no message."""
 
     NEED_DATA = "need data"
     """Nothing more until further octets arrive."""

@@ -62,8 +62,8 @@ _FIELD_NAME: Final = re.compile(rf"{_TCHAR}++", re.ASCII)
 # 1*DIGIT, but two spellings of one number are two readings of one message.
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
-# The names of core v08 section 5.5 and its companions: never looked up by
-# expression, whatever a peer has filled the rest of the table with.
+# The names of core v08 section 5.5 and its companions: never checked by regular expression, even when a peer has filled
+# the rest of the table.
 USUAL_NAMES: Final = (
     "AGTP-API-Version",
     "AGTP-Catalog-Warning",
@@ -127,7 +127,7 @@ def parse_request_line(line: str, *, strict: bool) -> tuple[str, str, str | None
     Take a request line apart; ``line`` is without its CRLF.
 
     :param strict: whether a line of two tokens is refused instead of read as path ``/`` (design decision 2).
-    :return: method, path and query; the last is None where there is no ``?``.
+    :return: method, path and query; the last is None without a ``?``.
     :raises RemoteProtocolError: ``invalid-request-line``.
     """
     match = _REQUEST_LINE.fullmatch(line)
@@ -150,7 +150,7 @@ def _fault_of_request_line(line: str) -> str:
     if not line.startswith(VERSION + " "):
         return f"A request line starts with {VERSION} and one space."
     if "#" in line:
-        return "A fragment ('#') never stands on a request line."
+        return "A request line has no fragment ('#')."
     if not (line.isascii() and line.isprintable()):
         return "A request line holds visible ASCII characters and single spaces only."
     tokens = line.split(" ")
@@ -160,7 +160,7 @@ def _fault_of_request_line(line: str) -> str:
 
 
 def fault_of_method(method: str) -> str:
-    """What keeps ``method`` from being a method token; empty if nothing does."""
+    """Return why ``method`` cannot be a method token; empty if it can."""
     if not _METHOD_TOKEN.fullmatch(method):
         return "A method is a token of RFC 9110 section 5.6.2."
     if len(method) > MAX_METHOD:
@@ -169,7 +169,7 @@ def fault_of_method(method: str) -> str:
 
 
 def fault_of_target(target: str = "") -> str:
-    """What keeps ``target`` from being a request-target (core v08 section 5.4.1); empty if nothing does."""
+    """Return why ``target`` cannot be a request-target (core v08 section 5.4.1); empty if it can."""
     if not target:
         return "The request line has no request-target."
     if not target.startswith("/"):
@@ -230,7 +230,7 @@ def _invalid_field(line: str) -> RemoteProtocolError:
     elif ":" not in line:
         fault = "A field line has a colon after the name."
     elif line.partition(":")[0].endswith((" ", "\t")):
-        fault = "No white space stands between a field name and its colon."
+        fault = "There must be no white space between a field name and its colon."
     else:
         fault = "A field name is a token of RFC 9110 section 5.6.2."
     return RemoteProtocolError(Reason.INVALID_HEADER_FIELD, fault)

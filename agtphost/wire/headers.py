@@ -3,7 +3,7 @@ Header fields: core v08 section 5.5; the syntax of a field line is RFC 9112 sect
 
 Names are compared without case; order and spelling are kept as received. A
 repeated field reads as its values joined by a comma, and says that it was
-repeated, so that whoever needs exactly one can refuse.
+repeated, so that a reader that needs exactly one can refuse.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 class Common:
-    """Stands for what the heads of some requests of a connection have in common: :mod:`agtphost.wire.heads`."""
+    """Identifies the requests of a connection that share a head: :mod:`agtphost.wire.heads`."""
 
     __slots__ = ("__weakref__", "found")
 
@@ -46,7 +46,7 @@ class Headers:
     @classmethod
     def indexed(cls, fields: Sequence[tuple[str, str]], index: Mapping[str, str]) -> Headers:
         """
-        Headers whose index is built already.
+        Return headers with an index that is built already.
 
         :param fields: as for the constructor, but none of them repeated.
         :param index: their values by lower-case name.
@@ -82,7 +82,7 @@ class Headers:
 
     @property
     def by_name(self) -> Mapping[str, str]:
-        """Values by lower-case name, repeated ones joined by ``", "``: for readers of several at once."""
+        """Values by lower-case name, repeated ones joined by ``", "``: for readers of several fields."""
         return self._look_up() if self._index is None else self._index
 
     def get(self, name: str) -> str | None:

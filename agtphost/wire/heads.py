@@ -1,7 +1,7 @@
 """
-Heads of messages, and those that one connection has sent before: what was found in them is not looked for anew.
+Heads of messages, and a cache of the heads that one connection has sent before.
 
-Whoever calls a host over one connection mostly sends the same head again, but for the identifiers of each call. A head
+A client on one connection mostly sends the same head again, apart from the identifiers of each call. A head
 whose octets are those of an earlier one is what that one was. One that differs in fields of :data:`PER_CALL` alone
 takes those from the new octets and everything else from the earlier one. From the second of them on they have one
 :attr:`agtphost.wire.headers.Headers.common`, by which layers above find what they worked out for the rest.

@@ -39,7 +39,7 @@ _FORBIDDEN: Final = re.compile(r"[^\t\x20-\x7e]", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form(Generic[S, M]):
-    """What distinguishes requests from responses."""
+    """The rules by which requests and responses are read: which parser, which limits, which result."""
 
     parse: Callable[[str], S]
     """Takes the first line apart."""
@@ -78,7 +78,7 @@ def _request_form(strict: bool) -> Form[tuple[str, str, str | None], Request]:
 
 
 LENIENT_REQUEST: Final = _request_form(False)
-"""Two tokens are path ``/``, no Content-Length is no body (design decision 2)."""
+"""Two tokens are path ``/``, a missing Content-Length means no body (design decision 2)."""
 
 STRICT_REQUEST: Final = _request_form(True)
 """Core v08 section 5.4.1 to the letter."""
@@ -90,7 +90,7 @@ RESPONSE: Final = Form(
     repeated=False,
     build=_response,
 )
-"""A response has a Content-Length: without it a truncated one could not be told."""
+"""A response has a Content-Length: without it a truncated response would look complete."""
 
 
 class MessageReader(Generic[S, M]):
@@ -179,8 +179,8 @@ class HeadReader(Generic[S]):
         """
         Read a head that is wholly there and so short that no line, nor the block, can exceed its limit.
 
-        What is left of it without its field octets must be one CRLF a line:
-        then there is no control character, nothing beyond ASCII, no bare CR or LF.
+        Without its field octets, one CRLF a line must remain: that rules out control characters, octets beyond ASCII,
+        and a bare CR or LF.
         """
         end = buffer.find(_HEAD_END, 0, self._small)
         if end < 0:
@@ -260,7 +260,7 @@ class HeadReader(Generic[S]):
         return buffer[begin:cr].decode("latin-1")
 
     def _room(self) -> tuple[int, Reason]:
-        """How many octets the line being read may have, and which limit it breaks if it has more."""
+        """Return how many octets the line being read may have, and the reason of the limit that a longer one breaks."""
         limits = self._limits
         if not self._lines:
             return limits.request_line, Reason.REQUEST_LINE_TOO_LARGE

@@ -267,7 +267,7 @@ def test_what_an_older_copy_of_the_tables_says_is_refused(tmp_path: Path) -> Non
             target.execute("DELETE FROM state_change WHERE number > 1")
             target.execute("DELETE FROM checkpoint WHERE size > 1")
             target.commit()
-        with pytest.raises(StateContradiction, match="which row cannot be told"):
+        with pytest.raises(StateContradiction, match="which row is unknown"):
             Host(open_store(f"sqlite:{copy}", create=False))
         host = Host(sqlite_store(tmp_path))
 

@@ -36,6 +36,6 @@ class Nobody:
         """Nothing is said."""
         return {}
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         """Whoever calls waits."""
         return function(*given)

@@ -27,6 +27,13 @@ CASES: list[tuple[str, str, int, str, str]] = [
     # id, text after HEAD, line of the problem, message, hint
     ("unknown section", "[lissen]\n", 4, "[lissen] is unknown", 'did you mean "listen"?'),
     (
+        "a required key that is not there",
+        '[[methods.price]]\nexpected = "tokens=5"\n',
+        4,
+        "[[methods.price]] number 1 has no call, which is required",
+        'write call = "..."',
+    ),
+    (
         "far-off section",
         "[zzzzzz]\n",
         4,
@@ -301,7 +308,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "endpoint and port",
         '[listen]\nport = 1\nendpoint = "tcp:1"\n',
         5,
-        "[listen] port cannot stand beside endpoint",
+        "[listen] port cannot be combined with endpoint",
         "remove one of them",
     ),
     ("endpoint with TLS", '[listen]\nendpoint = "ssl:1"\n', 5, "must be a plain endpoint", ""),
@@ -531,7 +538,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
     ),
     ("server twice", SERVER + SERVER, 8, "name is that of number 1 already", ""),
     ("server without transport", "[[mcp.server]]\nname = 'a'\n", 4, '"a" needs a command or a url', "npx"),
-    ("server with both", SERVER + "url = 'https://x/'\n", 7, "url cannot stand beside command", "remove one"),
+    ("server with both", SERVER + "url = 'https://x/'\n", 7, "url cannot be combined with command", "remove one"),
     (
         "command as text",
         "[[mcp.server]]\nname = 'a'\ncommand = 'npx x'\n",

@@ -21,6 +21,7 @@ from agtphost.contract.openapi.importing import (
 )
 from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.text import DocumentTextError, read_document
+from agtphost.contract.schemas import compile_schema
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.tomltext import write_toml
 from tests.rows import each_row
@@ -452,6 +453,109 @@ def test_declarations_with_bodies_are_loaded() -> None:
     """Nothing of it is skipped: each declaration passes the host's own checks."""
     result = imported(BODIES)
     assert result.skipped == () and len(result.endpoints) == 6
+
+
+def operation_with(body: Any = None, responses: Any = None, http: str = "post") -> ImportedEndpoint:
+    """Return what becomes of an operation with one JSON body."""
+    operation: dict[str, Any] = {"summary": "Send it", "responses": responses or {"204": {"description": "Done."}}}
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    (made,) = import_openapi({"openapi": "3.0.3", "paths": {"/things": {http: operation}}}, CATALOG).endpoints
+    return made
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+
+
+@each_row(
+    "body",
+    [
+        {"type": "object", "additionalProperties": TEXT},
+        {"type": "object", "additionalProperties": True},
+        {"type": "object"},
+        {"allOf": [{"type": "object", "additionalProperties": TEXT}]},
+        {"type": "object", "properties": {}, "additionalProperties": {"type": "array", "items": TEXT}},
+    ],
+)
+def test_a_body_whose_fields_have_no_names_is_one_member(body: dict[str, Any]) -> None:
+    """Labels by any name can be sent: the caller gives the whole object."""
+    made = operation_with(body)
+    schema = made.table["input_schema"]
+    assert made.table["handler"]["whole_body"] == "body" and schema["required"] == ["body"]
+    assert compile_schema(schema, role="input").is_valid(
+        {"body": {"any": ["name"]} if "array" in str(body) else {"any": "name"}}
+    )
+
+
+def test_an_object_without_fields_has_no_member() -> None:
+    """A body that is always an empty object is not asked of callers."""
+    for body in ({"type": "object", "properties": {}}, {"type": "object", "additionalProperties": False}):
+        made = operation_with(body)
+        assert made.table["input_schema"]["properties"] == {} and "whole_body" not in made.table["handler"]
+
+
+def test_a_field_of_several_alternatives_takes_what_each_of_them_takes() -> None:
+    """Kinds that one field tells apart can all be sent, and a field of all parts follows each part."""
+    card = {"type": "object", "properties": {"kind": {**TEXT, "enum": ["card"]}, "number": TEXT, "note": TEXT}}
+    bank = {"type": "object", "properties": {"kind": {**TEXT, "enum": ["bank"]}, "number": NUMBER, "note": TEXT}}
+    schema = operation_with({"oneOf": [card, bank]}).table["input_schema"]
+    assert schema["properties"] == {
+        "kind": {"type": "string", "enum": ["card", "bank"]},
+        "number": {"anyOf": [TEXT, NUMBER]},
+        "note": TEXT,
+    }
+    parts = [{"properties": {"name": {**TEXT, "minLength": 2}}}, {"properties": {"name": {**TEXT, "maxLength": 3}}}]
+    compiled = compile_schema(operation_with({"allOf": parts}).table["input_schema"], role="input")
+    assert [compiled.is_valid({"name": name}) for name in ("a", "ab", "abcd")] == [False, True, False]
+    other = [{"properties": {"name": TEXT}}, {"properties": {"name": NUMBER}}]
+    assert operation_with({"allOf": other}).table["input_schema"]["properties"] == {"name": TEXT}
+
+
+def test_a_field_that_is_returned_only_in_a_part_is_no_input() -> None:
+    """``readOnly`` counts where the field is described by another schema, too."""
+    body = {"type": "object", "properties": {"id": {"allOf": [{**TEXT, "readOnly": True}]}, "name": TEXT}}
+    assert [*operation_with(body).table["input_schema"]["properties"]] == ["name"]
+
+
+@each_row(
+    ("kind", "accept"),
+    [
+        ("application/json", None),
+        ("application/json; charset=utf-8", None),
+        ("application/vnd.books.v2+json", "application/vnd.books.v2+json"),
+        ("application/hal+json;charset=UTF-8", "application/hal+json"),
+        ("*/*", None),
+        ("text/csv", None),
+    ],
+)
+def test_the_media_type_of_the_answer_is_asked_for(kind: str, accept: str | None) -> None:
+    """A service with a JSON of its own name answers 406 to who accepts application/json alone."""
+    responses = {"200": {"description": "It.", "content": {kind: {"schema": {"type": "object"}}}}}
+    assert operation_with(responses=responses).table["handler"].get("headers", {}).get("Accept") == accept
+
+
+@each_row(
+    ("responses", "http", "empty"),
+    [
+        ({"200": {"description": "Done."}}, "post", True),
+        (
+            {"200": {"description": "Done.", "content": {"application/json": {}}}, "202": {"description": "So."}},
+            "put",
+            True,
+        ),
+        ({"200": {"description": "Done.", "content": {"application/json": {}}}}, "post", False),
+        ({"204": {"description": "Done."}}, "delete", False),
+        ({"200": {"description": "Done."}}, "head", False),
+        (
+            {"200": {"description": "It.", "content": {"application/json": {}}}, "404": {"description": "No."}},
+            "get",
+            False,
+        ),
+    ],
+)
+def test_a_success_without_a_body_is_declared(responses: dict[str, Any], http: str, empty: bool) -> None:
+    """The document says which answers have none; the host takes an empty one for malformed otherwise."""
+    assert operation_with(responses=responses, http=http).table["handler"].get("empty_response", False) is empty
 
 
 # Verbs and texts of real documents

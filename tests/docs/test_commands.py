@@ -27,7 +27,6 @@ TEXTS = [*PAGES, ROOT / "SECURITY.md", ROOT / "docs" / "configuration.rst"]
 
 README = "tests/system/test_readme.py::"
 TRY_IT = README + "test_try_it_line_by_line"
-NEGOTIATION = README + "test_an_agent_obtains_an_endpoint"
 SELECTION = "tests/docs/test_commands.py::test_a_selection_of_tests_is_not_empty"
 CONTAINER = "tests/supply/test_supply.py::test_the_commands_of_the_container_recipe_work"
 
@@ -49,11 +48,6 @@ RUN_BY: dict[tuple[str, str], str] = {
     + "test_ci_runs_the_documented_command",
     ("README.rst", "agtp init my-host"): README + "test_init_makes_the_documented_deployment",
     ("README.rst", "twistd -n agtp --config my-host/host.toml"): "tests/system/test_new_host.py::",
-    ("README.rst", "agtp call - EXECUTE"): README + "test_the_call_by_hand",
-    ("README.rst", "agtp call - FIND"): NEGOTIATION,
-    ("README.rst", "agtp propose"): NEGOTIATION,
-    ("README.rst", "agtp contracts ls"): NEGOTIATION,
-    ("README.rst", "from agtphost import"): README + "test_the_endpoint_example_is_python",
     ("CONTRIBUTING.rst", "python3 -m venv .venv &&"): README + "test_ci_runs_the_documented_command",
     ("CONTRIBUTING.rst", ".venv/bin/python -m pytest "): SELECTION,
     ("CONTRIBUTING.rst", ".venv/bin/python -m ruff check ."): "tests/test_static.py::test_ruff_finds_nothing",
@@ -71,6 +65,7 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/a2a.rst", "agtp upstreams "): "tests/system/test_web_upstreams.py::",
     ("docs/approvals.rst", "import sys"): "tests/system/test_approvals_page.py::test_the_program_waits",
     ("docs/client.rst", "import sys"): "tests/system/test_merchant.py::test_the_pages_buyer_buys",
+    ("docs/frameworks.rst", "import asyncio"): "tests/system/test_client_page.py::test_a_framework_uses_governed_tools",
     **{
         ("docs/client.rst", beginning): "tests/system/test_client_page.py::test_a_program_prints_what_the_page_shows"
         for beginning in ("from agtphost", "from pathlib", "from threading", "import asyncio")
@@ -124,6 +119,7 @@ SOURCES = ("from ", "import ", "type = ", "method = ", "host = ")
 """What a file begins with whose text a page shows: it is known by its first line."""
 
 SHOWN: dict[str, tuple[str, ...]] = {
+    "README.rst": ("MCP clients ----",),
     "docs/agis.rst": ("on: pull_request",),
     "docs/bridge.rst": ('{"code": -32010,',),
     "docs/first-minutes.rst": ("{",),
@@ -278,7 +274,13 @@ def test_the_smallest_selection_runs() -> None:
 def test_the_generator_is_run(tmp_path: Path) -> None:
     """In a copy, from pages that are gone: it writes what is here."""
     (tmp_path / "docs" / "changes").mkdir(parents=True)
-    for name in ("generate.py", "examples.toml", *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst"))):
+    for name in (
+        "generate.py",
+        "endpoint_reference.py",
+        "endpoint-members.toml",
+        "examples.toml",
+        *(f"changes/{each.name}" for each in ROOT.glob("docs/changes/*.rst")),
+    ):
         (tmp_path / "docs" / name).write_text((ROOT / "docs" / name).read_text())
     (tmp_path / "tests").mkdir()
     for name in ("CHANGELOG.rst", "tests/test_layering.py", "docs/architecture.rst", "docs/standard-methods.rst"):

@@ -242,4 +242,4 @@ def test_hints_that_cannot_be_told() -> None:
     with pytest.raises(ConfigurationError) as caught:
         declared(untold).core
     (problem,) = caught.value.problems
-    assert "bytes cannot be told as a JSON Schema" in problem.message
+    assert "bytes cannot be expressed as a JSON Schema" in problem.message

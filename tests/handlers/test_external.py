@@ -212,6 +212,22 @@ async def test_every_method_and_way_to_answer(yard: Yard, method: str, octets: b
     assert await handler.handle(context()) == result
 
 
+@pytest_twisted.ensureDeferred
+@pytest.mark.parametrize(
+    ("status", "body", "fine"), [(200, b"", True), (202, b"", True), (200, b"oh", False), (500, b"", False)]
+)
+async def test_an_answer_may_be_empty_where_the_operator_says_so(
+    yard: Yard, status: int, body: bytes, fine: bool
+) -> None:
+    """``empty_response``: 2xx without a body has no members, and a body is still JSON."""
+    handler = yard.handler(yard.server(says(answer(status, body))), empty_response=True)
+    if fine:
+        assert await handler.handle(context()) == {}
+    else:
+        name, _ = await error(handler)
+        assert name in ("upstream_malformed_response", "upstream_error")
+
+
 # The five errors, and error_map
 
 

@@ -91,3 +91,21 @@ def test_a_module_that_fails_is_reported_and_does_not_end_the_start(
     monkeypatch.delitem(sys.modules, "operators_module", raising=False)
     with pytest.raises(UnresolvableFunction, match=said):
         resolve("operators_module.answer")
+
+
+def test_an_exception_at_import_is_named_by_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that raised it, in whichever of the operator's modules; of an import that finds nothing, its line."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "raising_helper.py").write_text("VALUE = 1\nVALUE / 0\n")
+    (tmp_path / "raising_entry.py").write_text("import raising_helper\n")
+    (tmp_path / "missing_entry.py").write_text("\nimport nothing_of_that_name\n")
+    for dotted, place in (
+        ("raising_entry.answer", ("raising_helper.py", 2)),
+        ("missing_entry.answer", ("missing_entry.py", 2)),
+    ):
+        with pytest.raises(UnresolvableFunction) as wrong:
+            resolve(dotted)
+        assert wrong.value.place == (str(tmp_path / place[0]), place[1])
+    with pytest.raises(UnresolvableFunction) as wrong:
+        resolve("no_such_module_anywhere.answer")
+    assert wrong.value.place is None

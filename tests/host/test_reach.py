@@ -19,6 +19,10 @@ NOTE = (
     "[mcp.front] shows one, two no tool of files: tokens prove the agent, and these tools take a client certificate; "
     'write min_assurance = "gateway" in its [[mcp.server]], or in [mcp.server.tools.NAME] for one tool'
 )
+ANONYMOUS = (
+    "[gateway] shows anonymous clients no tool of files: nothing proves who calls; give clients a token of "
+    "[[http.client]]"
+)
 GRANT = "\n[[grant]]\nagent = 'demo'\nallow = {}\n"
 
 
@@ -38,6 +42,7 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
     table, rest = text.split(entry)[0], text.split(entry)[1].split("\n\n", 1)
     file.write_text(f"{table}{entry}{rest[0]}\n{server}\n{tool}" + front(8931, CLIENTS) + more)
     write_tokens(file.parent, CLIENTS)
+    write_tokens(file.parent, {"odd": "librarian"})
     return load_host(reloaded(file))
 
 
@@ -51,6 +56,23 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
         (CLOSED, TOOL.format("min_assurance = 'gateway'"), "", ""),
         (CLOSED, TOOL.format("min_assurance = 'gateway'\nenabled = false"), "", NOTE),
         ("scopes = ['a:b']", "", "", "[mcp.front] shows one, two no tool of files: calls are made as demo, without"),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read_file']"), NOTE),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read*']"), ""),
+        ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.list_files']"), ""),
+        (CLOSED, "", GRANT.format("['files.resource:*', 'files.prompt:*']"), ""),
+        (
+            "",
+            TOOL.format("enabled = false"),
+            GRANT.format("['files.read_file']"),
+            "[mcp.front] shows one, two no tool of files: [[grant]] gives demo tools of it that are not enabled",
+        ),
+        (
+            "",
+            "",
+            "\n[[http.client]]\nname = 'odd'\ntoken = 'file:odd.token'\nagent = 'librarian'\nscopes = ['a:b']\n",
+            "[mcp.front] shows odd no tool of files: [[http.client]] claims a:b, which the document of librarian",
+        ),
+        ("", "", "\n[gateway]\nlisten = 'tcp:8932:interface=127.0.0.1'\nagent = 'demo'\n", ANONYMOUS),
     ],
 )
 def test_clients_that_reach_no_tool_are_told(server: str, tool: str, more: str, expected: str, tmp_path: Path) -> None:

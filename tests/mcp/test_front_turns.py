@@ -157,7 +157,7 @@ def test_no_list_of_tools_holds_the_reactor(host: Listed) -> None:
 @pytest.mark.programme
 def test_a_list_that_is_made_in_the_reactor_is_found(host: Listed) -> None:
     """The control: the front has no thread."""
-    assert longest(host, replace(host.facts, aside=at_once), LIST) > most()
+    assert longest(host, replace(host.facts, offload=at_once), LIST) > most()
 
 
 @pytest.mark.programme
@@ -212,7 +212,7 @@ def test_a_list_of_a_bridge_holds_its_reactor_no_longer(
     host.turns.until(lambda: manifest)
     answer, _ = host.longest("DISCOVER", "/methods", {}, caller=host.clerk)
     if not threads:
-        monkeypatch.setattr(HostLink, "aside", staticmethod(at_once))
+        monkeypatch.setattr(HostLink, "offload", staticmethod(at_once))
     found: list[float] = []
     for _ in range(3):
         link: Any = HostLink(client=Distant(answer.body, manifest[0]), clock=host.turns, uri="agtp://localhost")  # type: ignore[arg-type]

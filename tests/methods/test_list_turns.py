@@ -137,7 +137,7 @@ def test_a_list_that_is_made_in_the_reactor_is_found(host: Crowded, monkeypatch:
     """The control: the namespace document as YAML, made where everybody waits for it."""
     found = host.core.on.registry.match("DESCRIBE", "/agents")
     assert found is not None
-    monkeypatch.setattr(found.binding.handler, "_aside", at_once)
+    monkeypatch.setattr(found.binding.handler, "_offload", at_once)
     assert longest(host, host.clerk, *CALLS["the namespace as YAML"]) > 2 * most()
 
 

@@ -15,7 +15,7 @@ from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND
 from tests.memory import body_of
-from tests.negotiation.hosts import BOOK_ROOM, BOOKING, CUSTOMER, OPEN, NegotiatingHost, schema, semantic
+from tests.negotiation.hosts import BOOK_ROOM, BOOKING, CUSTOMER, OPEN, NegotiatingHost, room, schema, semantic
 from tests.negotiation.test_rcns import CONFIRM
 
 OPEN_ROOMS = DataClass(name="rooms")
@@ -67,6 +67,43 @@ def test_declared_data_is_negotiated_with_its_name_or_without() -> None:
     assert host("rooms").propose(BOOK_ROOM, beside={"data_class": "rooms"}).status == 263
 
 
+TWO_STEPS = room().replace(
+    "[[recipe.step]]",
+    """[[recipe.step]]
+method = "FETCH"
+path = "/customers/{customer_id}"
+parameters = { customer_id = "=input.guest" }
+capture = "who"
+
+[[recipe.step]]""",
+    1,
+)
+"""The recipe of BOOK /room, which looks the guest up first."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        (("rooms",), ("rooms",), 263),
+        (("rooms",), ("salaries",), 463),
+        (("salaries",), ("rooms",), 463),
+        (("rooms", "salaries"), ("rooms",), 463),
+        ((), ("rooms",), 463),
+        (("rooms",), (), 463),
+    ],
+)
+def test_each_step_works_with_declared_data(first: tuple[str, ...], second: tuple[str, ...], status: int) -> None:
+    """AGIS-037: one step of an undeclared class is 463, whatever the other steps and the proposal say."""
+    steps = (replace(CUSTOMER, data_classes=first), replace(BOOKING, data_classes=second))
+    table = NegotiatingHost(recipes=TWO_STEPS, endpoints=steps, data_classes=[OPEN_ROOMS], unclassified=False)
+    for beside in ({}, {"data_class": "rooms"}):
+        answer = table.propose(BOOK_ROOM, beside=beside)
+        assert answer.status == status, body_of(answer)
+        if status == 463:
+            assert refused(answer)["data_classes"] == ["rooms"]
+            assert "synthesis_id" not in body_of(answer)
+
+
 def test_endpoints_that_are_found_by_the_graph_are_bound_as_recipes_are() -> None:
     """A pipeline of endpoints without a recipe has their classes."""
     wanted = {
@@ -102,7 +139,10 @@ def test_the_gate_for_unregistered_requests_has_the_same_ceiling() -> None:
 
 @pytest.mark.parametrize(
     ("names", "unclassified", "negotiable"),
-    [((), False, False), ((), True, True), (("rooms",), False, True), (("room",), False, False)],
+    [
+        *(((), False, False), ((), True, True), (("rooms",), False, True), (("room",), False, False)),
+        (("rooms", "room"), False, False),
+    ],
 )
 def test_documents_state_what_may_be_negotiated(names: tuple[str, ...], unclassified: bool, negotiable: bool) -> None:
     """``negotiable`` is true exactly where a proposal can be approved; a class that is not declared counts for none."""

@@ -160,6 +160,17 @@ async def outcome(asking: Callable[[], Awaitable[Any]]) -> Any:
         return {"error": error.code}
 
 
+def is_refusal(said: Mapping[str, Any], unmarked: str = "") -> bool:
+    """
+    Return whether an unknown tool is refused: by an error, by a result that is marked as one, or by one text.
+
+    :param unmarked: the whole text of a result that is not marked; empty: there is none.
+    """
+    if said.get("isError") or "error" in said:
+        return True
+    return bool(unmarked) and said.get("content") == [{"type": "text", "text": unmarked}]
+
+
 async def pages(listing: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
     """A whole list."""
     found: list[Any] = []
@@ -172,11 +183,14 @@ async def pages(listing: Callable[..., Awaitable[Any]], member: str) -> list[Any
             return found
 
 
-async def everything(where: Any, mode: str, offered: Collection[str] | None = None) -> dict[str, Any]:
+async def everything(
+    where: Any, mode: str, offered: Collection[str] | None = None, unmarked: str = ""
+) -> dict[str, Any]:
     """
     All that a server says to all that it can be asked.
 
     :param offered: what it has; None: what it says of itself. The bridge has everything, whatever is behind.
+    :param unmarked: the text with which it refuses an unknown tool, where it does not mark that as an error.
     """
     told: dict[str, Any] = {}
     witness = Witness()
@@ -210,9 +224,7 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
             said = await outcome(lambda name=name, wrong=wrong: mcp.call_tool(name, wrong))  # type: ignore[misc]
             told[f"call {name} wrongly"] = said.get("isError", said) if name not in OF_THE_PROCESS else "told"
         said = await outcome(lambda: mcp.call_tool("no_such_tool", {}))
-        # Some servers answer so and some so, and one answers with a text that it does not mark as an error.
-        refused = said.get("isError") or "error" in said or "Error: Missing arguments" in str(said)
-        told["call an unknown tool"] = "refused" if refused else said
+        told["call an unknown tool"] = "refused" if is_refusal(said, unmarked) else said
         if "prompts" in offered:
             prompts = await pages(mcp.list_prompts, "prompts")
             told["prompts"] = {each.name: plain(each) for each in prompts}
@@ -261,6 +273,9 @@ async def everything(where: Any, mode: str, offered: Collection[str] | None = No
 
 OFFERED: Mapping[str, Collection[str]] = {"time": ("prompts", "resources"), "git": (), "web": ("prompts",)}
 """What servers of the later revision have that say it without being asked: there a client may not ask."""
+
+UNMARKED: Mapping[str, str] = {"sqlite": "Error: Missing arguments"}
+"""How servers refuse an unknown tool that do not mark it; behind the host it is marked, as that of every server."""
 
 NPM = ("filesystem", "memory", "sequential-thinking")
 """Packages of ``@modelcontextprotocol/server-`` besides ``everything``."""
@@ -313,7 +328,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 def directly(name: str, mode: str) -> Mapping[str, Any]:
     """What a client hears of the server itself, over stdio."""
     command, *rest = commands()[name]
-    return anyio.run(everything, StdioServerParameters(command=command, args=rest), mode, OFFERED.get(name))
+    server = StdioServerParameters(command=command, args=rest)
+    return anyio.run(everything, server, mode, OFFERED.get(name), UNMARKED.get(name, ""))
 
 
 NOT_THERE = {"error": -32601}
@@ -363,3 +379,14 @@ def test_control_a_difference_is_found() -> None:
     """The control: an answer that differs, and one that is missing."""
     assert differences({"a": 1, "b": 2}, {"a": 1}, "legacy") == {"b": (2, None)}
     assert differences({"a": {"error": -32602}}, {"a": {"isError": True}}, "legacy")
+
+
+def test_control_a_text_is_a_refusal_of_the_server_alone_that_has_no_other() -> None:
+    """The control: no other server may answer so, and that one with nothing else."""
+    text = UNMARKED["sqlite"]
+    said = {"content": [{"type": "text", "text": text}], "isError": False}
+    assert is_refusal(said, text) and not is_refusal(said)
+    longer = {"content": [{"type": "text", "text": f"{text}, or not"}], "isError": False}
+    twice = {"content": said["content"] * 2}  # type: ignore[operator]
+    assert not any(is_refusal(each, text) for each in (longer, twice, {"content": []}, {}))
+    assert is_refusal({"error": -32602}) and is_refusal({"isError": True, "content": []})

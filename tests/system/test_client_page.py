@@ -1,4 +1,4 @@
-"""The programs of docs/client.rst, as they stand there, print what stands there; frameworks of others among them."""
+"""The programs of docs/client.rst and docs/frameworks.rst print what the pages show."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from tests.system.held_calls import SETTINGS, fingerprint
 from tests.system.hosting import Host, running, sample
 from tests.system.pages import playing, steps
 
-PAGE = (ROOT / "docs" / "client.rst").read_text()
+PAGES = ("client.rst", "frameworks.rst")
+TEXT = "".join((ROOT / "docs" / page).read_text() + "\n" for page in PAGES)
 FOUND = re.findall(
-    r"``(\w+)\.py``::\n\n((?:(?: {4}.*)?\n)+)It prints::\n\n    \$ python \1\.py\n((?:(?: {4}.*)?\n)+)", PAGE
+    r"``(\w+)\.py``::\n\n((?:(?: {4}.*)?\n)+)It prints::\n\n    \$ python \1\.py\n((?:(?: {4}.*)?\n)+)", TEXT
 )
+STEPS = [step for page in PAGES for step in steps(page)]
 PROGRAMS = {name: (re.sub(r"^ {4}", "", program, flags=re.MULTILINE), printed) for name, program, printed in FOUND}
 
 FRAMEWORKS = {
@@ -48,10 +50,10 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield found
 
 
-def test_the_page_has_programs() -> None:
-    """All that are told of are found."""
-    assert len(PROGRAMS) == PAGE.count("It prints::") == 11
-    assert [step.command for step in steps("client.rst")] == [f"python {name}.py" for name in PROGRAMS]
+def test_the_pages_have_programs() -> None:
+    """Each program that prints something is found."""
+    assert len(PROGRAMS) == TEXT.count("It prints::") == 11
+    assert [step.command for step in STEPS] == [f"python {name}.py" for name in PROGRAMS]
     assert set(FRAMEWORKS) < set(PROGRAMS)
 
 
@@ -59,7 +61,7 @@ def run(name: str, host: Host, environ: dict[str, str] | None = None) -> str:
     """Type the command of a program, which lies beside the host; what it says is what the page shows."""
     program, printed = PROGRAMS[name]
     (host.config.parent / f"{name}.py").write_text(program)
-    (step,) = [step for step in steps("client.rst") if step.command == f"python {name}.py"]
+    (step,) = [step for step in STEPS if step.command == f"python {name}.py"]
     with playing([step]) as player:
         status, said = player.type(step, host.config.parent, environ=environ)
     assert status == 0, said

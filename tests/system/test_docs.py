@@ -20,6 +20,7 @@ PLAYED = {
     "approvals.rst": "test_approvals_page.py",
     "authority-and-messages.rst": "standard/test_authority.py",
     "client.rst": "test_client_page.py",
+    "frameworks.rst": "test_client_page.py",
     "data-methods.rst": "standard/test_data_page.py",
     "first-minutes.rst": "test_first_minutes.py",
     "gateway.rst": "test_gateway_page.py",

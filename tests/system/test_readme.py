@@ -99,16 +99,6 @@ def test_the_start_commands_install_and_start(checkout: Path) -> None:
     assert "agtphost ready: agtp://127.0.0.1:4480" in section("Try it")
 
 
-def test_the_call_by_hand(host: Up, checkout: Path) -> None:
-    """``agtp call`` with EXECUTE, as "Put your MCP server behind it" shows, reads the sample's file and verifies."""
-    (command,) = [line for line in lines(section("Put your MCP server behind it")) if line.startswith("agtp call")]
-    _, (status, output) = shell(checkout, STORY[0][0], command)
-    assert status == 0, output
-    assert "AGTP/1.0 200" in output
-    assert "Welcome" in output or "welcome" in output
-    assert "verified" in output
-
-
 def test_try_it_line_by_line(host: Up, checkout: Path) -> None:
     """
     The main job as documented: a verified call, a refusal, the trail, a suspension, the revocation, and 410. In the end
@@ -125,28 +115,6 @@ def test_try_it_line_by_line(host: Up, checkout: Path) -> None:
         assert got == status, f"{command}\n{output}"
         for part in parts:
             assert part in output, f"{command}\n{output}"
-
-
-NEGOTIATION: dict[str, tuple[int, str]] = {
-    "agtp call - FIND /catalogue/9780141439518": (1, "404"),
-    "agtp propose proposals/catalogue.json --duration 1h": (0, "synthesis_id"),
-    "agtp call - FIND /catalogue/9780141439518 --verify": (0, "Pride and Prejudice"),
-    "agtp contracts ls": (0, "/catalogue/{isbn}"),
-}
-"""The lines of the demo of negotiation: exit status, and what the output has."""
-
-
-def test_an_agent_obtains_an_endpoint(tmp_path: Path) -> None:
-    """ "Have an agent ask for what is missing", line by line, at a host of its own."""
-    commands = lines(section("Have an agent ask for what is missing"))
-    assert commands == list(NEGOTIATION)
-    config = sample(tmp_path)
-    with running(config):
-        path = f'export PATH="{BIN}:$PATH"'
-        told = shell(config.parent, path, *commands)[1:]
-    for (command, (status, part)), (got, output) in zip(NEGOTIATION.items(), told, strict=True):
-        assert got == status, f"{command}\n{output}"
-        assert part in output, f"{command}\n{output}"
 
 
 def test_ci_runs_the_documented_command(tmp_path: Path) -> None:
@@ -209,7 +177,7 @@ def snippets() -> list[str]:
 def test_there_are_snippets() -> None:
     """The reader of the README finds configuration, and so does this test."""
     assert any("[[mcp.server]]" in snippet for snippet in snippets())
-    assert any("strict_request_line" in snippet for snippet in snippets())
+    assert any("approval" in snippet for snippet in snippets())
 
 
 @pytest.mark.parametrize("snippet", snippets())
@@ -231,25 +199,6 @@ def test_every_named_setting_exists() -> None:
 
     for name in set(re.findall(r"``\[\[?([a-z]+)[\].]", README)):
         assert name in Config.model_fields, name
-
-
-def test_the_endpoint_example_is_python(tmp_path: Path) -> None:
-    """The function of "Write an endpoint" imports, answers, and raises the error that it declares."""
-    (source,) = [block for block in blocks(README) if block.startswith("from agtphost import")]
-    from agtphost import EndpointContext, EndpointError
-
-    names: dict[str, object] = {"SHELF": {"1": {"title": "Emma"}}}
-    exec(compile(source, "README.rst", "exec"), names)
-    look_up = names["look_up"]
-    assert callable(look_up)
-
-    def context(isbn: str) -> EndpointContext:
-        return EndpointContext(input={}, method="QUERY", path="/", path_parameters={"isbn": isbn})
-
-    assert look_up(context("1")) == {"title": "Emma"}
-    with pytest.raises(EndpointError) as raised:
-        look_up(context("2"))
-    assert raised.value.name == "book_unknown"
 
 
 def test_every_file_that_the_readme_names_exists() -> None:

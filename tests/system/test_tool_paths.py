@@ -189,14 +189,47 @@ def test_a_tool_takes_no_query(served: tuple[Host, int]) -> None:
 
 
 def test_agtp_paths_keep_their_rule(served: tuple[Host, int]) -> None:
-    """Only a plain POST is mapped: other methods, and a method that is named, meet the path grammar."""
+    """Only HTTP's own methods are mapped: a method of AGTP, sent or named, meets the path grammar."""
     host, port = served
-    for method in ("GET", "PUT", "EXECUTE"):
-        assert ask(port, method, "/tools/fetch/query", None if method == "GET" else {}).status == 460
+    assert ask(port, "EXECUTE", "/tools/fetch/query", {}).status == 460
     named = ask(port, "POST", "/tools/fetch/query", {}, X_AGIS_Method="EXECUTE", X_AGIS_Grammar="AGIS/1.0")
     assert named.status == 460
     native = host.agtp("call", host.uri, "EXECUTE", "/tools/fetch/query", "--as", "demo", "--json")
     assert "endpoint-violation" in native.stdout + native.stderr
+
+
+def test_another_method_of_http_is_told_to_post(served: tuple[Host, int]) -> None:
+    """405 with Allow at every path of this form, whether there is such a tool or not, on record, and nothing is run."""
+    host, port = served
+    for path in ("/tools/fetch/fetch", "/tools/fetch/a%2Fb", "/tools/nothing/absent", "/agents/demo/tools/fetch/query"):
+        for method in ("GET", "HEAD", "PUT", "PATCH", "DELETE"):
+            refused = ask(port, method, path, None if method in ("GET", "HEAD") else {})
+            assert (refused.status, refused.fields["Allow"]) == (405, "POST"), (method, path)
+            if method == "HEAD":
+                continue
+            said = refused.value
+            assert (said["reason"], said["allowed_methods_for_path"]) == ("method-not-allowed", ["POST"])
+            assert "POST" in said["remedy"]
+            record = host.agtp("audit", "get", refused.fields["Audit-ID"], "--json").stdout
+            assert '"method-not-allowed"' in record and '"mcp_tool"' not in record
+    assert ask(port, "GET", "/tools/fetch/fetch?text=x").status == 405
+    stranger = ask(port, "GET", "/tools/fetch/fetch", token=None)
+    assert stranger.status == ask(port, "GET", "/tools/fetch/absent", token=None).status
+
+
+def test_an_endpoint_of_this_form_is_read(tmp_path: Path) -> None:
+    """What an operator has registered there is answered by its own methods; a 405 is for paths that have none."""
+    config, port = with_gateway(tmp_path)
+    endpoint = config.parent / "endpoints" / "own.toml"
+    text = (config.parent / "endpoints" / "text.toml").read_text()
+    assert 'method = "ECHO"' in text and 'path = "/text"' in text
+    text = text.replace('method = "ECHO"', 'method = "FETCH"').replace('path = "/text"', 'path = "/tools/own/thing"')
+    endpoint.write_text('min_assurance = "gateway"\n' + text.removeprefix('min_assurance = "gateway"\n'))
+    with running(config):
+        assert ask(port, "GET", "/tools/own/other").status == 405
+        found = ask(port, "GET", "/tools/own/thing?text=here")
+        assert found.status == 200 and "here" in str(found.value), found.body
+        assert ask(port, "DELETE", "/tools/own/thing").fields["Allow"] != "POST"
 
 
 def test_a_server_that_is_not_there_is_said_so(served: tuple[Host, int]) -> None:

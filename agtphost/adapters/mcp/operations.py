@@ -258,8 +258,11 @@ class Operations:
         return self._prompt(able[0], name, asking(able[0], name)) if binding is None else binding
 
     def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
-        binding = _allowed(server, handler, "prompt", name, server.settings.prompts)
-        if binding is None:
+        rules, listed = server.settings.prompts, server.resources.known("prompts")
+        binding = _allowed(server, handler, "prompt", name, rules)
+        # Where one is turned off, the server itself is not asked for what it does not list: its answer would differ.
+        hides = any(not each.enabled for each in rules.values())
+        if binding is None or (hides and listed and name not in listed):
             raise Refusal(Reason.UNKNOWN_PROMPT)
         return binding
 

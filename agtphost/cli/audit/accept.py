@@ -91,7 +91,7 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         rows = f"; {len(wrong)} rows are not what was signed:{listed}" if wrong else ""
         hint = "Find out who changed these rows" if wrong else "Look for the newer store"
         raise WrongInput(f"nothing was changed: {found}, and the store {has}{rows}", f"{hint} first; then say --yes.")
-    kept = _aside(place) if place.exists() else None
+    kept = _offload(place) if place.exists() else None
     event = {
         "actor": acceptance.operator(),
         "accepted": _told(newest),
@@ -175,7 +175,7 @@ def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
     return found
 
 
-def _aside(place: Path) -> Path:
+def _offload(place: Path) -> Path:
     """A name beside it that nothing has yet."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return next(

@@ -47,7 +47,7 @@ class Addresses:
         return _shown(self._servers, server, uri)
 
     def find(self, address: str) -> dict[str, str]:
-        """The payload that names what an address stands for: ``uri``, and ``server`` where it is known."""
+        """Return the payload that names the resource of an address: ``uri``, and ``server`` where it is known."""
         own = _OWN.fullmatch(address)
         if own is not None:
             return {"uri": own[2], "server": own[1]}
@@ -63,12 +63,12 @@ class Addresses:
         return self.find(address) if server is None else {"uri": address, "server": server}
 
     def meaning(self, addresses: Iterable[str], server: object, uri: str) -> list[str]:
-        """Those addresses that stand for a server's resource."""
+        """Return those of the addresses that belong to a server's resource."""
         found = ((address, self.find(address)) for address in list(addresses))
         return [address for address, known in found if known["uri"] == uri and known.get("server", server) == server]
 
     def linked(self, server: object, content: object) -> object:
-        """The content of an answer with the addresses of what it links."""
+        """Return the content of an answer with the addresses of what it links."""
         if not isinstance(content, list):
             return content
         return [self._linked(server, item) for item in content]

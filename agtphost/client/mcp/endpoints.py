@@ -1,9 +1,9 @@
 """
 The host's own endpoints, as MCP tools: AGIS v01 appendix C.
 
-What a host answers by a function, a recipe or an HTTP service of its own is for most clients one more tool. Shown is
-what the caller may call at this moment, which the host says itself; calling it is that method on that path, and goes
-through every gate and into a record like any other call.
+For most clients, a function, a recipe or an HTTP service of the host is one more tool. The tools are those that the
+caller may call at this moment, by the host's own list; calling one calls that method on that path, and goes through
+every gate and into a record like any other call.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DESTROYS = "irreversible"
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointTool:
-    """One endpoint, as clients see it."""
+    """An endpoint, as MCP clients see it."""
 
     name: str
     method: str
@@ -70,14 +70,14 @@ class EndpointTool:
 
     @property
     def key(self) -> str:
-        """``METHOD /path``."""
+        """The endpoint as ``METHOD /path``."""
         return f"{self.method} {self.path}"
 
     def place(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """
-        Where a call goes: the path, with what stands in it percent-encoded, and the input that is left.
+        Return where a call goes: the path, with its arguments percent-encoded, and the input that is left.
 
-        :raises ValueError: with a sentence, for an argument of the path that is missing or is no plain value.
+        :raises ValueError: with a sentence, for an argument of the path that is missing or is not a plain value.
         """
         rest = dict(arguments)
         template = parse_template(self.path)
@@ -88,7 +88,7 @@ class EndpointTool:
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointCall:
-    """One call of an endpoint of the host's own."""
+    """A call of one of the host's own endpoints."""
 
     method: str
     path: str
@@ -115,10 +115,10 @@ class EndpointLink(Protocol):
         """
 
     async def manifest(self) -> Mapping[str, Any]:
-        """What the host says of itself."""
+        """Return the host's manifest."""
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What the function returns, which is called where nobody waits for it: in another thread."""
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Call the function in another thread and return its result."""
 
 
 class Catalogue:
@@ -136,7 +136,7 @@ class Catalogue:
         return endpoints is not None and self._made[0] is endpoints
 
     def of(self, endpoints: Any) -> list[EndpointTool]:
-        """In the order of their names; made anew where the manifest is another one than before."""
+        """Return the tools in the order of their names; made anew when the manifest has changed."""
         known, tools = self._made
         if known is not endpoints or endpoints is None:
             tools = tools_of(endpoints)
@@ -146,7 +146,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
-    """What one caller was shown last."""
+    """The tools that one caller was shown last."""
 
     digest: bytes = b""
     """Of the host's list of methods."""
@@ -165,7 +165,7 @@ class Endpoints:
     The host's endpoints, as one caller is shown them.
 
     :param link: the way to the host.
-    :param catalogue: the tools of all of them; None: nobody else is shown any.
+    :param catalogue: the tools of all of them; None: these are the only ones.
     """
 
     def __init__(self, link: EndpointLink, catalogue: Catalogue | None = None) -> None:
@@ -174,16 +174,16 @@ class Endpoints:
         self._shown = _Shown(tools=[], named={}, listed=[])
 
     def known(self, name: str) -> EndpointTool | None:
-        """The endpoint that clients know by a name, as last listed."""
+        """Return the endpoint that clients know by a name, as last listed."""
         return self._shown.named.get(name)
 
     async def listed(self, session_id: str) -> list[EndpointTool]:
         """
-        What the caller may call, read anew; a host that shows no methods shows none.
+        List what the caller may call, read anew; empty for a host that shows no methods.
 
-        The others are remembered too: whoever calls one hears from the host which scope is missing.
+        The others are remembered too: a caller that tries one gets the host's refusal, with the missing scope.
 
-        :raises ClientError: if the host gives no answer that can be believed.
+        :raises ClientError: if the host gives no credible answer.
         """
         reply = await self._link.call(
             EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id, idempotent=True)
@@ -193,15 +193,16 @@ class Endpoints:
         endpoints = (await self._link.manifest()).get("endpoints")
         read = partial(self._read, reply.body, endpoints)
         few = self._catalogue.has(endpoints) or not isinstance(endpoints, list) or len(endpoints) <= FEW
-        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.aside(read)
+        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.offload(read)
         return shown.listed
 
     def _read(self, body: bytes, endpoints: Any) -> _Shown:
         """
-        What a caller is shown whom the host answers so.
+        Return the tools of a caller to whom the host gave this answer.
 
-        Thousands of endpoints are tens of milliseconds' work. Several sessions of a caller that begin at once come one
-        after the other, and those behind find it done: the list is this caller's own, and goes by the same octets.
+        Thousands of endpoints are tens of milliseconds' work. Several sessions of a caller that begin together come one
+        after the other, and the later ones find it done: the list is this caller's own, and is found by the same
+        octets.
         """
         known, tools, digest = self._shown, self._catalogue.of(endpoints), sha256(body).digest()
         if known.digest == digest and known.tools is tools:
@@ -212,7 +213,7 @@ class Endpoints:
             for tool in tools
             if (key := tool.key) in admitted
         ]
-        # At once, and not where it is waited for: whoever is next would not find it.
+        # Set here, and not by the awaiting caller: the next one would not find it.
         self._shown = _Shown(digest=digest, tools=tools, named={tool.name: tool for tool in tools}, listed=listed)
         return self._shown
 
@@ -226,8 +227,8 @@ class Endpoints:
         """
         Call an endpoint. A refusal is an answer with ``isError``, which models read.
 
-        :param held: hears of the approval that the call waits for.
-        :raises ClientError: if the host gives no answer that can be believed.
+        :param held: called with the approval that the call waits for.
+        :raises ClientError: if the host gives no credible answer.
         """
         try:
             path, rest = tool.place(arguments)
@@ -289,7 +290,7 @@ def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
 
 
 def _admitted(body: bytes) -> Mapping[str, bool]:
-    """The endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
+    """Return the endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
     try:
         listed = jsontext.decode(body, max_tokens=MAX_TOKENS)
     except ValueError:
@@ -355,13 +356,13 @@ def _with_parameter(schema: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _declared(entry: Mapping[str, Any]) -> str | None:
-    """The name that the endpoint declares for its tool, if that may be one (AGIS v01 section 6)."""
+    """Return the name that the endpoint declares for its tool, if that is a valid one (AGIS v01 section 6)."""
     name = entry.get("semantic", {}).get("mcp_tool_name")
     return name if is_tool_name(name) else None
 
 
 def _hints(hints: Any) -> Mapping[str, list[str]]:
-    """What users call its parameters, or nothing where that is malformed: models read it, and a host has sent it."""
+    """Return the words that users have for its parameters; empty where they are malformed, because models read them."""
     return hints if isinstance(hints, dict) and not any(hint_faults(hints)) else {}
 
 
@@ -370,12 +371,12 @@ def _segment(name: str, arguments: dict[str, Any]) -> str:
     if isinstance(value, (bool, int, float)):
         value = json.dumps(value)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"The argument {escape(name)} is missing or is no plain value: it is a part of the path.")
+        raise ValueError(f"The argument {escape(name)} is missing or is not a plain value: it is a part of the path.")
     return quote(value, safe="")
 
 
 def _text(reply: Reply) -> str:
-    """What a client without structured content shows."""
+    """Return what a client without structured content shows."""
     result = reply.result
     if isinstance(result, str):
         return result

@@ -19,7 +19,7 @@ NOTE = "A person approves each call. While one is held, call again with the same
 
 
 def marked(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry of a tool whose calls a person approves, as clients see it."""
+    """Return the entry of a tool whose calls a person approves, as clients see it."""
     described = str(definition.get("description") or "").rstrip()
     meta = definition.get("_meta")
     return {
@@ -35,7 +35,7 @@ def needs_approval(entry: Mapping[str, Any]) -> bool:
 
 
 def told_of(pending: PendingApproval) -> str:
-    """What a model reads, and does."""
+    """Return what a model reads about a call that waits for approval."""
     until = f" until {pending.expires_at}" if pending.expires_at else ""
     return escape(f"held for a person: {pending.approval_id}; call again with the same arguments. It waits{until}.")
 

@@ -32,7 +32,7 @@ def shown_name(name: str) -> str:
     """
     server, dot, rest = name.partition(".")
     joined = f"{server}__{rest}" if dot else name
-    # A server or a tool with "__" of its own could collide with another pair, so those get a digest.
+    # The name of a server or tool that contains "__" could collide with another pair, so those get a digest.
     if _PLAIN.fullmatch(joined) and "__" not in server and not (dot and rest.startswith("_")):
         return joined
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
@@ -41,7 +41,7 @@ def shown_name(name: str) -> str:
 
 class Names:
     """
-    Both directions, for one kind of thing.
+    The names of one kind of thing, in both directions.
 
     :param server: the only server that is shown, by its own names; None: all of them.
     """
@@ -64,7 +64,7 @@ class Names:
         return self._server is None or name.startswith(f"{self._server}.")
 
     def known(self, shown: str) -> str | None:
-        """The host's name, if it is certain; None means that a listing has to be read first."""
+        """Return the host's name, if it is certain; None means that a listing has to be read first."""
         if self._server is not None:
             return f"{self._server}.{shown}"
         return self._hosts.get(shown)

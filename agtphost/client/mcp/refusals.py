@@ -1,4 +1,4 @@
-"""What the host says no with, as MCP clients are told."""
+"""The host's refusals, as errors of MCP."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RPCError:
 
 def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> RPCError:
     """
-    A status outside 2xx.
+    Return the error for a status outside 2xx.
 
     Where the MCP server behind the host answered with an error, code, message
     and data are that error's; else they are the host's. Either way ``data.agtp`` has the
@@ -107,7 +107,7 @@ def unreachable(error: ClientError) -> RPCError:
 
 def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     """
-    What a refusal says, for machines; empty members are left out.
+    Return the content of a refusal for machines; empty members are left out.
 
     :param shown: what clients call a tool of the host; None leaves the host's names.
     """
@@ -130,9 +130,9 @@ def facts_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
 
 def sentence(facts: Mapping[str, Any], *, brief: bool = False) -> str:
     """
-    The same for people, and for models that read nothing but messages.
+    Return the content of a refusal for people, and for models that only read messages.
 
-    :param brief: leave out what stands beside the sentence.
+    :param brief: return the sentence alone.
     """
     parts = [f"{facts['status']} {escape(str(facts.get('reason', 'refused')))}:"]
     parts += [escape(str(facts[name])) for name in ("explanation", "remedy") if name in facts]

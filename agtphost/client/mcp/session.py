@@ -64,13 +64,14 @@ class _Link:
     async def manifest(self) -> Mapping[str, Any]:
         return (await self.host.manifest()).document
 
-    async def aside(self, function: Callable[..., Any], *given: Any) -> Any:
+    async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
         return await asyncio.to_thread(function, *given)
 
 
 class GovernedSession:
     """
-    What takes a ``ClientSession`` takes this: ``load_mcp_tools(session)``, ``McpToolSpec(client=session)`` and others.
+    A session with a host, to be used where a ``ClientSession`` is: ``load_mcp_tools(session)``,
+    ``McpToolSpec(client=session)`` and others.
 
     Tools of several servers are called ``SERVER__TOOL``, as models' interfaces take no dot; the host's own endpoints
     are tools too. A call that the host refuses is a result with ``isError``, which models read: reason, explanation,
@@ -139,7 +140,7 @@ class GovernedSession:
         return self._initialized
 
     def get_server_capabilities(self) -> types.ServerCapabilities | None:
-        """What :meth:`initialize` said; None before."""
+        """Return what :meth:`initialize` returned; None before."""
         return None if self._initialized is None else self._initialized.capabilities
 
     @property
@@ -183,7 +184,7 @@ class GovernedSession:
     async def list_resource_templates(
         self, cursor: str | None = None, *, params: Any = None
     ) -> types.ListResourceTemplatesResult:
-        """Their templates."""
+        """List the templates of resources."""
         action = "mcp.resources.templates.list"
         page = await self._listing(action, "resources", "mcp_response", _cursor(cursor, params))
         shown = self._view.addressed(page, "resourceTemplates", "uriTemplate")
@@ -313,7 +314,7 @@ class GovernedSession:
 
         async def farewell() -> None:
             parameters = execute("mcp.requests.cancel", "tools", {"task_id": task_id})
-            with contextlib.suppress(ClientError):  # The host lets go of it by itself when its time is over.
+            with contextlib.suppress(ClientError):  # The host drops it when its time is over.
                 await self.host.call("EXECUTE", "/", parameters, session_id=self._session_id, timeout=_CANCEL_SECONDS)
 
         task = asyncio.get_running_loop().create_task(farewell())
@@ -323,7 +324,11 @@ class GovernedSession:
     async def _operation(
         self, action: str, family: str, payload: Mapping[str, Any], member: str = "mcp_response", uri: str | None = None
     ) -> dict[str, Any]:
-        """One request that only reads, and its result. :raises McpError: if the host refuses."""
+        """
+        Make a request that only reads, and return its result.
+
+        :raises McpError: if the host refuses.
+        """
         reply = await self._ask(action, family, payload, self._timeout, reads=True)
         if not reply.ok:
             raise raised(refused(reply, modern=False, uri=uri, name=self._callable))
@@ -336,7 +341,7 @@ class GovernedSession:
         return await self._operation(action, family, {} if cursor is None else {"cursor": cursor}, member)
 
     def _answer(self, reply: Reply) -> dict[str, Any]:
-        """What a tool returned; a refusal too is an answer, for models to read."""
+        """Return the result of a tool; a refusal is a result too, for models to read."""
         if reply.approval is not None:
             return held_answer(reply, reply.approval)
         if not reply.ok:
@@ -450,7 +455,7 @@ def sdk() -> Any:
 
 
 def raised(error: RPCError) -> Exception:
-    """The SDK's own exception: ``MCPError``, which its version 1 called ``McpError``."""
+    """Return the SDK's own exception: ``MCPError``, which its version 1 called ``McpError``."""
     from mcp.shared import exceptions
 
     if hasattr(exceptions, "MCPError"):

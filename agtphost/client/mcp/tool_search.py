@@ -86,7 +86,7 @@ class ToolSearch:
         self._endpoints = endpoints
 
     def listed(self) -> list[dict[str, Any]]:
-        """What a client is shown in place of everything."""
+        """Return the tools that a client sees in place of all others."""
         return [dict(definition) for definition in DEFINITIONS]
 
     async def search(self, arguments: Mapping[str, Any], session_id: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class ToolSearch:
     @staticmethod
     def meant(arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | dict[str, Any]:
         """
-        What ``call_tool`` is to call, and with which arguments; or the answer to one that says neither.
+        Return what ``call_tool`` is to call, and with which arguments; or the answer to a call without these.
 
         Neither of the two tools is called by the other.
         """

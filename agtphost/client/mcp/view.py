@@ -15,7 +15,7 @@ _SERVER = "agtp/server"
 
 class View:
     """
-    One client's view, or that of all clients of a bridge.
+    The names and addresses that one client sees, or all clients of a bridge.
 
     :param server: the only server that is shown, by its own names; None: all.
     """
@@ -39,7 +39,7 @@ class View:
         return {**prompt, "name": self.prompts.show(str(prompt.get("name")))}
 
     def addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
-        """A page whose entries have addresses that mean one server each."""
+        """Replace the addresses of a page's entries by ones that mean one server each."""
         show = self.addresses.show if key == "uri" else self.addresses.show_template
         page[member] = [
             {**entry, key: show((entry.get("_meta") or {}).get(_SERVER), str(entry.get(key)))}
@@ -57,7 +57,11 @@ class View:
         return result
 
     def called(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
-        """The result of ``tools/call``, with the addresses of what it links. :param name: the host's."""
+        """
+        Add addresses to the links of a result of ``tools/call``, and return it.
+
+        :param name: the host's.
+        """
         if "content" in result:
             result["content"] = self.addresses.linked(name.partition(".")[0], result["content"])
         return result

@@ -5,6 +5,7 @@ OpenAPI documents to endpoints, and endpoints to OpenAPI documents.
 - :mod:`.bodies`: request bodies and parameter styles, in the words of an external service's handler table
 - :mod:`.components`: schemas as components of a document, their definitions each by itself
 - :mod:`.export`: what can be called as OpenAPI 3.1, for clients of HTTP: all of a manifest, or what one caller may call
+- :mod:`.fields`: the fields of a request body, gathered from the parts and alternatives of its schema
 - :mod:`.importing`: OpenAPI 3.0 and 3.1 to endpoint declarations with external_service handlers
 - :mod:`.inputs`: the input of an operation: parameters and body as one closed object
 - :mod:`.names`: methods and paths for the operations of an OpenAPI document

@@ -32,9 +32,14 @@ FILE_SCHEMA: Mapping[str, Any] = {
 _SCALARS = frozenset({"string", "integer", "number", "boolean", "null"})
 
 
+def media_type(kind: str) -> str:
+    """Return a media type in lower case, without its parameters."""
+    return kind.partition(";")[0].strip().lower()
+
+
 def rank_media_type(kind: str) -> tuple[int, str]:
     """Return the order in which media types of one body are preferred: those that the host can write from values."""
-    name = kind.partition(";")[0].strip().lower()
+    name = media_type(kind)
     if name == "application/json":
         return 0, ""
     if name == "application/merge-patch+json":
@@ -55,7 +60,7 @@ def choose_content(content: Mapping[str, Any], references: OpenAPIReferences, lo
 
 def body_format(kind: str) -> str:
     """Return the value of ``handler.body`` for a media type."""
-    name = kind.partition(";")[0].strip().lower()
+    name = media_type(kind)
     if "json" in name or name in ("*/*", "application/*"):
         return "json"
     return {FORM: "form", MULTIPART: "multipart"}.get(name, "raw")
@@ -63,7 +68,7 @@ def body_format(kind: str) -> str:
 
 def is_text(kind: str) -> bool:
     """Return whether a raw body is written as text rather than octets."""
-    name = kind.partition(";")[0].strip().lower()
+    name = media_type(kind)
     return name.startswith("text/") or name.endswith(("xml", "yaml", "csv", "javascript", "graphql"))
 
 

@@ -15,6 +15,7 @@ from agtphost.contract.openapi.bodies import (
     member_encoding,
     parameter_encoding,
 )
+from agtphost.contract.openapi.fields import BodyFields, FieldGatherer, is_read_only
 from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.upstream import Facts, Upstream
 from agtphost.contract.request_format import header_input_fault
@@ -23,8 +24,6 @@ from agtphost.contract.service import header_name_faults
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _IGNORED = frozenset({"authorization", "accept", "content-type"})
 """Header parameters that OpenAPI says to ignore (OpenAPI 3.1 section 4.8.12.2)."""
-
-_ONLY_REQUIRES = frozenset({"required", "title", "description"})
 
 
 class InputReader:
@@ -42,6 +41,7 @@ class InputReader:
         self._upstream = upstream
         self._reviews = reviews
         self._losses = losses
+        self._gatherer = FieldGatherer(facts.references, losses)
 
     def read(self) -> dict[str, Any]:
         """Return the schema, in the fullest form that the host takes."""
@@ -201,15 +201,15 @@ class InputReader:
         kind, schema = choose_content(content, self._facts.references, self._losses)
         resolved = self._facts.references.follow(schema) if isinstance(schema, Mapping) else {}
         form = body_format(kind)
-        gathered = None if form == "raw" else self._gather(resolved, 0)
+        gathered = None if form == "raw" else self._gatherer.gather(resolved)
         if not self._facts.may_send_body:
-            if gathered is None or gathered[0]:
+            if gathered is None or gathered.schemas:
                 self._losses["request bodies of methods that have none"] += 1
                 http = self._facts.http.upper()
                 self._reviews.append(f"[handler] no body is sent with {http}, where the document has one")
             return
         needed = body.get("required") is True
-        if gathered is not None and not gathered[0] and self._facts.http == "delete":
+        if gathered is not None and not gathered.schemas and self._facts.http == "delete":
             return
         self._upstream.body = form
         if form == "json" or (form == "raw" and "*" not in kind):
@@ -222,7 +222,7 @@ class InputReader:
 
     def _fields(
         self,
-        gathered: tuple[dict[str, Any], set[str], list[str]],
+        gathered: BodyFields,
         encodings: Any,
         form: str,
         needed: bool,
@@ -230,14 +230,14 @@ class InputReader:
         required: list[str],
     ) -> None:
         """Add the fields of a body that is an object."""
-        fields, names, said = gathered
-        self._reviews.extend(f"[input_schema] {sentence}" for sentence in dict.fromkeys(said))
+        fields, names = gathered.schemas, gathered.required
+        self._reviews.extend(f"[input_schema] {sentence}" for sentence in dict.fromkeys(gathered.said))
         for name in sorted(names - fields.keys()):
             fields[name] = {}
             self._reviews.append(f"[input_schema] {name!r} is required and described nowhere: any value is taken")
         declared = encodings if isinstance(encodings, Mapping) else {}
         for name, inner in fields.items():
-            if isinstance(inner, Mapping) and self._facts.references.follow(inner).get("readOnly") is True:
+            if is_read_only(inner, self._facts.references):
                 self._losses["fields that the upstream only returns"] += 1
                 continue
             safe = self._free(name, "body", properties)
@@ -288,39 +288,3 @@ class InputReader:
             properties[name] = dict(FILE_SCHEMA)
             self._upstream.encoding[name] = {"file": True, **({"content_type": kind} if "*" in kind else {})}
             self._reviews.append(f"[input_schema] {name!r} is the whole body, {kind[:80]}, in base64")
-
-    def _gather(self, schema: Mapping[str, Any], depth: int) -> tuple[dict[str, Any], set[str], list[str]] | None:
-        """The fields of a body; None where it is no object of fields."""
-        if depth > 8 or schema.get("type", "object") not in ("object", ["object"], ["object", "null"]):
-            return None
-        own = schema.get("properties")
-        fields: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
-        names = schema.get("required")
-        needed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-        said: list[str] = []
-        known = bool(fields)
-        if schema.get("additionalProperties") not in (None, False):
-            said.append("the upstream takes further fields of any name; here they are refused")
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            parts = schema.get(keyword)
-            if not isinstance(parts, list) or not parts:
-                continue
-            gathered = [self._gather(self._facts.references.follow(part), depth + 1) for part in parts]
-            inner = [part for part in gathered if part is not None]
-            if len(inner) < len(gathered):
-                if keyword == "allOf" and known:
-                    self._losses["parts of an allOf that is a body"] += len(gathered) - len(inner)
-                    continue
-                return None
-            known = True
-            for part_fields, _, part_said in inner:
-                fields = part_fields | fields
-                said.extend(part_said)
-            if keyword == "allOf":
-                needed |= set().union(*(part_needed for _, part_needed, _ in inner))
-            else:
-                needed |= set.intersection(*(part_needed for _, part_needed, _ in inner))
-                said.append(f"the alternatives of {keyword} are merged: no field of one alone is required")
-        if not known and not needed and schema.get("type") != "object" and (said or "properties" not in schema):
-            return None
-        return fields, needed, said

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from agtphost.contract.openapi.bodies import choose_content
+from agtphost.contract.openapi.bodies import choose_content, media_type
 from agtphost.contract.openapi.inputs import InputReader
 from agtphost.contract.openapi.names import words_of
 from agtphost.contract.openapi.prose import strip_html
@@ -17,6 +17,9 @@ from agtphost.contract.openapi.upstream import TIMEOUT, Facts, Upstream
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
 from agtphost.contract.service import UPSTREAM_ERRORS
 from agtphost.contract.tool_names import hint_faults, is_tool_name
+
+NO_BODY = ("204", "205")
+"""Statuses whose answers have no body."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +160,9 @@ class _Reader:
         if len(good) > 1:
             self._losses["further successful responses"] += len(good) - 1
         response = self._facts.references.follow(table.get(chosen))
+        bodies = {code: self._facts.references.follow(table[code]).get("content") for code in good}
+        empty = any(not body for code, body in bodies.items() if str(code) not in NO_BODY)
+        self._upstream.empty_response = empty and self._facts.http != "head"
         outcome = _sentence(response.get("description"))
         described = "the document describes a response, not what is then true"
         self._reviews.append(f"[outcome] {described if outcome else 'not in the document'}")
@@ -175,8 +181,10 @@ class _Reader:
             self._reviews.append(f"[output_schema] the upstream answers {kind[:80]}, which is not JSON")
             self._losses["responses that are not JSON"] += 1
             schema = None
+        elif kind and "*" not in kind and media_type(kind) != "application/json":
+            self._upstream.headers["Accept"] = media_type(kind)
         if schema is None:
-            if code not in ("204", "205"):
+            if str(code) not in NO_BODY:
                 self._reviews.append("[output_schema] the document does not describe it")
             return {"type": "object", "additionalProperties": True}
         converted = self._facts.converter.convert(self._facts.references.follow(schema) or schema)

@@ -82,6 +82,9 @@ class Upstream:
     encoding: dict[str, dict[str, Any]] = field(default_factory=dict)
     """How members are written, by our names."""
 
+    empty_response: bool = False
+    """Whether the document has a success without a body, besides 204 and 205."""
+
     def handler(self, error_map: Mapping[str, str]) -> dict[str, Any]:
         """The table."""
         found: dict[str, Any] = {
@@ -94,6 +97,8 @@ class Upstream:
             found["body"] = self.body
         if self.whole_body:
             found["whole_body"] = self.whole_body
+        if self.empty_response:
+            found["empty_response"] = True
         if self.queried and (self.facts.sends_body or self.body):
             found["query"] = self.queried
         tables = {

@@ -30,7 +30,7 @@ from agtphost.vocabulary.reasons import Reason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modality:
-    """What a QUERY with a ``modality`` stands for."""
+    """The read that a QUERY with a ``modality`` requests."""
 
     payload_type: str
     action: str
@@ -77,7 +77,7 @@ MODALITIES: Mapping[str, Modality] = {
         upstream="acp_server",
     ),
 }
-"""``modality`` of QUERY: the read that it stands for (core v08 section 8.4, adapters section 1)."""
+"""The reads by ``modality`` of QUERY (core v08 section 8.4, adapters section 1)."""
 
 MAX_NAMED = 64
 """Actions that the refusal of an undeclared one names."""
@@ -89,20 +89,20 @@ _INPUT = ("inputResponses", "requestState")
 
 
 def _with_input(given: Mapping[str, Any]) -> Any:
-    """The payload, with what a repeated request may say beside it (design decision 11)."""
+    """Return the payload, with the input that a repeated request may send next to it (design decision 11)."""
     payload = given.get("payload")
     beside = {name: given[name] for name in _INPUT if name in given}
     return {**payload, **beside} if beside and isinstance(payload, dict) else payload
 
 
 def _carried(exchange: Exchange) -> str:
-    """The framework that Content-Type names; empty for a plain body."""
+    """Return the framework that Content-Type names; empty for a plain body."""
     sent = media_types.essence(exchange.request.headers.get("content-type") or "")
     return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
 
 
 def _named(exchange: Exchange) -> str:
-    """The framework that ``payload_type`` names; empty where none."""
+    """Return the framework that ``payload_type`` names; empty where it is missing."""
     return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
 
 
@@ -111,10 +111,10 @@ def _framework(exchange: Exchange) -> str:
 
 
 def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an action of the operator's own is called with: ``parameters``, or ``payload`` in its place."""
+    """Return the input of one of the operator's own actions: ``parameters``, or ``payload`` in its place."""
     if "parameters" in given and "payload" in given:
         raise parameters.invalid(
-            "payload", "parameters and payload are both there, and the action takes one.", "Send parameters alone."
+            "payload", "parameters and payload are both sent, and the action takes one.", "Send parameters alone."
         )
     name = "payload" if "payload" in given else "parameters"
     value = given.get(name, {})
@@ -134,7 +134,7 @@ def _resolved(
 
 
 def _is_opened(binding: Binding | None) -> bool:
-    """Return whether a header is enough for a binding, or for what stands in its place where nothing is there."""
+    """Return whether a header is enough for a binding, or for the one that answers in its place."""
     while binding is not None and binding.min_assurance > Assurance.HEADER:
         binding = binding.alike
     return binding is not None
@@ -187,7 +187,7 @@ class ActionGate:
         else:
             self._resolve(exchange)
         if exchange.operator and exchange.binding is not None:
-            # Who came this far for the actions of operators is told first that this is none of them.
+            # A caller with rights to operators' actions only is refused first, because this is not one of them.
             authority.require_assurance(exchange, exchange.binding)
         _take_key(exchange)
 
@@ -226,7 +226,7 @@ class ActionGate:
             exchange.input = resolution.input
 
     def _undeclared(self, exchange: Exchange, action: str) -> Refusal:
-        """The refusal of an action that no endpoint declares: it names those that the caller may use, and no others."""
+        """Return the refusal of an action that no endpoint declares: it names only those that the caller may use."""
         looked_at = islice(sorted(self._actions.items()), MAX_LOOKED_AT)
         usable = [name for name, binding in looked_at if authority.admits(exchange.listed, binding)][:MAX_NAMED]
         if usable:
@@ -241,7 +241,7 @@ class ActionGate:
         )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What the method and the path say is called, is called."""
+        """Keep the verdict where method and path alone decide what is called."""
         return (
             ()
             if exchange.settled and exchange.binding is not None and exchange.binding.handler is not self._carrier
@@ -250,10 +250,10 @@ class ActionGate:
 
     @staticmethod
     def _keyed(exchange: Exchange, binding: Binding) -> None:
-        """An EXECUTE on a path of its own: its ``idempotency_key`` counts too (core v08 section 7.2.8)."""
+        """Read the ``idempotency_key`` of an EXECUTE with its own path, which counts too (core v08 section 7.2.8)."""
         schema = binding.input_schema.schema if binding.input_schema is not None else {}
         if "idempotency_key" in schema.get("properties", {}):
-            # The operator has a parameter of that name: it is his, and may be of any form.
+            # The operator has a parameter of that name: it belongs to the operator's endpoint, and may have any form.
             given = exchange.parameters["idempotency_key"]
             if exchange.idempotency_key is None and isinstance(given, str) and is_opaque_id(given):
                 exchange.idempotency_key = given

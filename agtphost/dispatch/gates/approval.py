@@ -30,5 +30,5 @@ class ApprovalGate:
         return None
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What needs no approval needs none later."""
+        """Keep the verdict of a binding that needs no approval."""
         return () if exchange.settled and not exchange.binding.approval else None  # type: ignore[union-attr]

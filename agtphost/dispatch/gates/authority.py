@@ -1,4 +1,6 @@
-"""The gates of authority: whoever has no name, what Authority-Scope claims, what a binding asks for."""
+"""
+The gates of authority: anonymous callers, the scopes that Authority-Scope claims, the scopes that a binding requires.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class AnonymousGate:
     """
     A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
 
-    An operator is no agent, and gets as far as what is for operators; a person of ``[notify]``, to what is for people.
+    An operator is not an agent, and may call what is for operators; a person of ``[notify]``, what is for people.
     A caller known by a header alone gets what a caller without a name gets, where that gets anything.
 
     :param floor: how surely a caller of what changes state must be known.
@@ -54,7 +56,7 @@ class AnonymousGate:
             exchange.unseen, exchange.nameless = True, self._floor > Assurance.HEADER
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Whoever has a name passes."""
+        """Keep the verdict of a caller with a name."""
         return None if exchange.caller is None else ()
 
 
@@ -64,9 +66,9 @@ class ClaimedScopesGate:
     Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455.
 
     A caller known by a header alone that claims too much has no scopes, as a caller without a name, where headers are
-    not believed: what the named agent was granted is not told to it, and lists show it what it may call.
+    not trusted: it must not learn what the named agent was granted, and lists show it what it may call.
 
-    :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
+    :param floor: how surely a caller of what changes state must be known. Headers are trusted where it is ``header``.
     """
 
     name = "claimed scopes"
@@ -90,7 +92,7 @@ class ClaimedScopesGate:
             # The grantor's authority: its own certificate bounded it when it was granted.
             declared, committed = exchange.granted.scopes, None
         key = (declared, claim, committed)
-        # Whoever only names the agent pushes out none of the agent's own.
+        # A caller that only names the agent must not evict the agent's own claims.
         who = caller.agent_id if exchange.assurance is Assurance.CERTIFICATE else exchange.owner
         own = self._memo.get(who)
         known = None if own is None else own.get(key)
@@ -107,11 +109,13 @@ class ClaimedScopesGate:
         exchange.scopes = known
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is declared, claimed and committed is of the agent, the head and the peer; a grant's is not."""
+        """
+        Keep the verdict without a grant: declared, claimed and committed scopes depend on agent, head and peer only.
+        """
         return None if exchange.caller is None or exchange.granted is not None else ()
 
     def _remember(self, owner: str, key: _Claim, effective: frozenset[str]) -> None:
-        """A few claims of each agent: whoever claims something new each time pushes out its own ones alone."""
+        """Remember a few claims of each agent: new claims only evict those of the same agent."""
         own = self._memo.setdefault(owner, OrderedDict())
         own[key] = effective
         self._remembered += 1
@@ -135,8 +139,8 @@ class AuthorityGate:
     """
     The binding is this agent's, its scopes are held, and the caller is known surely enough.
 
-    :param name: of the gate. It stands twice in the order: before the body is read, so that nobody's body is
-        parsed who may not call; and behind it, where the body of an EXECUTE has named another binding.
+    :param name: of the gate. The gate occurs twice in the order: before the body is read, so that only allowed callers'
+        bodies are parsed; and after it, where the body of an EXECUTE has named another binding.
     :param behind_body: which of the two it is.
     """
 

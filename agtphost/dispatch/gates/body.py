@@ -142,7 +142,10 @@ NUMBERS: Mapping[str, str] = {
 
 
 def _input(exchange: Exchange) -> Mapping[str, Any]:
-    """Query below body below path parameters (AGTP-API section 5.5); what stands in a URI has its declared type."""
+    """
+    Merge query, body and path parameters, each overriding those before (AGTP-API section 5.5); values in a URI get
+    their declared types.
+    """
     query = exchange.request.query
     if query is None and not exchange.path_parameters:
         return exchange.parameters
@@ -160,9 +163,9 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
 
 def _typed(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Texts of a URI as what the binding's schema says that they are (AGTP-API section 5.3).
+    Convert texts of a URI to the types in the binding's schema (AGTP-API section 5.3).
 
-    What is no such value stays text, for the schema to refuse. Built-ins without a schema know their numbers.
+    A text that is not such a value stays text, for the schema to refuse. Built-ins without a schema know their numbers.
     """
     binding = exchange.binding
     if binding is None:
@@ -210,9 +213,9 @@ class BodyGate:
     """
     The body is JSON, or YAML where the operator asks for it, as this host reads them.
 
-    Every gate that needs no body stands before this one: who may not call
-    costs no parse (design decision 13). The envelope may name task and session where the headers do not (core v08
-    section 5.7); where both do, the headers win (core v08 section 8.3).
+    Every gate that needs no body comes before this one, so that a forbidden call costs no parse (design decision 13).
+    The envelope may name task and session where the headers do not (core v08 section 5.7); where both do, the headers
+    win (core v08 section 8.3).
     """
 
     name = "body"
@@ -271,7 +274,7 @@ class ParametersGate:
     """
     A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
 
-    Before the action of an EXECUTE is looked for, since what the action takes has a schema of its own.
+    It comes before the action of an EXECUTE is looked for, because the action has a separate schema.
     """
 
     name = "parameters"
@@ -296,12 +299,12 @@ class ParametersGate:
         )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is no built-in takes whatever its schema says."""
+        """Keep the verdict of a binding that is not a built-in: this gate does not check its input."""
         return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
 
 
 def _beside(binding: Binding | None) -> Collection[str]:
-    """Of task and session, what a body without an envelope may name beside a built-in's own parameters."""
+    """Return which of task and session a body without an envelope may name next to a built-in's own parameters."""
     if binding is None or binding.tier != BUILT_IN:
         return ()
     if binding.input_schema is not None:
@@ -317,14 +320,14 @@ def _parameters(binding: Binding) -> frozenset[str]:
 
 @cache
 def _declared(method: str, path: str) -> frozenset[str]:
-    """What a built-in takes; there are as many as the host binds."""
+    """Return the parameters of a built-in; cached, and bounded by the number of built-ins."""
     return contract_of(method, path).names(path)
 
 
 @implementer(ILastingGate)
 class LegacyGate:
     """
-    Gives an opted-in HTTP verb the parameters of the EXECUTE it stands for (AGTP-API section 3.6).
+    Gives an opted-in HTTP verb the parameters of its EXECUTE (AGTP-API section 3.6).
 
     DELETE and PATCH name their ``action``; PUT has an ``idempotency_key``,
     which is its Idempotency-Key. Only in the order where the policy opts such
@@ -356,7 +359,7 @@ class LegacyGate:
             exchange.input = _input(exchange)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Only what stands for an EXECUTE is looked at."""
+        """Keep the verdict unless the request is an HTTP verb for an EXECUTE."""
         return () if exchange.requested_method is None or exchange.method != "EXECUTE" else None
 
     @staticmethod

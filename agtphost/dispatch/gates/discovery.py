@@ -51,9 +51,9 @@ class DiscoveryGate:
 
     @staticmethod
     def _asked(binding: Binding | None) -> bool:
-        """Whether it is one of the host's own that only read."""
+        """Return whether a binding is one of the host's own that only read."""
         return binding is not None and binding.tier == "A" and not binding.state_changing
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Whoever is known surely enough passes, and so does what is no built-in that reads."""
+        """Keep the verdict of a caller with enough assurance, and of a binding that is not a reading built-in."""
         return () if exchange.assurance >= self._least or not self._asked(exchange.binding) else None

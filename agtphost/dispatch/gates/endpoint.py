@@ -44,8 +44,7 @@ class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
 
-    A request that presents a contract is for that contract or for nothing; what nobody registered may
-    still be negotiated about.
+    A request that presents a contract can only call that contract; unregistered endpoints may still be negotiated.
 
     :param claims: works out the effective scopes, ahead of its turn, where negotiation asks for them.
     """
@@ -83,7 +82,7 @@ class EndpointGate:
         exchange.path_parameters = match.path_parameters
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What is registered stays; what was negotiated may not."""
+        """Keep the verdict of a registered endpoint; one of a contract may end."""
         match = self._match(exchange.method, exchange.path)
         return None if match is None or match.binding is not exchange.binding else ()
 
@@ -93,23 +92,23 @@ class SchemaGate:
     """
     The input follows the binding's schema: else 422 with every fault and where it is (AGTP-API section 13.2).
 
-    :param aside: where schemas are compiled that were put off and take long; None: they are compiled at once.
+    :param offload: where schemas are compiled that were put off and take long; None: they are compiled at once.
     """
 
     name = "schema"
 
-    def __init__(self, aside: Aside | None = None) -> None:
-        self._aside = aside
+    def __init__(self, offload: Aside | None = None) -> None:
+        self._offload = offload
 
     def check(self, exchange: Exchange) -> Awaitable[None] | None:
         schema = exchange.binding.input_schema if exchange.binding is not None else None
-        if schema is not None and self._aside is not None and schema.takes_long:
-            return self._check_later(exchange, schema, self._aside)
+        if schema is not None and self._offload is not None and schema.takes_long:
+            return self._check_later(exchange, schema, self._offload)
         self._check(exchange, schema)
         return None
 
-    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, aside: Aside) -> None:
-        await aside(schema.prepare)
+    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Aside) -> None:
+        await offload(schema.prepare)
         self._check(exchange, schema)
 
     def _check(self, exchange: Exchange, schema: CompiledSchema | None) -> None:
@@ -124,8 +123,10 @@ class SchemaGate:
     @staticmethod
     def _require(exchange: Exchange, schema: CompiledSchema, *, parameter: bool) -> None:
         """
-        :param parameter: whether the refusal names the first parameter that is wrong: those of a method have names
-            that its callers know, whoever answers it.
+        Check the input against a schema.
+
+        :param parameter: whether the refusal names the first parameter that is wrong: a method's parameters have
+            standard names that its callers know.
         :raises Refusal: the input does not follow the schema.
         """
         request = exchange.request
@@ -146,7 +147,10 @@ class SchemaGate:
 
     @staticmethod
     def _require_registry(schema: CompiledSchema | None) -> None:
-        """Whatever was bound, and however: RUN takes no free-form strings (core v08 section 7.4.2, MUST NOT)."""
+        """
+        Check that the input schema of a RUN lists its procedures: RUN takes no free-form strings (core v08 section
+        7.4.2, MUST NOT).
+        """
         for _ in parameter_faults("RUN", None if schema is None else schema.schema):
             raise Refusal(Reason.PROCEDURE_UNREGISTERED)
 

@@ -1,12 +1,10 @@
 """
 Governance tokens: a governance platform's verdict on one action of one agent (companion section 8.2).
 
-A token stands in the body, as ``governance_token`` of ``context``, with any
-method. It is bound to the agent, the method, the path and the parameters of
-the very request that it comes with, may narrow its scopes, and is used up by
-it, whatever becomes of the request. The use is durable before the action
-begins, so of two requests with one token, at once or one after a crash, one
-acts.
+A token is in the body, as ``governance_token`` of ``context``, with any method. It is bound to the agent, the method,
+the path and the parameters of the very request that it comes with, may narrow its scopes, and is used up by it, even if
+the request fails. The use is durable before the action begins, so only one of two requests with one token acts,
+concurrent ones and those after a crash included.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 MEMBER = "governance_token"
-"""Where in ``context`` it stands."""
+"""The member of ``context`` that has the token."""
 
 SCOPE = "authority_scope"
 """The member of ``action`` that bounds what it may use, and describes nothing."""
@@ -44,7 +42,7 @@ USED = "governance-token-used"
 
 def parameters_digest(given: Mapping[str, Any]) -> str:
     """
-    What ``action.parameters_digest`` says of a request: ``sha256:`` over its canonical parameters (RFC 8785).
+    Return the ``action.parameters_digest`` of a request: ``sha256:`` over its canonical parameters (RFC 8785).
 
     :raises DelegationError: they have no canonical form.
     """
@@ -81,7 +79,7 @@ class Governance:
         Verify a token against the action that it comes with; whether it says ALLOW is for the caller to see.
 
         :param agent_id: whose action it is.
-        :param action: method, path and whatever else describes it.
+        :param action: method, path and other members that describe it.
         :param bound: whether the token has to name all of ``action``; else what it names has to be right.
         :raises DelegationError: for one that proves nothing about it.
         """
@@ -102,7 +100,7 @@ class Governance:
         return token
 
     def used(self, token: GovernanceToken) -> str | None:
-        """Which request used a token; None where none did."""
+        """Return the request that used a token; None where it is unused."""
         return self._used.governance_used(token)
 
     def for_delegation(
@@ -113,8 +111,8 @@ class Governance:
 
         :param target: the delegatee.
         :param granted: the scopes that the hop hands on.
-        :param said: what records say of the hop.
-        :return: what marks it as used, to be committed with the hop.
+        :param said: the members that records have of the hop.
+        :return: the change that marks it as used, to be committed with the hop.
         :raises Refusal: 401 for one that proves nothing, 403 for a DENY, 262 for a grant beyond the verdict.
         """
         text = exchange.context.get(MEMBER)
@@ -160,7 +158,11 @@ class GovernanceGate:
         self._ledger = ledger
 
     def check(self, exchange: Exchange) -> Awaitable[None] | None:
-        """:raises Refusal: 401 for a token that proves nothing, 403 for a DENY, 262 for too little scope, 503."""
+        """
+        Check the governance token of a request.
+
+        :raises Refusal: 401 for a token that proves nothing, 403 for a DENY, 262 for too little scope, 503.
+        """
         text = exchange.context.get(MEMBER)
         if text is None or exchange.method == "DELEGATE":
             return None
@@ -237,12 +239,12 @@ class GovernanceGate:
 
 
 def request_hash(exchange: Exchange) -> str:
-    """As the request's record has it."""
+    """Return the hash of the request, as its record has it."""
     return sha256(exchange.request.line + exchange.request.body).hexdigest()
 
 
 def _mark(exchange: Exchange) -> str:
-    """What tells a request from all others but its own repetition: its hash, and its Idempotency-Key."""
+    """Return what identifies a request and its repetitions: its hash, and its Idempotency-Key."""
     return f"{request_hash(exchange)} {exchange.idempotency_key or ''}"
 
 
@@ -251,7 +253,7 @@ def _said(token: GovernanceToken) -> dict[str, object]:
 
 
 def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
-    """262: the verdict, the authority at hand and the action do not fit together."""
+    """Return a refusal with 262: the verdict, the caller's authority and the action do not fit together."""
     return Refusal(
         Reason.SCOPE_REQUIRED,
         explanation,
@@ -265,15 +267,15 @@ def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object]
 
 
 def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
-    """401: a failing token is rejected and on record."""
+    """Return a refusal with 401: a failing token is rejected and recorded."""
     return Refusal(
         Reason.GOVERNANCE_TOKEN_INVALID,
-        f"The governance token cannot be believed: {error}.",
+        f"The governance token is not valid: {error}.",
         details={"fault": error.reason},
         extra=said,
     )
 
 
 def denied(said: Mapping[str, object], *changes: Change) -> Refusal:
-    """403: the platform says DENY."""
+    """Return a refusal with 403: the platform's verdict is DENY."""
     return Refusal(Reason.GOVERNANCE_DENIED, changes=changes, extra=said)

@@ -2,10 +2,9 @@
 The gate of tokens that AUTHORIZE gave: methods v01 sections 5.4 and 10.2, companion section 8.1.
 
 Theory of operation. Such a token is proof of a state item, which was committed with the record of the AUTHORIZE and is
-the truth about it: it is found by the SHA-256 of the whole token, so that nothing but the very token that was issued is
-ever believed, and CANCEL ends it by changing the item. Under it the caller has the granted scope and nothing of its
-own, cut down to what its grantor has at this moment, and may call what the grant names and nothing else. Whoever
-stopped the grantor stopped its grants.
+the truth about it: it is found by the SHA-256 of the whole token, so that only the very token that was issued is
+accepted, and CANCEL ends it by changing the item. Under it the caller has only the granted scope, reduced to what its
+grantor has at this moment, and may only call what the grant names. When the grantor is stopped, so are its grants.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ IN_FORCE, CANCELLED = "active", "cancelled"
 
 
 def grant_id_of(digest: str) -> str:
-    """What the grant of a token is called, by the SHA-256 of the token."""
+    """Return the identifier of a token's grant, by the SHA-256 of the token."""
     return f"azn-{digest[:32]}"
 
 
@@ -67,7 +66,11 @@ class GrantedGate:
         self._now = now
 
     def check(self, exchange: Exchange) -> None:
-        """:raises Refusal: 401 where the caller is not known surely enough, 551 for what proves nothing now."""
+        """
+        Take over the grant whose token a request presents.
+
+        :raises Refusal: 401 where the caller's assurance is too low, 551 for a token that is not in force.
+        """
         text = exchange.peer.granted or exchange.request.headers.get(HEADER)
         if text is None:
             return
@@ -84,7 +87,7 @@ class GrantedGate:
         if value.get("token_hash") != digest or value["state"] != IN_FORCE:
             raise Refusal(
                 Reason.DELEGATION_TOKEN_INVALID,
-                "Delegation-Token is no grant of this host that is in force.",
+                "Delegation-Token does not belong to a grant of this host that is in force.",
                 remedy="Have the grantor AUTHORIZE anew.",
             )
         if value["subject"] != caller.agent_id:
@@ -103,7 +106,7 @@ class GrantedGate:
         exchange.granted = _granted(value, grantor, text)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Who runs under no grant has presented none."""
+        """Keep the verdict of a request without a grant."""
         return () if exchange.granted is None else None
 
 

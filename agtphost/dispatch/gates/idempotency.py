@@ -20,7 +20,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 
 VITAL_CALLS = 10
-"""Vital calls a minute of one agent while the disk is nearly full; registrars and operators have as many as need be."""
+"""Vital calls a minute of one agent while the disk is nearly full; registrars and operators are not limited."""
 
 
 @implementer(ILastingGate)
@@ -29,8 +29,8 @@ class IdempotencyGate:
     A key is used once per agent: durably reserved before the handler runs (security invariant 5). A repeat is
     of the same method, path, body, addressee and acting principal; anything else under the key is 422.
 
-    Keys of callers known by header alone are kept apart from those of the
-    same agent with its certificate, so that nobody can use up or read another's.
+    Keys of callers known by header alone are separate from those of the same agent with its certificate, so that an
+    impostor can neither use up nor read the agent's.
     """
 
     name = "idempotency"
@@ -52,7 +52,7 @@ class IdempotencyGate:
         return self._reserve(exchange, ReservationKey(agent_id=owner, key=key, sure=sure))
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """What changes nothing takes no key."""
+        """Keep the verdict of a binding that changes nothing: it takes no key."""
         return () if exchange.settled and exchange.binding is not None and not exchange.binding.state_changing else None
 
     async def _reserve(self, exchange: Exchange, key: ReservationKey) -> None:
@@ -64,7 +64,7 @@ class IdempotencyGate:
         for whose in ("" if exchange.agent is None else exchange.agent.agent_id, exchange.acting_principal or ""):
             digest.update(sha256(whose.encode()).digest())
         if exchange.purchase is not None and exchange.purchase.intent is not None:
-            # Another assertion is another purchase, whatever the body says.
+            # Another assertion is another purchase, even with the same body.
             digest.update(exchange.purchase.intent.key.encode("ascii"))
         try:
             reservation = await self._ledger.reserve(key, digest.digest()[:16])

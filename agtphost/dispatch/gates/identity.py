@@ -57,7 +57,10 @@ States = Callable[[Agent], LifecycleState]
 
 
 def _unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
-    """One reason on the wire for all of them (core v08 section 5.6); the record says which it was."""
+    """
+    Return a refusal with the same reason on the wire for every cause (core v08 section 5.6); the record names the
+    cause.
+    """
     return Refusal(Reason.AGENT_UNAUTHENTICATED, explanation, remedy=remedy, cause=cause)
 
 
@@ -74,7 +77,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
     """
     Refuse an agent that is suspended (503) or retired (410): core v08 section 5.6.
 
-    One that was deprecated because nobody renewed its ``org_domain`` stays refused (503, core v08 section 11.8).
+    One that was deprecated because its ``org_domain`` was not renewed stays refused (503, core v08 section 11.8).
 
     :param who: ``caller`` or ``agent``, for the explanation.
     :raises StoppedAgent: it is one of these.
@@ -200,7 +203,7 @@ class ConnectionGate:
             )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """What the fields say is as true as it was; that the certificate counts is asked of each request."""
+        """Keep the verdict while the certificate counts, which each request checks."""
         certificate, objection = exchange.peer.certificate, self._objection
         if certificate is None:
             return ()
@@ -275,7 +278,9 @@ class CallerGate:
         refuse_stopped(self._states(caller), "caller", agent_id)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """As long as it is that agent, in that state, and nobody narrows it or doubts its certificate."""
+        """
+        Keep the verdict while the caller is the same agent in the same state, not narrowed, with a trusted certificate.
+        """
         caller, certificate = exchange.caller, exchange.peer.certificate
         if caller is None or exchange.narrowings or exchange.peer.delegation is not None:
             return None
@@ -321,14 +326,14 @@ class CallerGate:
 @implementer(ILastingGate)
 class AddresseeGate:
     """
-    Which hosted agent is addressed: design decision 5.
+    Finds the hosted agent that is addressed: design decision 5.
 
     The path ``/agents/NAME`` (a label or an Agent-ID), else the name asked for
     by SNI, else the only hosted agent, else the hosted agent whose Agent-ID
     the header has, as deployed clients expect.
 
-    :param own_refusal: wire verbs whose calls of stopped agents are refused later, with a status of their own.
-    :param own: where this host is reached, for addresses that it tells.
+    :param own_refusal: wire verbs whose calls of stopped agents are refused later, with another status.
+    :param own: where this host is reached, for addresses in its answers.
     :param documents: which requests besides those of DESCRIBE ask for a document about an agent.
     """
 
@@ -367,7 +372,7 @@ class AddresseeGate:
                 else:
                     exchange.path = f"/{rest}"
         elif path == "/agents" and (method == "QUERY" or self._documents(method, None)):
-            # The namespace is the host's own, and is there whatever becomes of the only agent in it.
+            # The namespace belongs to the host, and stays even if its only agent is stopped.
             agent = None
         else:
             agent = self._fallback(exchange.peer, exchange.caller)
@@ -383,7 +388,7 @@ class AddresseeGate:
             exchange.agent_state = state
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """As long as the same agent is addressed, in the same state."""
+        """Keep the verdict while the same agent is addressed, in the same state."""
         agent, path = exchange.agent, exchange.request.path
         peer, caller, fallback, states = exchange.peer, exchange.caller, self._fallback, self._states
         if path.startswith("/agents"):

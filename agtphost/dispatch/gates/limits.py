@@ -1,17 +1,14 @@
 """
 How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.11).
 
-Each caller has an allowance per class of methods, and all agents of one
-principal have one together; requests without a name are counted by address.
-An agent with its certificate is counted apart from whoever merely says its
-name, and from clients of a front that call as it, so that nobody can use up
-another's allowance. ESCALATE has an allowance
-of its own: whatever else an agent did, its call for a human gets through.
+Each caller has an allowance per class of methods, and all agents of one principal have one together; requests without a
+name are counted by address. An agent with its certificate is counted separately from callers that only name it, and
+from clients of a front that call as it, so that they cannot use up its allowance. ESCALATE has a separate allowance, so
+that an agent's call for a human always gets through.
 
-An allowance is one number, the time at which the caller would be owed
-nothing (the generic cell rate algorithm): a bucket that refills by itself.
-Calls that a request makes inside this host, and what it stores, are charged to
-the same allowances (:mod:`agtphost.dispatch.spending`).
+An allowance is one number, the time at which the caller's bucket would be full (the generic cell rate algorithm): a
+bucket that refills with time. Calls that a request makes inside this host, and what it stores, are charged to the same
+allowances (:mod:`agtphost.dispatch.spending`).
 """
 
 from __future__ import annotations
@@ -51,13 +48,13 @@ log = Logger()
 
 
 class Counted:
-    """What is owed to each kind of callers: it outlives the numbers that callers are held to."""
+    """The counts of each kind of callers; they outlive changes of the limits."""
 
     def __init__(self) -> None:
         self._owed: dict[str, dict[object, float]] = {}
 
     def of(self, kind: str, per_minute: int, burst: float) -> Allowances:
-        """The allowances of a kind, where it was left."""
+        """Return the allowances of a kind, with their earlier counts."""
         return Allowances(per_minute, burst, owed=self._owed.setdefault(kind, {}))
 
 
@@ -66,8 +63,8 @@ class Allowances:
     The allowances of one kind of callers.
 
     :param per_minute: requests.
-    :param burst: seconds' worth of them that may come at once; a request always may.
-    :param owed: what was counted before, under whatever numbers; None: nothing was.
+    :param burst: seconds' worth of requests that may come together; a single one always may.
+    :param owed: the counts so far, under any earlier limits; None: there are none yet.
     """
 
     __slots__ = ("_interval", "_most", "_owed", "_tolerance")
@@ -113,13 +110,13 @@ class Allowances:
             del self._owed[next(iter(self._owed))]
 
     def left(self, who: object, now: float) -> int:
-        """How many calls are allowed at this moment."""
+        """Return how many calls are allowed at this moment."""
         early = max(self._owed.get(who, now), now) - now - self._tolerance
         return 0 if early > 1e-6 else int((1e-6 - early) / self._interval) + 1
 
     @property
     def most(self) -> int:
-        """How many calls are allowed at one moment at the most."""
+        """The most calls that are allowed at one moment."""
         return int((self._tolerance + 1e-6) / self._interval) + 1
 
 
@@ -135,7 +132,7 @@ def address_origin(address: str) -> str:
 
 
 class _Account(NamedTuple):
-    """One of the allowances that a call is counted in."""
+    """An allowance in which a call is counted."""
 
     allowances: Allowances
     who: str
@@ -193,7 +190,7 @@ class RateGate:
         peer = exchange.peer
         if peer.depth:
             if exchange.place is None:
-                # No request makes it: a workflow goes on by itself, in its caller's name.
+                # It belongs to no request: a workflow continues in its caller's name.
                 self.charge(exchange, exchange.request.method, 1)
             return
         exchange.counted = True
@@ -214,7 +211,7 @@ class RateGate:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
 
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
-        """See :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller for further calls; see :class:`agtphost.dispatch.spending.Charges`."""
         now = self._now()
         taken: list[_Account] = []
         for account in self._accounts(exchange, method):
@@ -226,13 +223,13 @@ class RateGate:
             taken.append(account)
 
     def owe(self, exchange: Exchange, calls: int) -> None:
-        """See :class:`agtphost.dispatch.spending.Charges`."""
+        """Charge the caller even beyond its allowance; see :class:`agtphost.dispatch.spending.Charges`."""
         now = self._now()
         for account in self._accounts(exchange, exchange.request.method):
             account.allowances.owe(account.who, now, calls)
 
     def _accounts(self, exchange: Exchange, method: str) -> Iterator[_Account]:
-        """What :meth:`check` counts a request of the same caller in."""
+        """Yield the allowances in which :meth:`check` counts a request of the same caller."""
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
         if caller is not None:
@@ -248,7 +245,9 @@ class RateGate:
             yield _Account(self._anonymous, who, "address", limits.anonymous_requests_per_minute)
 
     def _nameless(self, exchange: Exchange, now: float) -> None:
-        """By certificate where it names no agent, as those of issuers who change lifecycles; else by address."""
+        """
+        Count a request without an agent: by a certificate that names none, as those of issuers; otherwise by address.
+        """
         peer = exchange.peer
         if peer.certificate is not None and peer.certificate.agent_id is None:
             kind = CLASSES.get(exchange.request.method, ACT)
@@ -285,7 +284,7 @@ class RateGate:
         remedy = f"Wait {seconds} seconds, or make at most {left} calls."
         if octets:
             what = f"stores {octets} octets, and counts as {calls} more for it"
-            remedy = f"Wait {seconds} seconds, or store less at once."
+            remedy = f"Wait {seconds} seconds, or store less in one call."
         if calls > most:
             remedy = "Store less in one request." if octets else f"Make at most {most} calls in one request."
         return Refusal(

@@ -28,7 +28,7 @@ class ReservedHeadersGate:
             raise Refusal(Reason.DELEGATION_NOT_SUPPORTED, details={"header": "Delegation-Chain"})
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """It depends on a field alone."""
+        """Keep the verdict: it depends on a field alone."""
         return ()
 
 
@@ -51,7 +51,7 @@ class AliasGate:
             exchange.requested_method = wire
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """It depends on the first line alone."""
+        """Keep the verdict: it depends on the first line alone."""
         return ()
 
 
@@ -91,7 +91,7 @@ class CatalogGate:
             raise self._violation(exchange.method, catalog)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """It depends on the first line and a field alone."""
+        """Keep the verdict: it depends on the first line and a field alone."""
         return ()
 
     def _asked(self, version: str) -> tuple[Catalog, frozenset[str]]:
@@ -121,9 +121,8 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
     """
     Ask for the missing half of the consent to ad-hoc invocation (AGTP-API section 16.4, spec reading 50).
 
-    A call of what the host does not offer is an ordinary 459 or 405 where
-    neither side consents, and also where both do: nothing here runs it. Where
-    exactly one does, the other is told that it is its turn.
+    A call of what the host does not offer is an ordinary 459 or 405 where neither side consents, and also where both
+    do: nothing here runs it. Where exactly one does, the other is asked for its consent.
 
     :raises Refusal: 262 ``wildcards-required``.
     """
@@ -172,7 +171,7 @@ class PathGate:
             )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """It depends on the first line alone."""
+        """Keep the verdict: it depends on the first line alone."""
         return ()
 
 
@@ -198,7 +197,7 @@ class PolicyGate:
             self._require(exchange)
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition]:
-        """It depends on the first line alone."""
+        """Keep the verdict: it depends on the first line alone."""
         return ()
 
     def _require(self, exchange: Exchange) -> None:

@@ -32,7 +32,7 @@ log = Logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
-    """One call, as an operator's gate sees it. What no gate has reached yet has its least powerful value."""
+    """A call, as an operator's gate sees it. Members that no gate has set yet have their least powerful value."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class CallView:
 
 
 def view(exchange: Exchange) -> CallView:
-    """What is shown of an exchange."""
+    """Return what an operator's gate sees of an exchange."""
     return CallView(
         method=exchange.method,
         path=exchange.path,
@@ -76,7 +76,7 @@ def view(exchange: Exchange) -> CallView:
 @implementer(IGate)
 class OperatorGate:
     """
-    Asks a plugin; whatever it does but refuse or let pass is 500.
+    Asks a plugin; an answer other than a refusal or a pass is 500.
 
     :param gate: provides :class:`agtphost.iagtp.IGate`.
     :param seconds: that it may wait.
@@ -89,7 +89,7 @@ class OperatorGate:
         self._seconds = seconds
 
     async def check(self, exchange: Exchange) -> None:
-        """Ask it. A verdict that is none of both lets nobody through."""
+        """Ask the plugin. An invalid verdict refuses the call."""
         try:
             verdict: Any = self._gate.check(view(exchange))  # type: ignore[arg-type]
             if inspect.iscoroutine(verdict):
@@ -109,10 +109,10 @@ class OperatorGate:
 
 def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
     """
-    The gates with the operator's among them, which keep their order.
+    Insert the operator's gates, in their order, into the host's.
 
-    :param own: the name of the gate behind which each stands, and the gate.
-    :raises ValueError: no operator's gate can stand there.
+    :param own: the name of the gate that each follows, and the gate.
+    :raises ValueError: an operator's gate cannot follow that gate.
     """
     names = [gate.name for gate in gates]
     possible = names[names.index(FIRST) : names.index(LAST) + 1]
@@ -120,7 +120,7 @@ def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence
     for after, gate in own:
         if after not in possible:
             raise ValueError(
-                f"{after[:64]!r} is no gate that another can stand behind; these are: {', '.join(possible)}"
+                f"{after[:64]!r} is not a gate that another can follow; choose one of: {', '.join(possible)}"
             )
         at = next(index for index, each in enumerate(order) if each.name == after) + 1
         while at < len(order) and order[at].name.startswith(PREFIX):

@@ -1,8 +1,8 @@
 """
 The acting principal: on whose behalf the agent calls (core v08 section 8.6).
 
-An axis of its own: it neither adds to nor takes from what the agent may do,
-and fails by its own reasons. The token is looked at here and nowhere else.
+It is independent of the agent's rights: it neither adds to them nor takes from them, and has separate reasons for
+refusals. The token is only read here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ActingPrincipalGate:
 
     :param tokens: what decides.
     :param required_on: canonical methods that need a credential.
-    :param unknown_key: told of an issuer that may have rotated its keys.
+    :param unknown_key: called with an issuer that may have rotated its keys.
     """
 
     name = "acting principal"
@@ -64,7 +64,7 @@ class ActingPrincipalGate:
             )
 
     def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
-        """Credentials expire; who presents none, and needs none, passes."""
+        """Keep the verdict of a request that needs no credential and presents none; credentials expire."""
         return () if exchange.acting_principal is None else None
 
     def _principal(self, credential: str, now: float) -> ActingPrincipal:

@@ -1,5 +1,5 @@
 """
-What every RUN and every AUTHORIZE is held to, whoever answers it.
+The rules for every RUN and every AUTHORIZE, of built-ins and of operators' endpoints.
 
 Core v08 section 7.4.2, methods v01 sections 5.4 and 10.2 to 10.4.
 """
@@ -34,9 +34,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 @implementer(ILastingGate)
 class ProcedureGate:
     """
-    RUN runs what stands in a registry, with input that is an object, and with no code that nobody has looked at.
+    RUN only runs registered procedures, with an object as input, and without generated code that was not reviewed.
 
-    What it is named by that is no name at all, a command for example, is refused as malformed by the schema.
+    A name that cannot be one, such as a command, is refused as malformed by the schema.
     """
 
     name = "procedure"
@@ -56,7 +56,7 @@ class ProcedureGate:
         if registered and isinstance(named, str) and _NAME.fullmatch(named) and named not in registered:
             raise Refusal(Reason.PROCEDURE_UNKNOWN, details={"parameter": PROCEDURE})
         if "input" in given and not isinstance(given["input"], Mapping):
-            raise parameters.invalid("input", "input is no object: RUN takes no free-form text.", "Send an object.")
+            raise parameters.invalid("input", "input is not an object: RUN takes no free-form text.", "Send an object.")
         if binding.tier != "A":
             _require_carried(given)
         if binding.approval:
@@ -73,30 +73,30 @@ class ProcedureGate:
 
 def _require_carried(given: Mapping[str, Any]) -> None:
     """
-    What every method takes beside its parameters comes to an operator's endpoint that declares it: as what it is.
+    Check the members that every method takes next to its parameters, where an operator's endpoint declares them.
 
     :raises Refusal: 422.
     """
     for name in ("session_id", "task_id"):
         said = given.get(name)
         if said is not None and not (isinstance(said, str) and is_opaque_id(said)):
-            explanation = f"{name} is no identifier: RUN takes no free-form text."
+            explanation = f"{name} is not an identifier: RUN takes no free-form text."
             raise parameters.invalid(name, explanation, "Send 1 to 128 visible ASCII characters.")
     if not isinstance(given.get("context", {}), Mapping):
-        raise parameters.invalid("context", "context is no object: RUN takes no free-form text.", "Send an object.")
+        raise parameters.invalid("context", "context is not an object: RUN takes no free-form text.", "Send an object.")
 
 
 def beyond_own(excess: Sequence[str], said: Mapping[str, Any]) -> Refusal:
     """
-    The refusal of an AUTHORIZE that would grant what its caller has not: 455 (methods v01 section 10.2).
+    Return the refusal of an AUTHORIZE that would grant what its caller lacks: 455 (methods v01 section 10.2).
 
-    :param said: what its record says of it.
+    :param said: the members of its record.
     """
     return Refusal(
         Reason.SCOPE_REQUIRED,
         "scope goes beyond what the caller has here and now.",
         status=Status.SCOPE_VIOLATION,
-        remedy="Grant less; nobody grants what it has not itself.",
+        remedy="Grant less: an agent can only grant scopes that it has.",
         details={"missing_scopes": list(excess)},
         extra={"authorization": said},
         scopes=tuple(excess),
@@ -106,15 +106,19 @@ def beyond_own(excess: Sequence[str], said: Mapping[str, Any]) -> Refusal:
 @implementer(ILastingGate)
 class GrantingGate:
     """
-    An operator's AUTHORIZE, in the place of the built-in, is asked for nothing beyond its caller's own scope.
+    Checks that an operator's AUTHORIZE, in place of the built-in, is not asked for more than its caller's own scope.
 
-    What of ``scope`` is no scope token means something to the endpoint alone, which answers for it.
+    Values of ``scope`` that are not scope tokens are only known to the endpoint, which must check them.
     """
 
     name = "scope to be granted"
 
     def check(self, exchange: Exchange) -> None:
-        """:raises Refusal: 455, and its record says what exceeded."""
+        """
+        Check the granted scopes.
+
+        :raises Refusal: 455; its record has the scopes that exceed the caller's.
+        """
         binding = exchange.binding
         if binding is None or binding.method != "AUTHORIZE" or binding.table is None:
             return

@@ -6,8 +6,7 @@ its Agent-ID; the fingerprint is that of its present manifest; the manifest's
 signature holds; the parameters say what is bought; the Intent-Assertion holds
 and is new; the cart is the one that was quoted; the budget allows the amount.
 Until the signature everything is 458, and so is a bad assertion: the buyer has
-to verify its counterparty, or its authority to buy, anew. There is no mode in
-which a PURCHASE without its headers passes.
+to verify its counterparty, or its authority to buy, anew. A PURCHASE without its headers never passes, in any mode.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ log = Logger()
 @implementer(ILastingGate)
 class MerchantGate:
     """
-    Lets a PURCHASE pass whose counterparty was verified; every other method passes at once.
+    Lets a PURCHASE pass whose counterparty was verified; every other method passes unchecked.
 
     :param states: the present lifecycle state of an agent.
     :param manifests: what buyers have to have verified.
@@ -144,7 +143,7 @@ class MerchantGate:
         return agent
 
     def _verified(self, exchange: Exchange, merchant: Agent, caller: Agent) -> Purchase:
-        """What the headers say of the merchant is so, and its manifest is to be believed."""
+        """Check that the headers describe the merchant, and that its manifest is valid."""
         headers = exchange.request.headers
         merchant_id = headers.get("merchant-id")
         if merchant_id is None:
@@ -334,7 +333,7 @@ def _missing(reason: Reason, header: str, what: str) -> Refusal:
 
 def _require_hold(exchange: Exchange) -> None:
     """
-    Refuse a hold at a merchant whose endpoint does not declare it: what is only to be held would be bought at once.
+    Refuse a hold at a merchant whose endpoint does not declare it: the goods would be bought immediately.
 
     :raises Refusal: 422 naming ``confirm_immediately``.
     """

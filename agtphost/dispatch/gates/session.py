@@ -17,9 +17,10 @@ WORK = frozenset({"EXECUTE", "DELEGATE"})
 @implementer(IGate)
 class SessionGate:
     """
-    A session is its agent's own, and neither it nor the task stands still (core v08 sections 7.2.10, 7.2.12).
+    Checks that a session belongs to the caller, and that neither it nor the task is suspended (core v08 sections
+    7.2.10, 7.2.12).
 
-    Whose it is depends on how surely the caller is known: see :mod:`agtphost.dispatch.sessions`.
+    The owner depends on the caller's assurance: see :mod:`agtphost.dispatch.sessions`.
     """
 
     name = "session"

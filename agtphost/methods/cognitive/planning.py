@@ -93,7 +93,7 @@ class Planning:
         given = context.input
         text, goal = read_question(given, "goal")
         limits, ignored = _read_constraints(given)
-        document = await self._corpus.aside(self._draft_plan, context, text, goal, limits, ignored, _methods(given))
+        document = await self._corpus.offload(self._draft_plan, context, text, goal, limits, ignored, _methods(given))
         return Answer(result=document)
 
     def _draft_plan(

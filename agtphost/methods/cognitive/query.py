@@ -66,7 +66,7 @@ class Corpus:
     :param bindings: everything that can be called; read at every call.
     :param adapters: whose tools are among it.
     :param visibility: which agents a caller is shown.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Corpus:
         adapters: Sequence[IPayloadAdapter],
         library: Library,
         visibility: Visibility,
-        aside: Callable[..., Awaitable[Any]],
+        offload: Callable[..., Awaitable[Any]],
     ) -> None:
-        self.aside = aside
+        self.offload = offload
         self._visibility = visibility
         self._directory = directory
         self._bindings = bindings
@@ -250,7 +250,7 @@ class Query:
         form = parameters.choice(given, "format", FORMATS, "structured")
         threshold = parameters.fraction(given, "confidence_threshold")
         most = parameters.count(given, "max_results", 10, PAGE)
-        found = await self._corpus.aside(self._rank_holdings, context, text, Scope.read(given))
+        found = await self._corpus.offload(self._rank_holdings, context, text, Scope.read(given))
         results = [(confidence, holding) for confidence, holding in found if confidence >= threshold]
         return Answer(result=_document(results[:most], len(results), form))
 

@@ -24,6 +24,7 @@ from agtphost.methods.cognitive.documents import Library
 from agtphost.search.words import terms
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Aside
 
@@ -60,15 +61,15 @@ class Summary:
     Answers SUMMARIZE on ``/``.
 
     :param library: the documents that ``document:NAME`` names.
-    :param aside: runs the work on long sources in a thread.
+    :param offload: runs the work on long sources in a thread.
     """
 
     kind = "built_in"
 
-    def __init__(self, library: Library, aside: Aside, server_id: str = "") -> None:
-        self._host = server_id.partition(":")[0].lower()
+    def __init__(self, library: Library, offload: Aside, address: OwnAddress = NOWHERE) -> None:
+        self._address = address
         self._library = library
-        self._aside = aside
+        self._offload = offload
 
     async def handle(self, context: BuiltInContext) -> Answer:
         given = context.input
@@ -82,7 +83,7 @@ class Summary:
         if len(text) <= SMALL:
             summary = summarize(text, options, form)
         else:
-            summary = await self._aside(summarize, text, options, form)
+            summary = await self._offload(summarize, text, options, form)
         return Answer(
             result={
                 **summary,
@@ -136,7 +137,7 @@ class Summary:
             raise _source_unresolved(
                 error.explanation, "Send an agtp: URI of this host, or the content itself."
             ) from None
-        if uri.host not in ("", self._host):
+        if uri.host and self._address.local_path(source) is None:
             raise _source_unresolved(
                 "The URI is another host's, and the host fetches nothing from other places.",
                 "Send the content itself.",

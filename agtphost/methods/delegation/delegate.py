@@ -41,6 +41,7 @@ from agtphost.methods.delegation.execution import Work
 from agtphost.methods.delegation.task import Asked
 from agtphost.methods.delegation.tokens import CHAIN, TokenCheck, require_subset
 from agtphost.vocabulary import uris
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.reasons import Reason
 
 
@@ -51,6 +52,7 @@ class Delegation:
 
     :param used: tokens that were used.
     :param server_id: ``iss`` of the tokens that the host signs.
+    :param address: the names and the port that the host's own URIs have.
     :param key: the host's own; None where it has none, and then signs none.
     :param clock: for deadlines.
     :param hosts: the hosts of agents elsewhere, by Agent-ID.
@@ -67,6 +69,7 @@ class Delegation:
         used: UsedTokens,
         *,
         server_id: str,
+        address: OwnAddress,
         key: SigningKey | None,
         clock: IReactorTime,
         rules: DelegationSection,
@@ -75,7 +78,7 @@ class Delegation:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._directory = directory
-        self._server_id = server_id
+        self._address = address
         self._rules = rules
         self._hosts = hosts or {}
         self._tasks = tasks
@@ -176,8 +179,7 @@ class Delegation:
             uri = uris.parse(text)
         except uris.UriError:
             return None
-        # The server's own name may be given with its port.
-        here = uri.host in ("", self._server_id.partition(":")[0].lower())
+        here = not uri.host or self._address.local_path(text) is not None
         if not here or uri.status:
             return None
         if uri.agent_id is not None:

@@ -234,8 +234,8 @@ class Candidates:
         """Search the snapshot that was current when the search began."""
         known, engine = self._current(), self._engine
         if known.index is None:
-            known.index = engine.index(await engine.aside(known.entries))
-        return known, await engine.search(known.index, await engine.aside(known.build_query, search))
+            known.index = engine.index(await engine.offload(known.entries))
+        return known, await engine.search(known.index, await engine.offload(known.build_query, search))
 
     def _describe_role(self, thing: Agent | Binding) -> Mapping[str, Any]:
         """Return the role members that a search for agents of a role adds."""

@@ -85,7 +85,7 @@ class Description:
     :param namespace: builds the signed namespace document of those agents that its reader may be shown.
     :param publisher: gives documents their form and signature.
     :param status: writes status documents.
-    :param aside: calls a function that waits for files, or takes its time, off the reactor.
+    :param offload: calls a function that waits for files, or takes its time, off the reactor.
     :param visibility: which agents a caller is shown; without one, every one that can be called.
     :param units: those that what is here tells its costs in.
     :param face: writes what a caller may call as an AGIS document; None on a host that does not.
@@ -102,7 +102,7 @@ class Description:
         namespace: Callable[[Sees], Mapping[str, Any]],
         publisher: DocumentPublisher | None = None,
         status: StatusDocuments | None = None,
-        aside: Callable[..., Awaitable[Any]] = at_once,
+        offload: Callable[..., Awaitable[Any]] = at_once,
         visibility: Visibility | None = None,
         units: Callable[[], Iterable[str]] = tuple,
         face: agis.AgisFace | None = None,
@@ -117,7 +117,7 @@ class Description:
         self._namespace = namespace
         self._publisher = publisher or DocumentPublisher("", None)
         self._status = status or StatusDocuments("", lambda: times.stamp(time.time()))
-        self._aside = aside
+        self._offload = offload
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         if context.path == "/agents":
@@ -132,7 +132,7 @@ class Description:
         return self._capable(context)
 
     async def _all(self, sees: Sees, form: str) -> Answer:
-        answer: Answer = await self._aside(self._publish_namespace, sees, form)
+        answer: Answer = await self._offload(self._publish_namespace, sees, form)
         return answer
 
     def _publish_namespace(self, sees: Sees, form: str) -> Answer:
@@ -147,7 +147,7 @@ class Description:
         return Answer(result=self._capabilities(context, wanted, []))
 
     async def _with_tools(self, context: BuiltInContext, wanted: Sequence[str], offered: Sequence[Binding]) -> Answer:
-        tools = await self._aside(lambda: [tool.name for tool in offered if context.admits(tool)])
+        tools = await self._offload(lambda: [tool.name for tool in offered if context.admits(tool)])
         return Answer(result=self._capabilities(context, wanted, tools))
 
     def _capabilities(self, context: BuiltInContext, wanted: Sequence[str], tools: Sequence[str]) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ class Description:
     async def _from_package(self, agent: Agent, package: Package, state: LifecycleState, form: str) -> Answer:
         """The package is looked at again before anything that was taken from it is served (core v08 section 6.1)."""
         try:
-            await self._aside(package.verify)
+            await self._offload(package.verify)
         except PackageError as error:
             log.error("{failure}: {file}: {why}", failure=FAILURE, file=str(package.path), why=str(error))
             raise Refusal(

@@ -90,7 +90,7 @@ class Discovery:
     :param merchants: the manifests of merchants, for ``result_type`` (core v08 section 9).
     :param openapi: writes what a caller may call for clients of HTTP; None on a host that does not.
     :param face: writes it as an AGIS document; None on a host that does not.
-    :param aside: calls a function that takes its time off the reactor.
+    :param offload: calls a function that takes its time off the reactor.
     """
 
     kind = "built_in"
@@ -111,10 +111,10 @@ class Discovery:
         merchants: Callable[[Agent], MerchantManifest] | None = None,
         openapi: OpenAPIFace | None = None,
         face: agis.AgisFace | None = None,
-        aside: Run = at_once,
+        offload: Run = at_once,
     ) -> None:
         self._agis = face
-        self._aside = aside
+        self._offload = offload
         self._face = openapi
         self._merchants = merchants
         self._candidates = candidates
@@ -209,7 +209,7 @@ class Discovery:
         known = self._lists.get(key)
         current: list[Any] = [*bindings, *tools]
         if known is None or not _same(known[0], current):
-            known = current, await self._aside(_listed_methods, context.admits, bindings, tools)
+            known = current, await self._offload(_listed_methods, context.admits, bindings, tools)
             self._keep(key, known)
         else:
             self._lists.move_to_end(key)
@@ -233,13 +233,13 @@ class Discovery:
 
     async def _tools(self, context: BuiltInContext, warning: Fields) -> Answer:
         tools = execution.list_offered_tools(self._adapters, context)
-        listed = await self._aside(_listed_tools, context.admits, tools)
+        listed = await self._offload(_listed_tools, context.admits, tools)
         return replace(document(Encoded(listed)), headers=warning)
 
     async def _agents(self, context: BuiltInContext, warning: Fields) -> Answer:
         kind, sees = result_type(context.input), self._visibility.in_lists(context)
         accepted = frozenset(binding.method for binding in self._bindings())
-        listed = await self._aside(self._listed_agents, kind, sees, accepted)
+        listed = await self._offload(self._listed_agents, kind, sees, accepted)
         return replace(document(Encoded(listed)), headers=warning)
 
     def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:

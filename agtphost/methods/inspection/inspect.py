@@ -168,7 +168,7 @@ class Inspection:
     async def _entries(self, records: Sequence[StoredRecord]) -> list[dict[str, Any]]:
         if len(records) <= FEW:
             return entries(records)
-        shown: list[dict[str, Any]] = await self._records.aside(lambda: entries(records))
+        shown: list[dict[str, Any]] = await self._records.offload(lambda: entries(records))
         return shown
 
     async def _named_chain(self, context: BuiltInContext) -> str:

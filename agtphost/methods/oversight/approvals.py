@@ -60,9 +60,9 @@ class ApprovalDecisions:
         approvals: Approvals,
         authorization: Authorization,
         continuations: Continuations,
-        aside: Aside,
+        offload: Aside,
     ) -> None:
-        self._aside = aside
+        self._offload = offload
         self._held = held
         self._approvals = approvals
         self._authorization = authorization
@@ -92,7 +92,7 @@ class ApprovalDecisions:
                 headers=part.headers,
             )
 
-        return part() if is_little(self._held, APPROVAL) else self._aside(part)
+        return part() if is_little(self._held, APPROVAL) else self._offload(part)
 
     def _find_approvals(
         self, context: BuiltInContext, decides: bool, approval_id: str | None, agent: str | None

@@ -77,13 +77,13 @@ class Escalation:
         held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
-        aside: Aside,
+        offload: Aside,
         states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
     ) -> None:
         self._continuations = continuations or Continuations(now=now)
-        self._aside = aside
+        self._offload = offload
         self._states = states
         self._held = held
         self._directory = directory
@@ -249,7 +249,7 @@ class Escalation:
                 headers=part.headers,
             )
 
-        return part() if is_little(self._held, ESCALATION) else self._aside(part)
+        return part() if is_little(self._held, ESCALATION) else self._offload(part)
 
     def _find_escalations(
         self, context: BuiltInContext, escalation_id: str | None, task_id: str | None

@@ -24,6 +24,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
+from agtphost.handlers.addresses import MARK, owner_of_inbox
 from agtphost.handlers.authorization import OPERATOR, Authorization, owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
@@ -34,9 +35,11 @@ from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.uris import SCHEME
 
 NOTIFICATION = "notification"
 """The kind of state item."""
@@ -45,6 +48,9 @@ BROADCAST = "infrastructure:broadcast"
 """The recipient of news for the operator of a host, such as a revoked certificate: the operator's inbox."""
 
 PATH = "/notifications"
+INBOX_NAME = "inbox"
+"""What a caller writes for its own inbox."""
+
 URGENCIES = ("critical", "informational", "background")
 GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
 CONTENT = 16_384
@@ -112,6 +118,20 @@ def deposit(
     return _put_notification(value, min(now + LONGEST, now + KEPT if until is None else until))
 
 
+def names_inbox_of(text: str, agent: Agent, address: OwnAddress) -> bool:
+    """
+    Return whether a callback names the inbox of an agent.
+
+    :param text: ``inbox``, ``/notifications``, or the agent by its Agent-ID, name or ``agtp:`` URI, each with
+        ``/notifications`` after it or without.
+    :param address: of this host.
+    """
+    plain = address.local_path(text) or text.removeprefix(f"{SCHEME}://")
+    if plain in (INBOX_NAME, PATH):
+        return True
+    return plain.removesuffix(PATH).removeprefix("/agents/") in (agent.agent_id, agent.name)
+
+
 def is_full(held: StateTable, recipient: str, sender: str) -> bool:
     """Whether an inbox takes no more from a sender."""
     if held.open(NOTIFICATION, _reader(recipient)) < PER_SENDER:
@@ -125,14 +145,14 @@ def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
 
 
 def _reader(recipient: str) -> str:
-    return "" if recipient == OPERATOR else recipient
+    return "" if recipient == OPERATOR else owner_of_inbox(recipient)
 
 
-async def prepare_changes(aside: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(offload: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
-    found: tuple[Change, ...] = await aside(prepare, changes)
+    found: tuple[Change, ...] = await offload(prepare, changes)
     return found
 
 
@@ -142,7 +162,7 @@ def _put_notification(value: Mapping[str, Any], until: float) -> Change:
         kind=NOTIFICATION,
         key=value["notification_id"],
         value=value,
-        owner="" if recipient == OPERATOR else recipient,
+        owner=_reader(recipient),
         expires_at=int(until * 1000),
         expected=0,
     )
@@ -154,7 +174,7 @@ class Notification:
     Answers NOTIFY and ``QUERY /notifications``.
 
     :param bindings: everything that can be called, for the agents' own endpoints.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
     :param cancel: answers a NOTIFY that ends a subscription of MONITOR; None for every other.
     """
@@ -167,14 +187,14 @@ class Notification:
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
-        aside: Aside,
+        offload: Aside,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
         cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
     ) -> None:
         self._cancel = cancel
-        self._aside = aside
+        self._offload = offload
         self._addresses = authorization.addresses
         self._hosts = frozenset(hosts)
         self._continuations = continuations or Continuations(now=now)
@@ -233,13 +253,13 @@ class Notification:
             else:
                 self._require_room(value)
                 changes.append(_put_notification(value, until))
-            told.append({name: value[name] for name in RECEIPT if name in value})
+            told.append(_receipt_members(value))
             if not number % FEW:
-                await self._aside(bool)  # The others have their turn.
+                await self._offload(bool)  # The others have their turn.
         return Answer(
             status=Status.ACCEPTED if changes else Status.OK,
             result={"recipient": group, "notifications": told},
-            changes=await prepare_changes(self._aside, changes),
+            changes=await prepare_changes(self._offload, changes),
             extra={"notification_ids": [each["notification_id"] for each in told[:MOST_TOLD]], "notified": group},
         )
 
@@ -299,12 +319,12 @@ class Notification:
         return sender in self._hosts and self._authorization.named(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
-        """Return the inbox of a name: an Agent-ID, a person's key, or the operator's."""
+        """Return the inbox of a name: an Agent-ID, the marked name of a person, or the operator's."""
         # In this order: no name of a person takes the operator's mail, and no new agent a person's.
         if named in (OPERATOR, BROADCAST):
             return OPERATOR, None
         if named in self._addresses.people:
-            return self._addresses.people[named], None
+            return f"{MARK}{named}", None
         agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
         if agent is None:
             raise Refusal(
@@ -383,7 +403,7 @@ class Notification:
                 headers=part.headers,
             )
 
-        return part() if is_little(self._held, NOTIFICATION) else self._aside(part)
+        return part() if is_little(self._held, NOTIFICATION) else self._offload(part)
 
     def _unread(self, context: BuiltInContext, caller: Agent | None) -> Iterator[StateItem]:
         """The caller's own; or a person's, and what of the operator's an operator or the sender's registrar reads."""
@@ -403,7 +423,8 @@ def is_readable(authorization: Authorization, context: BuiltInContext, item: Sta
 
 
 def _notification_to_json(item: StateItem) -> dict[str, Any]:
-    return {name: value for name, value in item.value.items() if name != "places"}
+    shown = {name: value for name, value in item.value.items() if name != "places"}
+    return {**shown, "recipient": name_of_inbox(shown["recipient"])}
 
 
 def _place(item: StateItem) -> list[Any]:
@@ -411,10 +432,20 @@ def _place(item: StateItem) -> list[Any]:
     return [URGENCIES.index(item.brief["urgency"]), item.brief["sent_at"], item.key]
 
 
+def name_of_inbox(inbox: str) -> str:
+    """Return what callers know an inbox by: an Agent-ID, a person's name, a key, or ``operator``."""
+    return inbox.removeprefix(MARK)
+
+
+def _receipt_members(value: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: value[name] for name in RECEIPT if name in value}
+    return {**shown, "recipient": name_of_inbox(value["recipient"])}
+
+
 def _receipt(value: Mapping[str, Any], *changes: Change) -> Answer:
     return Answer(
         status=Status.ACCEPTED if value["status"] == "held" else Status.OK,
-        result={name: value[name] for name in RECEIPT if name in value},
+        result=_receipt_members(value),
         changes=changes,
-        extra={"notification_id": value["notification_id"], "notified": value["recipient"]},
+        extra={"notification_id": value["notification_id"], "notified": name_of_inbox(value["recipient"])},
     )

@@ -81,7 +81,7 @@ class Check:
     def _own(self, target: str, *, deep: bool) -> Iterator[Component]:
         """The host itself, and what it cannot do without."""
         parts = self._parts
-        if target in (HOST, parts.server_id, f"agtp://{parts.server_id}"):
+        if target in (HOST, parts.server_id) or parts.address.local_path(target) == "/":
             yield _one(HOST, parts.server_id, UP)
             if deep:
                 yield from self._store()
@@ -147,7 +147,8 @@ class Check:
 
     def _agent(self, context: BuiltInContext, target: str, *, deep: bool) -> Sequence[Component]:
         """An agent by Agent-ID, label or ``/agents/NAME``; deep: with the servers of what it offers here."""
-        parts, name = self._parts, target.removeprefix(f"agtp://{self._parts.server_id}").removeprefix("/agents/")
+        parts = self._parts
+        name = (parts.address.local_path(target) or target).removeprefix("/agents/")
         agent: Agent | None = parts.directory.by_id(name) if is_agent_id(name) else parts.directory.by_name(name)
         if agent is None or not parts.visibility.documents_of(context, agent):
             return ()

@@ -64,7 +64,7 @@ def confirm_item(parts: MethodServices) -> Confirmable:
         if becomes is not None:
             collection.require_writing(context)
             # The item and its former version: of a long one, that takes more than a turn of the reactor has.
-            changes = await parts.aside(prepare, collection.replace(context, item, {**data, "status": becomes}))
+            changes = await parts.offload(prepare, collection.replace(context, item, {**data, "status": becomes}))
             value = changes[0].value or value
         elif status is not None and _is_owner(context, item):
             _require_undecided(said["status"], status, target_id)
@@ -123,7 +123,7 @@ async def _digest(parts: MethodServices, content: Any, octets: int) -> str:
     def digest() -> str:
         return sha256(canonical(content)).hexdigest()
 
-    found: str = digest() if octets <= SHORT else await parts.aside(digest)
+    found: str = digest() if octets <= SHORT else await parts.offload(digest)
     return found
 
 

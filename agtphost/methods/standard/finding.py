@@ -78,7 +78,7 @@ class Finding:
         """Return the namespace to search, and the zone that it is bound to."""
         if named is None:
             return None, ""
-        if named in (self._parts.server_id, f"agtp://{self._parts.server_id}"):
+        if named == self._parts.server_id or self._parts.address.local_path(named) in ("/", "/agents"):
             return LOCAL, ""
         if named == CARDS and self._parts.find("FIND", "/cards") is None:
             raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})

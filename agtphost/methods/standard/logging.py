@@ -53,7 +53,7 @@ class Logging:
         event_type = parameters.identifier(given, "event_type")
         severity = parameters.choice(given, "severity", SEVERITIES, "info")
         correlation = parameters.text(given, "correlation_id")
-        data, digest = await self._parts.aside(_encode_data, given)
+        data, digest = await self._parts.offload(_encode_data, given)
         said = {"logged_type": event_type, "severity": severity, "data_sha256": digest}
         if correlation is not None:
             said["correlation_id"] = correlation

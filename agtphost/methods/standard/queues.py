@@ -23,6 +23,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
+from agtphost.methods.oversight.notification import names_inbox_of
 from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.collections.index import NORMAL
 from agtphost.methods.standard.collections.store import Collection, holder
@@ -50,7 +51,6 @@ CLAIMED = 5.0
 
 REMEMBERED = 7 * 86_400
 TOPIC = "submission-done"
-INBOX = "inbox"
 
 
 class Queues:
@@ -111,12 +111,11 @@ class Queues:
         named, caller = parameters.text(context.input, "callback"), owner_of(context)
         if named is None:
             return ""
-        own = (INBOX, caller.agent_id, caller.name, f"agtp://{self.parts.server_id}/agents/{caller.name}")
-        if named not in own:
+        if not names_inbox_of(named, caller, self.parts.address):
             raise parameters.invalid(
                 "callback",
                 "callback must be the caller's own inbox; no other agent is notified, and no address is called.",
-                "Send inbox, or the caller's own Agent-ID.",
+                "Send inbox, or the caller's own Agent-ID or agtp: URI.",
             )
         return caller.agent_id
 

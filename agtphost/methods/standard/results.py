@@ -11,7 +11,7 @@ from agtphost.vocabulary.steps import Aside
 from agtphost.wire.events import Response
 
 
-async def read(response: Response, aside: Aside) -> Mapping[str, Any]:
+async def read(response: Response, offload: Aside) -> Mapping[str, Any]:
     """
     The result of an answer.
 
@@ -19,11 +19,11 @@ async def read(response: Response, aside: Aside) -> Mapping[str, Any]:
     """
     if len(response.body) <= LONG:
         return result_of(response)
-    found: Mapping[str, Any] = await aside(result_of, response)
+    found: Mapping[str, Any] = await offload(result_of, response)
     return found
 
 
-async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[str, Any] | None:
+async def read_within(response: Response, offload: Aside, depth: int) -> Mapping[str, Any] | None:
     """
     Return the result if it is nested at most ``depth`` levels; else None.
 
@@ -31,7 +31,7 @@ async def read_within(response: Response, aside: Aside, depth: int) -> Mapping[s
     """
     if len(response.body) <= LONG:
         return _read_shallow(response, depth)
-    found: Mapping[str, Any] | None = await aside(_read_shallow, response, depth)
+    found: Mapping[str, Any] | None = await offload(_read_shallow, response, depth)
     return found
 
 

@@ -29,6 +29,7 @@ from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.steps import Aside
 
 if TYPE_CHECKING:
@@ -43,14 +44,17 @@ class MethodServices:
 
     config: Config
     server_id: str
-    """The host's own name, as in its URIs."""
+    """The host's own name."""
+
+    address: OwnAddress
+    """The names and the port that the host's own ``agtp:`` URIs have."""
 
     catalog: Catalog
     reactor: Any
     now: Callable[[], float]
     """Seconds since the Unix epoch."""
 
-    aside: Aside
+    offload: Aside
     """Calls a function off the reactor."""
 
     # What there is

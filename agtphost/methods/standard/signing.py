@@ -80,7 +80,7 @@ class Signing:
             raise parameters.invalid(
                 "algorithm", "The keys here sign by EdDSA alone.", f"Send {ALGORITHM}, or nothing."
             )
-        document = await self._parts.aside(self._document, context, caller)
+        document = await self._parts.offload(self._document, context, caller)
         proven = context.assurance is Assurance.CERTIFICATE
         signer = await self._signer(context, caller, proven, parameters.text(given, "key_id"))
         key = signer.key
@@ -88,7 +88,7 @@ class Signing:
         document["capacity"] = signer.capacity
         if signer.key_name:
             document["attested_by"] = self._parts.server_id
-        signed = await self._parts.aside(_sign_document, key, document)
+        signed = await self._parts.offload(_sign_document, key, document)
         metadata = {
             "key_id": key.kid,
             "algorithm": ALGORITHM,
@@ -134,7 +134,7 @@ class Signing:
             return named
         own = None
         if caller.hosted and proven:
-            own = await self._parts.aside(_own_key, self._parts.config.host.state_dir, caller)
+            own = await self._parts.offload(_own_key, self._parts.config.host.state_dir, caller)
         for key, by, name in ((own, OWN, caller.agent_id), (self._parts.key, ATTESTED, self._parts.server_id)):
             if key is not None and (wanted is None or wanted in (key.kid, key.public.fingerprint)):
                 return Signer(key=key, capacity=by, name=name)

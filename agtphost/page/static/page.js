@@ -121,7 +121,7 @@ const evidence = (() => {
     if (old.fingerprint === next.fingerprint || old.kid !== said.old_kid || next.kid !== said.new_kid) {
       throw new Wrong("key", "its keys are not what they are named for");
     }
-    if (moment(said.rotated_at) === null) throw new Wrong("key", "its rotated_at is no time");
+    if (moment(said.rotated_at) === null) throw new Wrong("key", "its rotated_at is not a time");
     const { old_signature, new_signature, ...content } = said;
     const octets = utf8(JSON.stringify(content, Object.keys(content).sort()));
     for (const [key, signature] of [[old, old_signature], [next, new_signature]]) {

@@ -26,6 +26,7 @@ from tests.adapters.mcp.hosting import SERVERS, alive, context, heard, hosted, p
 from tests.dispatch.hosts import agent
 
 ALICE, BOB = "a" * 64, "b" * 64
+UNKNOWN = "No hosted MCP server has that prompt."
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
 IDLE = 1.0
 """Seconds after which an instance ends that nobody uses."""
@@ -197,7 +198,12 @@ async def test_overrides_of_resources_and_prompts_win() -> None:
         assert binding.required_scopes == ("documents:secret",)
         other = ask.adapter.resolve("mcp.resources.read", {"uri": "test://item/1"}, None).binding
         assert other.required_scopes == ("mcp:resources:read",)
-        assert (await ask.refused("mcp.prompts.get", {"prompt": "bye"})).reason == "unknown-prompt"
+        # A name that is turned off, and one that there is not: the server is asked for neither.
+        for name in ("bye", "nothing"):
+            completing = {"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "who", "value": "A"}}
+            for action, payload in (("mcp.prompts.get", {"prompt": name}), ("mcp.completion.complete", completing)):
+                refusal = await ask.refused(action, payload)
+                assert (refusal.reason, refusal.explanation) == ("unknown-prompt", UNKNOWN), (name, action)
 
 
 @pytest_twisted.ensureDeferred

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agtphost.errors import Refusal
 from agtphost.methods.standard.pure import filtering, statistics, transforming
 from agtphost.methods.standard.pure.number_columns import Columns
 from agtphost.testing import MemoryHost, TestAgent
@@ -93,6 +94,64 @@ def test_methods_on_data_read_the_numbers_of_csv() -> None:
     assert made["data"][0]["amount"] == 61000.5 and made["data"][0]["zip"] == "01067"
     again = transforming.transform({"source": CSV, "source_format": "csv", "target_format": "csv"})
     assert again["data"] == CSV
+
+
+def test_a_byte_order_mark_is_no_part_of_a_column() -> None:
+    """Spreadsheets write one: ``id`` is still the identifier, whether the format is said or guessed."""
+    marked = f"\ufeff{CSV}"
+    found = filtering.filter_records({"data": marked, "criteria": {"amount": {"gt": 50000}}})
+    assert [row["id"] for row in found["data"]] == ["p-1", "p-3"]
+    made = transforming.transform({"source": marked, "source_format": "csv", "target_format": "json"})
+    assert [*made["data"][0]] == ["id", "amount", "zip"]
+
+
+@each_row("source,named", [("id;n\na;5\n", "semicolons"), ("id\tn\na\t5\n", "tabs")], ids=["semicolons", "tabs"])
+def test_another_separator_is_named(source: str, named: str) -> None:
+    """A table of one column whose name holds it would find nothing, and say nothing."""
+    with pytest.raises(Refusal, match=f"separated by {named}"):
+        transforming.transform({"source": source, "source_format": "csv", "target_format": "json"})
+    alone = transforming.transform({"source": "n\na;5\n", "source_format": "csv", "target_format": "json"})
+    assert alone["data"] == [{"n": "a;5"}]
+
+
+BARE: dict[str, tuple[str, list[int] | None]] = {
+    "amount > 50000": ("amount > 50000", [1]),
+    "without spaces": ("amount>=50000&&amount<70000.5", [1]),
+    "below zero": ("amount < -1", [2]),
+    "equal": ("amount == 7", [0]),
+    "a text that looks like one": ("name == 'x > 5' && amount > 5", [0]),
+    "a literal": ("amount > `50000`", [1]),
+    "a quoted name": ('"n > 5" == 1 || amount > 50000', [1]),
+    "no number": ("amount > 5x", None),
+    "two points": ("amount > 1.2.3", None),
+    "nothing": ("amount >", None),
+}
+
+
+@each_row("query,places", BARE.values(), ids=BARE)
+def test_a_comparison_may_have_a_bare_number(query: str, places: list[int] | None) -> None:
+    """METH-067: ``amount > 50000`` as agents write it; what stands in quotes stays, and the rest is 422 with a hint."""
+    rows = [{"amount": 7, "name": "x > 5"}, {"amount": 60000, "name": "b"}, {"amount": -3, "name": "c"}]
+    if places is None:
+        with pytest.raises(Refusal) as refused:
+            filtering.filter_records({"data": rows, "criteria": query})
+        assert '{"amount": {"gt": 5}}' in (refused.value.remedy or "")
+        return
+    found = filtering.filter_records({"data": rows, "criteria": query})
+    assert [rows.index(row) for row in found["data"]] == places
+
+
+def test_a_distribution_needs_one_number_and_the_others_three() -> None:
+    """What a search finds may be little: ANALYZE of it says what there is, and a chain goes on."""
+    (one,) = statistics.analyze({"target": [{"amount": 5}], "analysis_type": "distribution"})["findings"]
+    assert (one["min"], one["max"], one["mean"], one["count"]) == (5, 5, 5, 1) and "standard_deviation" not in one
+    found = statistics.analyze({"target": [{"amount": 5}, {"amount": 7}]})["findings"]
+    assert [(each["type"], each["mean"]) for each in found] == [("distribution", 6)]
+    for kind in ("trend", "anomaly", "correlation"):
+        with pytest.raises(Refusal, match="Less than 3 numbers"):
+            statistics.analyze({"target": [{"amount": 5}, {"amount": 7}], "analysis_type": kind})
+    with pytest.raises(Refusal, match="No number"):
+        statistics.analyze({"target": [{"amount": "n/a"}], "analysis_type": "distribution"})
 
 
 MIXED: dict[str, tuple[list[Any], Any, int, list[tuple[str, int]]]] = {

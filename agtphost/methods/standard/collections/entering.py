@@ -125,7 +125,7 @@ class Importing:
         collection.require_writing(context)
         policy = parameters.choice(given, "conflict_policy", POLICIES, POLICIES[0])
         merged = Merged(context, collection, policy)
-        rows, columns = await self._parts.aside(merged.read, given)
+        rows, columns = await self._parts.offload(merged.read, given)
         collection.require_room(context, merged.counts["created"])
         return Answer(
             result={

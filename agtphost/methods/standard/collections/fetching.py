@@ -41,7 +41,8 @@ class Resources:
 
     def local(self, identifier: str) -> str:
         """An identifier without this host's own address before it."""
-        return identifier.removeprefix(f"agtp://{self.parts.server_id}/").removeprefix("collections/")
+        path = self.parts.address.local_path(identifier)
+        return (identifier if path is None else path[1:]).removeprefix("collections/")
 
     def item(self, context: BuiltInContext, identifier: str) -> Item | None:
         """The item that ``collection/id`` names, if the caller may read it."""
@@ -142,7 +143,7 @@ class Fetch:
         behind = self._bindings.items_after(context, place)
         together = list(islice(takewhile(partial(_is_at, place), behind), FEW + 1))
         if len(together) > FEW:
-            found: dict[str, str] = await self._resources.parts.aside(
+            found: dict[str, str] = await self._resources.parts.offload(
                 _binding_sources, takewhile(partial(_is_at, place), behind)
             )
             return found

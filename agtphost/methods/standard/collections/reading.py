@@ -168,7 +168,7 @@ class Searching:
 
         :raises Refusal: 404 for scopes that are none of the caller's; 422 for criteria that cannot be read.
         """
-        given, aside = context.input, self._parts.aside
+        given, offload = context.input, self._parts.offload
         comparisons = Comparisons()
         condition, order = Condition(given["query"], "query", comparisons), Order(given.get("sort"))
         limit = parameters.count(given, "limit", LIMIT, MOST)
@@ -198,12 +198,12 @@ class Searching:
             selection.require_end()
             rows = [row for row, _ in selection.found]
             if order:
-                return answer(*await aside(_select_page, [rows], _any, order, offset, limit))
-            _, results = await aside(_select_page, [rows], _any, order, 0, limit)
+                return answer(*await offload(_select_page, [rows], _any, order, offset, limit))
+            _, results = await offload(_select_page, [rows], _any, order, 0, limit)
             return answer(selection.total, results)
 
         if is_small(sources, condition):
-            return answer(*await aside(_select_page, sources, condition.holds, order, offset, limit))
+            return answer(*await offload(_select_page, sources, condition.holds, order, offset, limit))
         kept = None if order else range(offset, offset + limit)
         return Selection(condition, comparisons, sources, finish, kept=kept).proceed()
 
@@ -281,13 +281,13 @@ class Scan:
             return told
 
         async def finish(selection: Selection) -> dict[str, Any]:
-            items, last = await self._parts.aside(_cut_page, selection.found, size)
+            items, last = await self._parts.offload(_cut_page, selection.found, size)
             if last is None and not selection.is_over:
                 last = render_row(selection.last)["id"]  # The time was over: the next page goes on behind it.
             return answer(items, last)
 
         if is_small([rows], condition):
-            return answer(*await self._parts.aside(_scan_page, rows, condition.holds, size))
+            return answer(*await self._parts.offload(_scan_page, rows, condition.holds, size))
         return Selection(condition, comparisons, [rows], finish, most=size + 1).proceed()
 
     async def _rows(self, context: BuiltInContext, name: str, after: str, most: int | None) -> Iterable[Any]:

@@ -36,7 +36,7 @@ class Syncing:
     def __init__(self, parts: MethodServices) -> None:
         self._parts = parts
         self._collections = parts.collections
-        self._aside = parts.aside
+        self._offload = parts.offload
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
@@ -52,14 +52,14 @@ class Syncing:
         policy = parameters.choice(given, "conflict_policy", POLICIES, "remote_wins")
         theirs = await self._pull_items(context, remote)
         plan = SyncPlan(context, collection, theirs, direction, policy)
-        await self._aside(plan.compare)
+        await self._offload(plan.compare)
         if plan.undecided:
             raise Refusal(Reason.SYNC_CONFLICT, details={"conflicts": plan.undecided})
         collection.require_room(context, plan.new, taken=False)
-        for part in await self._aside(plan.parts):
+        for part in await self._offload(plan.parts):
             await self._call(context, remote, remote.push, {"items": part})
         collection.require_room(context, plan.new)
-        changes = await prepare_changes(self._parts, await self._aside(plan.changes))
+        changes = await prepare_changes(self._parts, await self._offload(plan.changes))
         told = {
             "resource": collection.name,
             "remote": remote.name,

@@ -69,7 +69,7 @@ def deliver(
             **more,
         )
         if change is None:
-            found.full.append(recipient)
+            found.full.append(notification.name_of_inbox(recipient))
         else:
             found.changes.append(change)
             found.reached.append(recipient)
@@ -78,4 +78,4 @@ def deliver(
 
 async def prepare_changes(parts: MethodServices, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, measured off the reactor where they are many."""
-    return await notification.prepare_changes(parts.aside, changes)
+    return await notification.prepare_changes(parts.offload, changes)

@@ -120,7 +120,7 @@ class Reporting:
             if not isinstance(name, str) or scope.keys() - {"collection", "from", "to"}:
                 raise _bad_scope()
             collection = self._parts.collections.require_reading(context, name, "scope")
-            return f"collection {name}", await self._parts.aside(_of_items, collection.items_after(context), span)
+            return f"collection {name}", await self._parts.offload(_of_items, collection.items_after(context), span)
         asked = scope[RECORDS]
         if not isinstance(asked, dict) or asked.keys() - {"method"} or scope.keys() - {RECORDS, "from", "to"}:
             raise _bad_scope()
@@ -138,7 +138,7 @@ class Reporting:
         """
         rows: list[Mapping[str, Any]] = []
         while page := await back.further():
-            found = await self._parts.aside(_briefly, page)
+            found = await self._parts.offload(_briefly, page)
             rows += [row for row in found if _is_within(str(row.get("issued_at", "")), span)]
             if len(rows) > ROWS:
                 raise _too_many()
@@ -152,7 +152,7 @@ class Reporting:
 
     async def _text(self, context: BuiltInContext, document: ReportDocument, form: str) -> str:
         if form != "pdf":
-            text: str = await self._parts.aside(render, document, form)
+            text: str = await self._parts.offload(render, document, form)
             return text
         through = self._parts.config.methods.pdf
         if not through:
@@ -163,7 +163,7 @@ class Reporting:
                 details={"format": form},
             )
         method, _, path = through.partition(" ")
-        page = await self._parts.aside(render, document, "html")
+        page = await self._parts.offload(render, document, "html")
         made = (await context.invoke(method, path, {"html": page})).get("document")
         if not isinstance(made, str):
             raise Refusal(Reason.PROVIDER_MISSING, "What makes PDF here gave no document.")

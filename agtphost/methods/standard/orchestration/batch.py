@@ -50,16 +50,16 @@ class Batch:
     The handler of BATCH.
 
     :param find: what a method on a path is bound to.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     :param clock: the reactor.
     """
 
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, find: Find, aside: Aside, clock: IReactorTime) -> None:
+    def __init__(self, find: Find, offload: Aside, clock: IReactorTime) -> None:
         self._find = find
-        self._aside = aside
+        self._offload = offload
         self._turns = BatchTurns(clock)
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -80,7 +80,7 @@ class Batch:
             self._find, context.invocation.exchange, ((each.method, each.path) for each in ordered)
         )
         context.invocation.announce(len(ordered), lists=True)
-        making = _Making(context, ordered, self._aside, self._turns, partial=partial)
+        making = _Making(context, ordered, self._offload, self._turns, partial=partial)
         outcomes = await making.make(1 if mode == SEQUENTIAL else self._at_once(ordered))
         failed = sum(1 for outcome in outcomes if not outcome["ok"])
         extra = {"batch": {"calls": len(outcomes), "failed": failed}}
@@ -101,13 +101,13 @@ class _Making:
         self,
         context: BuiltInContext,
         ordered: Sequence[Ordered],
-        aside: Aside,
+        offload: Aside,
         turns: BatchTurns,
         *,
         partial: bool,
     ) -> None:
         self._context = context
-        self._aside = aside
+        self._offload = offload
         self._turns = turns
         self._key = key_of(context.invocation.exchange)
         self._waiting = list(reversed(ordered))
@@ -158,7 +158,7 @@ class _Making:
             return {**outcome, "omitted": "long", "octets": octets}
         self._octets += octets
         try:
-            result = await results.read_within(response, self._aside, MOST_DEEP)
+            result = await results.read_within(response, self._offload, MOST_DEEP)
             if result is None:
                 return {**outcome, "omitted": "deep", "octets": octets}
             outcome["result"] = result

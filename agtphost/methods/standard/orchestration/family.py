@@ -20,10 +20,10 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     workflows, monitors = parts.workflows, parts.monitors
     return {
         "CHAIN": Chain(workflows, parts.find),
-        "BATCH": Batch(parts.find, parts.aside, parts.reactor),
-        "ROUTE": Route(parts.directory, parts.states, parts.visibility, parts.find, parts.search, parts.aside),
+        "BATCH": Batch(parts.find, parts.offload, parts.reactor),
+        "ROUTE": Route(parts.directory, parts.states, parts.visibility, parts.find, parts.search, parts.offload),
         "RETRY": Retry(workflows, parts.find),
         "PAUSE": Pause(workflows),
-        "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization),
-        "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor, parts.aside),
+        "MONITOR": Monitoring(monitors, parts.visibility, parts.authorization, parts.address),
+        "RUN": Procedures(parts.config.methods.procedures, parts.recipes, parts.reactor, parts.offload),
     }

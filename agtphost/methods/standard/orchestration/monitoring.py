@@ -21,9 +21,11 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight import notification
+from agtphost.methods.oversight.notification import INBOX_NAME, names_inbox_of
 from agtphost.methods.standard.orchestration import items, observing
 from agtphost.methods.standard.orchestration.monitors import MONITOR, Monitors
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
@@ -33,10 +35,9 @@ SHORTEST, USUAL, LONGEST = 5.0, 60.0, 86_400.0
 """Seconds between two polls of states that announce no changes."""
 
 OWN, SELF = "own", "self"
+_AGENTS: Final = ("agent", "agents")
 MOST_TARGETS: Final = 100
 """Agents, upstreams and items of one subscription."""
-
-INBOX: Final = "inbox"
 
 
 @implementer(IBuiltInHandler)
@@ -60,8 +61,11 @@ class Monitoring:
 
     kind = "built_in"
 
-    def __init__(self, monitors: Monitors, visibility: Visibility, authorization: Authorization) -> None:
+    def __init__(
+        self, monitors: Monitors, visibility: Visibility, authorization: Authorization, address: OwnAddress
+    ) -> None:
         self._monitors = monitors
+        self._address = address
         self._visibility = visibility
         self._authorization = authorization
 
@@ -104,15 +108,10 @@ class Monitoring:
             extra={"monitor": {"subscription_id": value["subscription_id"]}},
         )
 
-    @staticmethod
-    def _require_callback(given: Mapping[str, Any], caller: Agent) -> None:
+    def _require_callback(self, given: Mapping[str, Any], caller: Agent) -> None:
         """Check that ``callback`` names the caller's own inbox."""
         callback = parameters.required(given, "callback")
-        plain = callback.removeprefix("agtp://")
-        own = {INBOX, notification.PATH}
-        for name in (caller.agent_id, caller.name):
-            own |= {name, f"{name}{notification.PATH}"}
-        if plain not in own:
+        if not names_inbox_of(callback, caller, self._address):
             raise Refusal(Reason.CALLBACK_NOT_YOURS, details={"parameter": "callback"})
 
     @staticmethod
@@ -132,6 +131,7 @@ class Monitoring:
         return float(min(max(value, SHORTEST), LONGEST))
 
     def _aim(self, context: BuiltInContext, caller: Agent, target: Any, value: dict[str, Any]) -> None:
+        target = self._localize(target)
         if isinstance(target, list):
             named = _several(target)
         else:
@@ -154,6 +154,15 @@ class Monitoring:
         about = [*own, *upstreams, *(self._item(context, key, value["events"]) for key in keys)]
         if about:
             value["about"] = about[0] if len(about) == 1 else about
+
+    def _localize(self, target: Any) -> Any:
+        """Return a target with the names of agents in place of this host's own ``agtp:`` URIs of them."""
+        if isinstance(target, list):
+            return [self._localize(each) for each in target]
+        if isinstance(target, Mapping):
+            return {name: self._localize(each) if name in _AGENTS else each for name, each in target.items()}
+        path = self._address.local_path(target) if isinstance(target, str) else None
+        return target if path is None else path.removeprefix("/agents/")
 
     def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
         events = value["events"]
@@ -220,7 +229,7 @@ def cancelling(monitors: Monitors) -> Callable[[BuiltInContext], Answer | None]:
 def subscription_to_json(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a subscription as its owner sees it."""
     names = ("subscription_id", "target", "events", "threshold", "interval", "created_at", "told", "missed")
-    return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX}
+    return {**{name: value[name] for name in names if value.get(name) is not None}, "callback": INBOX_NAME}
 
 
 def _threshold(given: Mapping[str, Any]) -> dict[str, float] | None:

@@ -43,18 +43,18 @@ class Procedures:
     The handler of RUN.
 
     :param named: recipes by procedure_id, as ``[methods.procedures]`` has them.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
 
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime, aside: Aside) -> None:
+    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime, offload: Aside) -> None:
         found = ((name, book.find(reference)) for name, reference in named.items())
         self._procedures: dict[str, Recipe] = {name: recipe for name, recipe in found if recipe is not None}
         self._book = book
         self._clock = clock
-        self._aside = aside
+        self._offload = offload
 
     @property
     def parameters(self) -> Mapping[str, Mapping[str, Any]]:
@@ -86,7 +86,7 @@ class Procedures:
         if recipe.endpoint is not None and not recipe.endpoint.input_schema.is_valid(value):
             faults = recipe.endpoint.input_schema.faults(value)
             raise Refusal(Reason.INVALID_INPUT, details={"parameter": "input", "faults": faults})
-        made = Composition(recipe, self._clock, self._aside)
+        made = Composition(recipe, self._clock, self._offload)
         context.invocation.announce(made.steps, alone=True)
         result = await self._run(made, replace(context, input=value), seconds)
         return Answer(result={"procedure_id": name, "recipe": recipe.identifier, "result": result, "by": caller.name})

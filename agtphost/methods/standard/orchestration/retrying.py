@@ -95,7 +95,7 @@ class Retry:
         said = {"retry": {**made, "original_audit_id": call.get("audit_id", ""), "status": int(response.status)}}
         call["attempts"] = made["attempt"]
         try:
-            result = await results.read(response, self._workflows.aside)
+            result = await results.read(response, self._workflows.offload)
         except Refusal as refusal:
             raise Refusal(
                 ForeignReason(str(refusal.reason), Status(refusal.status)),  # type: ignore[call-arg]

@@ -64,7 +64,7 @@ class Route:
     """
     The handler of ROUTE.
 
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
 
     kind = "built_in"
@@ -76,14 +76,14 @@ class Route:
         visibility: Visibility,
         find: Find,
         search: SearchEngine,
-        aside: Callable[..., Awaitable[Any]],
+        offload: Callable[..., Awaitable[Any]],
     ) -> None:
         self._directory = directory
         self._states = states
         self._visibility = visibility
         self._find = find
         self._search = search
-        self._aside = aside
+        self._offload = offload
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -98,7 +98,7 @@ class Route:
         candidates = [self._resolve_candidate(context, each) for each in _list_candidates(given, rules)]
         by_id = {each.id: each for each in candidates}
         scope = {"payload": payload, **(payload if isinstance(payload, dict) else {})}
-        held = await self._aside(_first, rules, scope) if rules else []
+        held = await self._offload(_first, rules, scope) if rules else []
         matched: list[tuple[RouteCandidate, dict[str, Any]]] = [
             (by_id[rules[number][1]], {"by": "rule", "rule": number + 1}) for number in held
         ]

@@ -55,7 +55,7 @@ class Keeper(Protocol):
     """The functions of the workflow table that a run needs."""
 
     clock: IReactorTime
-    aside: Callable[..., Awaitable[Any]]
+    offload: Callable[..., Awaitable[Any]]
 
     def now(self) -> float:
         """Return seconds since the epoch."""
@@ -301,7 +301,7 @@ class Run:
 
     async def result(self, response: Response) -> Mapping[str, Any]:
         """Return the result in a response."""
-        return await results.read(response, self._keeper.aside)
+        return await results.read(response, self._keeper.offload)
 
     @property
     def deadline(self) -> float:
@@ -316,7 +316,7 @@ class Run:
         if not uses or self._octets <= SMALL:
             filled = _fill_step(step, self._scope)
         else:
-            filled = await self._keeper.aside(_fill_step, step, dict(self._scope))
+            filled = await self._keeper.offload(_fill_step, step, dict(self._scope))
         if filled is None:
             return None
         left = self._seconds_left()

@@ -73,7 +73,7 @@ class Workflows:
     """
     Every workflow of a host.
 
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     :param now: seconds since the epoch.
     """
 
@@ -83,10 +83,10 @@ class Workflows:
         ledger: ILedger,
         clock: IReactorTime,
         now: Callable[[], float],
-        aside: Callable[..., Awaitable[Any]],
+        offload: Callable[..., Awaitable[Any]],
     ) -> None:
         self.clock = clock
-        self.aside = aside
+        self.offload = offload
         self.now = now
         self.held = held
         self._ledger = ledger

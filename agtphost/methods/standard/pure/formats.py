@@ -28,6 +28,11 @@ _YAML = yamltext.Bounds(octets=MAX_OCTETS, events=200_000)
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*", re.ASCII)
 """Texts that need no quotes in YAML, but for those that it has another meaning for."""
 
+BYTE_ORDER_MARK = "\ufeff"
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs"}
+"""What spreadsheets of some countries write in place of commas."""
+
 _MEANING = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
@@ -39,6 +44,8 @@ def read(source: str, form: str, name: str = "source") -> Any:
     :param name: the parameter that it is in, for refusals.
     :raises Refusal: 422 for a text that is not of that format, or too large.
     """
+    # Spreadsheets write this mark before a table; it is no part of the first column's name.
+    source = source.removeprefix(BYTE_ORDER_MARK)
     octets = source.encode("utf-8", "surrogatepass")
     if len(octets) > MAX_OCTETS:
         raise parameters.invalid(name, f"{name} has more than {MAX_OCTETS} octets.", "Send it in parts.")
@@ -78,6 +85,7 @@ def records(call: Mapping[str, Any], name: str, *, least: int = 0) -> list[Any]:
 
 def guess_format(source: str) -> str:
     """Guess the format of a text."""
+    source = source.removeprefix(BYTE_ORDER_MARK)
     begin = source.lstrip()[:1]
     if begin in ("{", "["):
         first, _, rest = source.strip().partition("\n")
@@ -101,6 +109,9 @@ def _table(source: str) -> list[dict[str, str]]:
     names = next(rows, None)
     if not names or not all(names) or len({*names}) != len(names):
         raise ValueError("its first line does not name each column once")
+    for sign, named in _SEPARATORS.items():
+        if len(names) == 1 and sign in names[0]:
+            raise ValueError(f"its cells are separated by {named}, and csv has commas")
     found: list[dict[str, str]] = []
     for row in rows:
         if not row:

@@ -108,9 +108,9 @@ class Rank:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, aside: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
         self._engine = engine
-        self._aside = aside
+        self._offload = offload
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
@@ -120,7 +120,7 @@ class Rank:
 
     async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         items = material.rows(call, "items")
-        index = Index(await self._aside(ranking.entries, items))
+        index = Index(await self._offload(ranking.entries, items))
         found = await self._engine.search(index, Wanted(text=ranking.text_of(call), limit=max(len(items), 1)))
         return ranking.listed_by(call, items, found)
 
@@ -132,9 +132,9 @@ class Classify:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, aside: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
         self._engine = engine
-        self._aside = aside
+        self._offload = offload
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
@@ -147,7 +147,7 @@ class Classify:
         read = ranking.entries(material.rows(call, "items"))
         texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in read]
         engine, found = await _search_texts(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
-        return await self._aside(classifying.classify_items, call, read, labels, found, engine)
+        return await self._offload(classifying.classify_items, call, read, labels, found, engine)
 
 
 @implementer(IBuiltInHandler)
@@ -157,9 +157,9 @@ class Map:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, aside: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
         self._engine = engine
-        self._aside = aside
+        self._offload = offload
 
     def handle(self, context: BuiltInContext) -> Any:
         call = context.input
@@ -174,7 +174,7 @@ class Map:
     ) -> Any:
         texts = [f"{target.words} {target.description}".strip() for target in targets]
         engine, found = await _search_texts(self._engine, Index(mapping.entries(sources)), texts, len(sources))
-        return await self._aside(mapping.map_fields, call, dict(enumerate(found)), engine)
+        return await self._offload(mapping.map_fields, call, dict(enumerate(found)), engine)
 
 
 async def _search_texts(
@@ -270,7 +270,9 @@ class Validate:
         return self._many_marks_taken(result, target)
 
     async def _many_marks_taken(self, result: Mapping[str, Any], target: Any) -> Answer:
-        return Answer(result=result, changes=await self._parts.aside(generated_code.cleared, self._parts.held, target))
+        return Answer(
+            result=result, changes=await self._parts.offload(generated_code.cleared, self._parts.held, target)
+        )
 
     def _check_call(self, context: BuiltInContext, target: Any) -> validating.Findings:
         """Return whether the caller could make a call: its permission, and the validity of its parameters."""
@@ -317,7 +319,7 @@ class Validate:
 
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
-    aside, kept = parts.aside, parts.collections
+    offload, kept = parts.offload, parts.collections
     engine = parts.search.apart()
     return {
         "ANALYZE": Pure("analyze", named="target", collections=kept),
@@ -326,11 +328,11 @@ def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
         "VALIDATE": Validate(parts),
         "TRANSFORM": Pure("transform"),
         "NORMALIZE": Normalize(parts),
-        "RANK": Rank(engine, aside),
-        "CLASSIFY": Classify(engine, aside),
+        "RANK": Rank(engine, offload),
+        "CLASSIFY": Classify(engine, offload),
         "CALCULATE": Calculate(parts.config.methods.formulas),
         "EVALUATE": Pure("evaluate"),
         "GENERATE": Pure("generate"),
         "MERGE": Pure("merge", named="sources", collections=kept),
-        "MAP": Map(engine, aside),
+        "MAP": Map(engine, offload),
     }

@@ -249,12 +249,12 @@ class Provided:
     The handler of a provider's binding: the operator's, within its rule.
 
     :param output: the operator's schema of the result.
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
 
-    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, aside: Aside) -> None:
+    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, offload: Aside) -> None:
         self.kind = inner.kind
-        self._aside = aside
+        self._offload = offload
         self._rule = rule
         self._inner = inner
         self._output = output
@@ -268,7 +268,7 @@ class Provided:
         if response.body is not None or not isinstance(response.result, Mapping):
             raise Overstepped("its result is not an object, so the rules of the method cannot be applied")
         if weight(response.result) > HEAVY or weight(context.input) > HEAVY:
-            found: Answer = await self._aside(self._apply_rule, context, response)
+            found: Answer = await self._offload(self._apply_rule, context, response)
             return found
         return self._apply_rule(context, response)
 
@@ -284,14 +284,14 @@ class Provided:
         )
 
 
-def wrap_provider(binding: Binding, aside: Aside, now: Callable[[], float] = time.time) -> Binding:
+def wrap_provider(binding: Binding, offload: Aside, now: Callable[[], float] = time.time) -> Binding:
     """
     Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 
-    :param aside: calls a function off the reactor.
+    :param offload: calls a function off the reactor.
     """
     rule = rules(now).get(binding.method)
     if rule is None:
         return binding
-    handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema, aside)
+    handler = Provided(rule, cast(IHandler, binding.handler), binding.output_schema, offload)
     return replace(binding, handler=handler)

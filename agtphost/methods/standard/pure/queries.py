@@ -9,12 +9,13 @@ that makes more of a value than there was, and the steps of a whole call are cou
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agtphost import extras
 from agtphost.compute.functions import PLAIN_EXPRESSION
-from agtphost.contract.recipes.expression import Expression, ExpressionError
+from agtphost.contract.recipes.expression import MAX_CHARACTERS, Expression, ExpressionError
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure.comparisons import Comparisons
@@ -28,6 +29,39 @@ MAX_FLAT = 100_000
 
 _MULTIPLYING = frozenset({"multi_select_list", "multi_select_dict", "key_val_pair"})
 _GROWING = frozenset({"join", "to_string", "merge", "to_array"})
+
+
+_BARE_NUMBER = re.compile(
+    r"""'(?:\\.|[^'\\])*' | `(?:\\.|[^`\\])*` | "(?:\\.|[^"\\])*"
+    | (?P<sign>[<>]=? | [=!]=) (?P<space>\s*) (?P<number>-?[0-9]+(?:\.[0-9]+)?) (?![\w.])""",
+    re.ASCII | re.VERBOSE,
+)
+"""Texts and literals, which stay, and numbers behind a comparison."""
+
+
+def _read_expression(text: str, name: str) -> str:
+    """
+    Return an expression as JMESPath has it: the draft's ``amount > 50000`` means the literal ```50000```.
+
+    :raises Refusal: 422 for what is none.
+    """
+    try:
+        Expression(text)
+    except ExpressionError as error:
+        written = _BARE_NUMBER.sub(_quote_number, text) if len(text) <= MAX_CHARACTERS else text
+        try:
+            Expression(written)
+        except ExpressionError:
+            hint = 'JMESPath is described at jmespath.org; as an object it is {"amount": {"gt": 5}}.'
+            raise parameters.invalid(name, f"{error}.", hint) from None
+        return written
+    return text
+
+
+def _quote_number(found: re.Match[str]) -> str:
+    if found["number"] is None:
+        return found[0]
+    return f"{found['sign']}{found['space']}`{found['number']}`"
 
 
 class Query:
@@ -47,10 +81,7 @@ class Query:
         self.left = steps
         """Parts that may still be worked out."""
 
-        try:
-            Expression(text)
-        except ExpressionError as error:
-            raise parameters.invalid(name, f"{error}.", "JMESPath is described at jmespath.org.") from None
+        text = _read_expression(text, name)
         import jmespath
 
         tree = jmespath.compile(text.strip()).parsed

@@ -13,6 +13,7 @@ from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import formats, material
 
 TYPES = ("anomaly", "trend", "distribution", "correlation")
+DISTRIBUTION = "distribution"
 MAX_MEMBERS = 10
 """Members of the records that are looked at."""
 
@@ -56,11 +57,12 @@ def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
     explain = material.flag(call, "explain")
     records = [_data_of(record) for record in formats.records(call, "target", least=1)]
     kept = _in_time_range(records, call)
-    series = _series(records, kept)
+    # One number has a distribution; what compares numbers with each other needs more of them.
+    least = 1 if DISTRIBUTION in kinds else LEAST_VALUES
+    series = _series(records, kept, least)
     if not series:
-        raise parameters.invalid(
-            "target", f"Less than {LEAST_VALUES} numbers can be looked at.", "Send numbers, or records with numbers."
-        )
+        few = "No number" if least == 1 else f"Less than {LEAST_VALUES} numbers"
+        raise parameters.invalid("target", f"{few} can be looked at.", "Send numbers, or records with numbers.")
     times = _times(records, kept)
     findings: list[Finding] = []
     for kind in kinds:
@@ -68,6 +70,8 @@ def analyze(call: Mapping[str, Any]) -> dict[str, Any]:
             findings += _correlations(series)
             continue
         for member, values in series.items():
+            if kind != DISTRIBUTION and len(values) < LEAST_VALUES:
+                continue
             match kind:
                 case "anomaly":
                     findings += _anomalies(member, values, sensitivity)
@@ -138,16 +142,16 @@ def _is_record(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-def _series(records: Sequence[Any], kept: Sequence[int]) -> dict[str, list[tuple[int, float]]]:
+def _series(records: Sequence[Any], kept: Sequence[int], least: int) -> dict[str, list[tuple[int, float]]]:
     there = [records[index] for index in kept]
     if there and not isinstance(there[0], Mapping):
         plain = [(index, value) for index in kept if (value := material.number(records[index])) is not None]
-        return {"": plain} if len(plain) >= LEAST_VALUES else {}
+        return {"": plain} if len(plain) >= least else {}
     found: dict[str, list[tuple[int, float]]] = {}
     for member in material.numeric_places(there, MAX_MEMBERS):
         pairs = ((index, records[index].get(member)) for index in kept if _is_record(records[index]))
         values = [(index, value) for index, said in pairs if (value := material.number(said)) is not None]
-        if len(values) >= LEAST_VALUES:
+        if len(values) >= least:
             found[member] = values
     return found
 
@@ -219,7 +223,9 @@ def _distribution(member: str, values: Series) -> Finding:
     plain = sorted(value for _, value in values)
     count = len(plain)
     mean = fsum(plain) / count
-    deviation = sqrt(fsum((value - mean) ** 2 for value in plain) / (count - 1))
+    spread = fsum((value - mean) ** 2 for value in plain)
+    # One value has no spread that says anything of others.
+    deviation = {"standard_deviation": sqrt(spread / (count - 1))} if count > 1 else {}
     places = {"p5": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "p95": 0.95}
     common = Counter(plain).most_common(1)[0]
     return _finding(
@@ -231,7 +237,7 @@ def _distribution(member: str, values: Series) -> Finding:
         min=plain[0],
         max=plain[-1],
         mean=mean,
-        standard_deviation=deviation,
+        **deviation,
         quantiles={name: _quantile(plain, share) for name, share in places.items()},
         most_common={"value": common[0], "count": common[1]},
     )

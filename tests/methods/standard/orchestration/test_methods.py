@@ -9,6 +9,7 @@ import pytest
 
 from agtphost.contract.grants import Grant
 from agtphost.dispatch import generated_code
+from agtphost.methods.oversight import notification
 from agtphost.methods.standard.orchestration import batch, items, observing
 from tests.methods.standard.orchestration.hosts import RECIPES, Workshop, book, teas, wait
 from tests.methods.standard.orchestration.mortal import MortalStore
@@ -488,6 +489,9 @@ def test_what_is_observed_comes_into_the_inbox_until_it_is_cancelled() -> None:
         ({"callback": "https://evil.example/hook"}, 403),
         ({"callback": "agtp://elsewhere.example/notifications"}, 403),
         ({"callback": "librarian"}, 403),
+        ({"callback": "librarian/notifications"}, 403),
+        ({"callback": None}, 422),
+        ({"callback": ""}, 422),
         ({"target": "nobody", "events": ["lifecycle"]}, 404),
         ({"target": "upstream:files", "events": ["upstream"]}, 403),
         ({"target": "own", "events": ["weather"]}, 422),
@@ -510,9 +514,24 @@ def test_only_the_own_inbox_and_what_one_may_see(given: dict[str, Any], status: 
     """METH-060: the callback is verified first; what the caller could not look at is not observed for it."""
     host = _shared()
     asked = {"target": "own", "events": ["workflow"], "callback": "inbox", **given}
+    asked = {name: value for name, value in asked.items() if value is not None}
     answer = host.ask("MONITOR", asked)
     assert answer.status == status, answer.document
     assert host.result("QUERY", {}, "/monitors")["count"] == 0
+
+
+def test_a_callback_that_takes_nothing_is_subscribed_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METH-060: an inbox without room is not reachable; what was observed comes in once there is room again."""
+    host = Workshop()
+    monkeypatch.setattr(notification, "PER_SENDER", 2)
+    for number in range(2):
+        host.result("NOTIFY", {"recipient": host.caller.agent_id, "content": {"number": number}})
+    asked = {"target": "own", "events": ["workflow"], "callback": "inbox"}
+    refused = host.ask("MONITOR", asked)
+    assert (refused.status, refused.document["reason"]) == (429, "inbox-full")
+    assert host.result("QUERY", {}, "/monitors")["count"] == 0
+    monkeypatch.setattr(notification, "PER_SENDER", 3)
+    assert host.ask("MONITOR", asked).status == 200
 
 
 def test_who_may_not_subscribe_any_more_is_told_nothing() -> None:
