@@ -40,6 +40,9 @@ OPTIONAL = (
 )
 """AGTP-API section 6.3, then our own."""
 
+DEFINITIONS = "definitions: "
+"""What is said before a file of definitions that cannot be used, and what is wrong with it."""
+
 REQUIRED_APPROVAL = "required"
 """The one value of ``approval``."""
 
@@ -326,6 +329,8 @@ class Declaration:
         if schema is None:
             return None
         shared = self._definitions
+        if shared is None and "definitions" in self._table:
+            return None  # What it leads to is missing, and that was said.
         whole = schema if shared is None else shared.complete(schema)
         try:
             return self._rules.schemas.compile(whole, role, strict=strict)
@@ -351,7 +356,7 @@ class Declaration:
             try:
                 return self._rules.schemas.definitions(self._folder / value)
             except DefinitionsError as error:
-                self._say(("definitions",), f"definitions: {value[:128]} {error}", error.hint)
+                self._say(("definitions",), f"{DEFINITIONS}{value[:128]} {error}", error.hint)
         return None
 
     def _handler(self) -> HandlerReference | None:

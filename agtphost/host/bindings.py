@@ -12,7 +12,7 @@ from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import AbsentTarget, load_endpoints
+from agtphost.contract.loading import AbsentTarget, load_endpoints, summarize
 from agtphost.contract.recipes import settling
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
@@ -167,7 +167,7 @@ def endpoints(
     for endpoint in declared:
         if not endpoint.handler.recipe:
             prepare(endpoint, EMPTY)
-    problems.extend(map(_summarize, lacking.values()))
+    problems.extend(map(summarize, lacking.values()))
     able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
     book, settled = settling.settle(read, able, rules.reserved, problems)
     for endpoint in settled:
@@ -175,15 +175,6 @@ def endpoints(
             prepare(endpoint, book)
     bound = [_settled(ready[endpoint.name], endpoint) for endpoint in settled if endpoint.name in ready]
     return [prepared.endpoint for prepared in bound], bound, book
-
-
-def _summarize(problems: Sequence[Problem]) -> Problem:
-    """Return one problem for several with one cause: thousands of endpoints may name one variable that is not set."""
-    first, others = problems[0], len(problems) - 1
-    if not others:
-        return first
-    named = "1 other endpoint names it" if others == 1 else f"{others:,} other endpoints name it"
-    return replace(first, message=f"{first.message}; {named} too")
 
 
 def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_factory.Prepared:

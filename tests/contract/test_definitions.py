@@ -83,8 +83,10 @@ def test_a_file_that_is_none_is_a_problem(tmp_path: Path, content: str | None, w
     if content is not None:
         (tmp_path / "shop.definitions.json").write_text(content)
     declared(tmp_path, 'properties = { a = { "$ref" = "#/$defs/tree" } }')
-    _, problems = load(tmp_path)
-    first = problems[0]
+    for name in ("chair", "desk"):
+        (tmp_path / f"{name}.toml").write_text((tmp_path / "book.toml").read_text().replace("/rooms", f"/{name}s"))
+    _, (first,) = load(tmp_path)
+    assert first.message.endswith("; 2 other endpoints name it too") and first.file.endswith("book.toml")
     assert first.line == 1 and first.message.startswith("BOOK /rooms/{room_id}: definitions: shop.definitions.json ")
     assert why in first.message and first.hint
 
