@@ -28,6 +28,7 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 - :mod:`.metrics`: what a host tells in numbers: Prometheus metrics, health, readiness
 - :mod:`.negotiation`: runtime negotiation
 - :mod:`.page`: the operators' page: a host in the browser, asked over AGTP
+- :mod:`.plugin`: everything that a package imports which extends a host; provisional until release 0.3
 - :mod:`.protocols`: AGTP over TLS over TCP, the server's side
 - :mod:`.registry`: cards of what can be called here, and of agents elsewhere that registered
 - :mod:`.search`: what there is, found by words and by meaning
@@ -43,6 +44,6 @@ The host itself, package by package (``docs/architecture.rst`` has the drawing):
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.endpoint import endpoint
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["EndpointContext", "EndpointError", "EndpointResponse", "__version__", "endpoint"]

@@ -32,7 +32,7 @@ PACKAGES = {
 """The extra of ``pyproject.toml`` by the name that is imported."""
 
 
-def installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Return whether a package can be imported."""
     try:
         return find_spec(package) is not None

@@ -18,6 +18,7 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import ToolAddress
 from agtphost.contract.table import Match
+from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -99,10 +100,10 @@ Condition = Callable[[Exchange], bool]
 """Whether what a gate found of another request of the same kind holds of this one; without effect."""
 
 
-class ILastingGate(IGate):
+class ICacheableGate(IGate):
     """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.passage`."""
 
-    def lasting(exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(exchange: Exchange) -> Sequence[Condition] | None:
         """
         Return the conditions under which later requests of the same kind pass this gate unchecked.
 
@@ -112,6 +113,24 @@ class ILastingGate(IGate):
         :param exchange: as it passed this gate.
         :return: the conditions; empty if the verdict always holds; None if every request has to be checked. After None
             from a gate before the body, all gates check each request.
+        """
+
+
+class IOperatorGate(Interface):
+    """
+    A check of the operator's own. It can refuse a call, and admits nothing that another gate refuses.
+
+    An extension point: ``[[gate]]``, see ``docs/extending/gate.rst``.
+    """
+
+    name = Attribute("str: the gate's name in logs and explanations, where ``operator:`` precedes it")
+
+    def check(call: CallView) -> Awaitable[None] | None:
+        """
+        Let the call pass, or refuse it. This runs in the reactor's thread and must not block.
+
+        :raises agtphost.errors.Refusal: to end the call.
+        :return: None, or a Deferred or coroutine of None where the gate has to wait.
         """
 
 
@@ -149,7 +168,7 @@ class IPayloadAdapter(Interface):
         :return: ``action``, ``payload_type`` and ``payload``, such that :meth:`resolve` finds the binding.
         """
 
-    def hosted() -> Sequence[Mapping[str, object]]:
+    def hosted_protocols() -> Sequence[Mapping[str, object]]:
         """
         Return ``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), with the state of each upstream.
         """
@@ -241,7 +260,7 @@ class IWitness(Interface):
 class IContractResolver(Interface):
     """The part of negotiation that the gates ask about a request that a contract may answer (AGTP-API section 10.1)."""
 
-    def presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
+    def find_presented(exchange: Exchange) -> Callable[[str, str], Match | None] | None:
         """
         Return what answers a request that presents a contract, by method and path.
 
@@ -249,7 +268,7 @@ class IContractResolver(Interface):
         :raises agtphost.errors.Refusal: 404 or 464 (AGTP-API section 10.1.4).
         """
 
-    def unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
+    def find_unregistered(exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
         Return what answers a request for an unregistered endpoint: a contract of the caller's, or a new one.
 
@@ -353,8 +372,8 @@ class IAgentDirectory(Interface):
     def by_name(name: str) -> Agent | None:
         """The hosted agent of that label."""
 
-    def hosted() -> Sequence[Agent]:
+    def list_hosted() -> Sequence[Agent]:
         """Return the hosted agents in label order."""
 
-    def known() -> Sequence[Agent]:
+    def list_known() -> Sequence[Agent]:
         """Return all agents: those that are hosted, and those that only call."""

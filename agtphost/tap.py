@@ -10,6 +10,7 @@ from twisted.application.service import IService
 from twisted.python import usage
 
 from agtphost.errors import ConfigurationError
+from agtphost.vocabulary import platforms
 
 
 class Options(usage.Options):
@@ -38,6 +39,8 @@ def makeService(options: Options) -> IService:
 
     :raises SystemExit: with status 1, every reason printed, where it cannot start.
     """
+    if platforms.lacks_host():
+        raise SystemExit(f"{platforms.explain_platform('twistd agtp')}. {platforms.REMEDY}")
     # The reactor is named here and at the command's edge; everything else is handed it.
     from twisted.internet import reactor
 

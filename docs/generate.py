@@ -7,7 +7,10 @@ The pages that follow from something else; ``python docs/generate.py`` writes th
 - ``docs/reasons.rst``: every reason that the host refuses for, from :mod:`agtphost.vocabulary.reasons`
 - ``docs/standard-methods.rst``: the table of the fifty, from :mod:`agtphost.methods.standard.table`; the rest by hand
 - ``docs/architecture.rst``: what each package may import, from ``tests/test_layering.py``; the rest is written by hand
-- ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``
+- ``docs/supply-chain.rst``: the table of extras, from ``pyproject.toml``; the rest by hand
+- ``pyproject.toml`` and ``SECURITY.md``: author and addresses, from ``[tool.agtphost.publication]``
+- ``CHANGELOG.rst``: what is not released yet, from the fragments in ``docs/changes``; ``--release VERSION`` moves it
+  below that version
 
 ``tests/docs/test_generated.py`` holds them to what is written here.
 """
@@ -20,6 +23,7 @@ import json
 import re
 import runpy
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -312,32 +316,76 @@ def configuration() -> str:
 
 
 RELEASED = ".. Released versions follow: what stands above is written by docs/generate.py.\n"
+UNRELEASED = "Not released yet"
+CHANGE_KINDS = ("Security", "Changed", "Deprecated", "Removed", "Added", "Fixed")
+"""What a fragment begins with, in the order of the changelog."""
+
+MOST_LINES = 3
+"""Of one fragment."""
 
 
 def changelog(present: str) -> str:
     """
-    ``CHANGELOG.rst``: the fragments, above what was released.
+    Return ``CHANGELOG.rst``: the fragments, above the released versions.
 
     :param present: the file as it is; from :data:`RELEASED` on it is kept.
+    :raises ValueError: a fragment has another form.
     """
     _, mark, released = present.partition(RELEASED)
-    out = ["Changes\n=======\n\nNot released yet\n----------------\n"]
-    for fragment in sorted((DOCS / "changes").glob("*.rst")):
-        if fragment.name == "README.rst":
-            continue
-        title, text = titled(fragment)
-        out.append(f"\n{title}\n{'~' * len(title)}\n\n{text}\n")
+    entries = read_fragments()
+    out = ["Changes\n=======\n\nNotable changes for people who upgrade. What no release had before is not a change.\n"]
+    if entries:
+        out.append(f"\n{UNRELEASED}\n{'-' * len(UNRELEASED)}\n{render_entries(entries)}")
     return "".join(out) + "\n\n" + (mark + released if mark else RELEASED)
 
 
-def titled(fragment: Path) -> tuple[str, str]:
-    """A fragment's heading, its own or its name's words, and what it says below."""
-    text = fragment.read_text().strip()
-    found = re.match(r"(\S.*)\n([=~-])\2{2,}\n+", text)
-    if found is None:
-        words = re.sub(r"\b(a2a|acp|mcp|tls)\b", lambda name: name[0].upper(), fragment.stem.replace("-", " "))
-        return words[:1].upper() + words[1:], text
-    return found.group(1), text[found.end() :]
+def read_fragments() -> list[tuple[str, str]]:
+    """
+    Return the kind and the text of each fragment in ``docs/changes``.
+
+    :raises ValueError: a fragment has another form.
+    """
+    paths = sorted(path for path in (DOCS / "changes").glob("*.rst") if path.name != "README.rst")
+    return [parse_fragment(path.name, path.read_text()) for path in paths]
+
+
+def parse_fragment(name: str, text: str) -> tuple[str, str]:
+    """
+    Return kind and text of a fragment, such as ``Fixed: A reload keeps the log file.``
+
+    :raises ValueError: it has no kind, or another number of lines than one to three.
+    """
+    kind, colon, said = text.strip().partition(": ")
+    if not colon or kind not in CHANGE_KINDS:
+        raise ValueError(f"docs/changes/{name} begins with no kind; write one of {', '.join(CHANGE_KINDS)}, and ': '")
+    lines = said.splitlines()
+    if len(lines) > MOST_LINES or not all(line.strip() for line in lines):
+        raise ValueError(f"docs/changes/{name} has another form than one to {MOST_LINES} lines of text")
+    return kind, said
+
+
+def render_entries(entries: list[tuple[str, str]]) -> str:
+    """Return a list for each kind that there is."""
+    out = []
+    for kind in CHANGE_KINDS:
+        texts = [text.replace("\n", "\n  ") for each, text in entries if each == kind]
+        if texts:
+            out.append(f"\n{kind}\n{'~' * len(kind)}\n\n" + "".join(f"* {text}\n" for text in texts))
+    return "".join(out)
+
+
+def release(present: str, version: str) -> str:
+    """
+    Return ``CHANGELOG.rst`` with what is not released yet under the heading of a version.
+
+    :param present: the file as :func:`changelog` wrote it.
+    """
+    head, mark, released = present.partition(RELEASED)
+    before, _, entries = head.partition(f"\n{UNRELEASED}\n{'-' * len(UNRELEASED)}\n")
+    if not mark or not entries.strip():
+        raise ValueError("CHANGELOG.rst has nothing that is not released yet")
+    section = f"\n{version}\n{'-' * len(version)}\n{entries.rstrip()}\n"
+    return f"{before.rstrip()}\n\n\n{mark}{section}{released}"
 
 
 REASONS = """\
@@ -417,8 +465,77 @@ def standard_methods(page: str) -> str:
     return before + BEGIN + head + "".join(rows) + "\n" + END + rest.partition(END)[2]
 
 
-def main() -> None:
-    """Write every page anew."""
+EXTRAS_BEGIN, EXTRAS_END = ".. begin of the extras\n", ".. end of the extras\n"
+
+
+def extras(page: str, project: str) -> str:
+    """
+    Return ``docs/supply-chain.rst`` with its table of extras as ``pyproject.toml`` has them; all else is kept.
+
+    :param project: the text of ``pyproject.toml``; the comment above an extra says what it is for.
+    """
+    declared = tomllib.loads(project)["project"]["optional-dependencies"]
+    purposes: dict[str, str] = {}
+    comment: list[str] = []
+    for line in project.partition("[project.optional-dependencies]\n")[2].partition("\n[")[0].splitlines():
+        if not line:
+            comment = []
+        elif line.startswith("# "):
+            comment.append(line[2:])
+        elif (name := line.partition(" = ")[0]) in declared:
+            purposes[name] = " ".join(comment)
+            comment = []
+    rows = []
+    for name, requirements in declared.items():
+        if not purposes[name]:
+            raise ValueError(f"pyproject.toml has no comment above the extra {name}: say there what it is for")
+        brought = ", ".join(re.split(r"[<>=]", each)[0] for each in requirements)
+        purpose = re.sub("`([^`]+)`", r"``\1``", purposes[name])
+        rows.append(f"   * - ``{name}``\n     - {purpose}\n     - {brought}\n")
+    head = (
+        "\n.. list-table::\n   :header-rows: 1\n   :widths: 12 48 40\n\n"
+        "   * - Extra\n     - Needed for\n     - Brings\n"
+    )
+    before, _, rest = page.partition(EXTRAS_BEGIN)
+    return before + EXTRAS_BEGIN + head + "".join(rows) + "\n" + EXTRAS_END + rest.partition(EXTRAS_END)[2]
+
+
+PUBLICATION = re.compile(r"(begin of the publication.*\n)(?:.*\n)*?(.*end of the publication)")
+
+
+def publication(text: str, project: str) -> str:
+    """
+    Return ``pyproject.toml`` or ``SECURITY.md`` with the places of ``[tool.agtphost.publication]``; all else is kept.
+
+    :param project: the text of ``pyproject.toml``.
+    """
+    setting = tomllib.loads(project)["tool"]["agtphost"]["publication"]
+    repository, author, mail = (setting[name] for name in ("repository", "author", "mail"))
+    entries = f"""\
+authors = [{{ name = {json.dumps(author)}, email = {json.dumps(mail)} }}]
+
+[project.urls]
+Homepage = "{repository}"
+Documentation = "{setting["documentation"]}"
+Source = "{repository}"
+Issues = "{repository}/issues"
+Changelog = "{repository}/blob/main/CHANGELOG.rst"
+"""
+    report = f"""\
+Please report privately, not in a public issue or pull request: by mail to {setting["security"]}, or by the form
+"Report a vulnerability" under the *Security* tab of the repository, which only its maintainers read.
+"""
+    inside = entries if "[project]" in text else report
+    return PUBLICATION.sub(lambda found: found[1] + inside + found[2], text)
+
+
+def main(arguments: list[str]) -> None:
+    """
+    Write every page anew.
+
+    :param arguments: ``--release`` and a version: move what is not released yet below that version, and remove the
+        fragments.
+    """
     (DOCS / "configuration.rst").write_text(configuration())
     (DOCS / "reasons.rst").write_text(reasons())
     reference = runpy.run_path(str(DOCS / "endpoint_reference.py"))
@@ -427,9 +544,19 @@ def main() -> None:
     drawn.write_text(architecture(drawn.read_text()))
     listed = DOCS / "standard-methods.rst"
     listed.write_text(standard_methods(listed.read_text()))
+    supply = DOCS / "supply-chain.rst"
+    supply.write_text(extras(supply.read_text(), (ROOT / "pyproject.toml").read_text()))
+    for name in ("pyproject.toml", "SECURITY.md"):
+        path = ROOT / name
+        path.write_text(publication(path.read_text(), (ROOT / "pyproject.toml").read_text()))
     log = ROOT / "CHANGELOG.rst"
     log.write_text(changelog(log.read_text() if log.exists() else ""))
+    if arguments[:1] == ["--release"]:
+        log.write_text(release(log.read_text(), arguments[1]))
+        for path in (DOCS / "changes").glob("*.rst"):
+            if path.name != "README.rst":
+                path.unlink()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

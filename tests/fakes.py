@@ -28,8 +28,8 @@ from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS, Holding
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.holdings import ITEM_KINDS, ItemQuota
+from agtphost.vocabulary.steps import run_to_end
 
 NOW = "2026-11-21T00:00:00.000Z"
 
@@ -42,7 +42,7 @@ class FakeLedger:
     :param holdings: other bounds of durable state than the host's own, by kind.
     """
 
-    def __init__(self, **holdings: Holding) -> None:
+    def __init__(self, **holdings: ItemQuota) -> None:
         self.healthy = True
         self.low = False
         self.door = Door(lambda *_: None)
@@ -98,7 +98,7 @@ class FakeLedger:
             body = draft.render(self._sealed(f"event {len(self.drafts)}"))
         submission = Submission(draft)
         submission.outcome = sealed = self._sealed(f"record {len(self.drafts)}", body)
-        finished(self._watchers.committed([submission], self.now(), 0.0))
+        run_to_end(self._watchers.report_group([submission], self.now(), 0.0))
         return succeed(sealed)
 
     def submit_undurable(self, draft: Draft) -> Sealed:
@@ -149,10 +149,10 @@ class FakeDirectory:
     def by_name(self, name: str) -> Agent | None:
         return self._names.get(name)
 
-    def hosted(self) -> Sequence[Agent]:
+    def list_hosted(self) -> Sequence[Agent]:
         return list(self._hosted)
 
-    def known(self) -> Sequence[Agent]:
+    def list_known(self) -> Sequence[Agent]:
         return list(self._agents)
 
 

@@ -107,6 +107,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "compute",
     },
     "tap": EVERYONE | {"config", "host"},
+    # The names that packages of others import; nothing of the host imports it.
+    "plugin": EVERYONE | {"audit", "contract", "dispatch", "handlers", "identity", "stores"},
     # Nothing imports it but tests: a host in memory, made of everything.
     "testing": EVERYONE
     | {"host", "config", "contract", "client", "handlers", "identity", "audit", "stores", "protocols", "wire"},
@@ -115,7 +117,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 TWISTED_FREE = {"agis", "vocabulary", "wire", "identity", "contract", "config", "errors", "extras", "iagtp"}
 
-REACTOR_ALLOWED = {"tap", "cli"}
+REACTOR_ALLOWED = {"tap", "cli", "testing"}
+"""``testing`` runs it for handlers that wait for it, and does not install it before one does."""
 
 
 def modules() -> list[Path]:

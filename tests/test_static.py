@@ -12,7 +12,7 @@ import pytest
 
 from tests.supply.test_supply import copy
 from tests.words.__main__ import measure_tree
-from tests.words.measure import Measure, is_fragment, measure_source
+from tests.words.measure import Measure, is_bare_name, is_fragment, measure_source
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -92,6 +92,7 @@ def test_control_mannered_code_is_noticed() -> None:
     assert (len(found.names), len(found.mannered), len(found.fragments)) == (1, 2, 1)
     assert faults_of_words("wrong", found) == ["wrong: bare names 100.0 > 1.5", "wrong: mannered words 333.3 > 1.5"]
     assert faults_of_words("right", measure_source(ROOT / "right.py", plain)) == []
+    assert is_bare_name("_received") and not is_bare_name("dataReceived")
     assert is_fragment("What it is.") and not is_fragment("Return the newest record of each chain.")
 
 

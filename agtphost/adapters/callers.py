@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import counted_as
 from agtphost.identity.required_assurance import is_believed
 
 UNPROVEN = ""
@@ -11,8 +11,10 @@ UNPROVEN = ""
 
 
 def caller_of(context: BuiltInContext) -> str:
-    """Whose share a call counts for: the agent's whose certificate made it."""
-    return UNPROVEN if context.assurance < Assurance.CERTIFICATE else owner_of(context)
+    """Whose share a call counts for: the agent's that is proven, whether by its certificate or by a token."""
+    if context.caller is None or not is_believed(context.assurance):
+        return UNPROVEN
+    return counted_as(context.caller.agent_id, context.assurance)
 
 
 def owner_of(context: BuiltInContext) -> str:

@@ -14,7 +14,7 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import CarriedCall, ToolAddress, upstream_of
 from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, checked_refusal
+from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 
@@ -98,7 +98,7 @@ class OperatorAdapter:
         try:
             found = self._adapter.resolve(action, payload, server)
         except Refusal as refusal:
-            checked_refusal(refusal)
+            require_plain_refusal(refusal)
             raise
         return Resolution(binding=self._own(found.binding), input=found.input)
 
@@ -133,10 +133,10 @@ class OperatorAdapter:
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """Its entries of the manifest; likewise."""
         try:
-            return list(self._adapter.hosted())
+            return list(self._adapter.hosted_protocols())
         except Exception:
             log.failure("the payload adapter {name} cannot tell what it hosts", name=self.name)
             return []

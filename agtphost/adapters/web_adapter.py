@@ -143,7 +143,7 @@ class WebAdapter(ABC, Generic[U]):
         assert call is not None
         return ToolAddress(path="/", call=replace(call, constants={call.upstream_member: upstream}))
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries: AGTP-API section 8.6."""
         return [
             {

@@ -35,7 +35,7 @@ def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str |
     except Unreadable:
         return None  # Written out, it is larger than documents may be.
     lines = text.split("\n")[:-1]
-    before, behind, last = _placed(comments, source, written, yamltext.continued(text), len(lines))
+    before, behind, last = _placed(comments, source, written, yamltext.find_continued_lines(text), len(lines))
     found: list[str] = []
     for number, line in enumerate(lines, 1):
         indent = " " * (len(line) - len(line.lstrip(" ")))

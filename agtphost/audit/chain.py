@@ -15,7 +15,7 @@ from typing import NamedTuple
 from agtphost.audit.record_text import encode_payload
 from agtphost.identity import cose, envelope
 from agtphost.identity.canonical import canonical
-from agtphost.identity.jws import protected_header, signed
+from agtphost.identity.jws import protected_header, sign_compact
 from agtphost.identity.keys import Signer
 from agtphost.stores.rows import HeadRow, RecordFormat
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -124,7 +124,7 @@ class RecordSigner:
         :raises TypeError: if it holds what JSON does not have.
         """
         protected, signer = self._with
-        octets = signed(protected, encode_payload(payload), signer)
+        octets = sign_compact(protected, encode_payload(payload), signer)
         digest = sha256(octets).digest()
         return Signature(octets.decode("ascii"), octets, digest, digest.hex())
 

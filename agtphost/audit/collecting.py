@@ -39,7 +39,7 @@ LONGEST_REST = 1.0
 """Seconds of rest after a disk stood still."""
 
 
-class Collecting:
+class EntryCollector:
     """
     Collects entries, and hands them over as groups.
 
@@ -112,7 +112,7 @@ class Collecting:
             self._served = True
             count = len(self._entries)
             self._under_way += count
-            self.grouping.over(count, count - self._inner)
+            self.grouping.note_handed_over(count, count - self._inner)
             if self._held_back is not None:
                 self._held_back.cancel()
                 self._held_back, self._scheduled = None, False
@@ -120,7 +120,7 @@ class Collecting:
             self._entries = []
             self._octets = self._inner = 0
 
-    def returned(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
+    def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
         """
         Note that a group was written or has failed.
 
@@ -153,9 +153,9 @@ class Collecting:
         self._served = False
         seconds = min(self._rest, QUIET)
         self._rest -= seconds
-        self._resting = self._reactor.callLater(seconds, self._rested)
+        self._resting = self._reactor.callLater(seconds, self._end_rest)
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._resting = None
         if self._rest and self._served:
             self._go_on_resting()

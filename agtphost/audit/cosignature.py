@@ -55,7 +55,7 @@ def witness_key(name: str, key: VerifyingKey) -> str:
     )
 
 
-def _covered(text: str, seconds: int) -> bytes:
+def _covered_octets(text: str, seconds: int) -> bytes:
     return f"cosignature/v1\ntime {seconds}\n{text}".encode()
 
 
@@ -80,7 +80,7 @@ def cosign(note: str, witness: str, key: SigningKey, seconds: int) -> str:
     :raises CheckpointError: it is not a note.
     """
     name = key_name(witness)
-    signature = key.sign(_covered(text_of(note), seconds))
+    signature = key.sign(_covered_octets(text_of(note), seconds))
     octets = witness_hash(name, key.public) + seconds.to_bytes(8, "big") + signature
     return f"\u2014 {name} {base64.b64encode(octets).decode()}\n"
 
@@ -102,14 +102,14 @@ def verify(note: str, line: str, keys: Iterable[VerifyingKey]) -> Cosignature:
     if match is None or len(octets) != _OCTETS or base64.b64encode(octets).decode() != match["value"]:
         raise CheckpointError("the line is not a cosignature")
     seconds = int.from_bytes(octets[4:12], "big")
-    covered = _covered(text_of(note), seconds)
+    covered = _covered_octets(text_of(note), seconds)
     for key in keys:
         if octets[:4] == witness_hash(match["name"], key) and key.verify(octets[12:], covered):
             return Cosignature(witness=match["name"], seconds=seconds, line=line.rstrip("\n") + "\n")
     raise CheckpointError("the cosignature is not the witness's")
 
 
-def found(note: str, keys: Iterable[VerifyingKey]) -> list[Cosignature]:
+def find_cosignatures(note: str, keys: Iterable[VerifyingKey]) -> list[Cosignature]:
     """Return the cosignatures of a note that one of ``keys`` made; all other lines are ignored."""
     known = tuple(keys)
     cosignatures = []

@@ -55,7 +55,7 @@ class OrgDomain:
     """With :data:`TRANSFERRED` the ``owner_id`` whose agents alone are admitted from then on."""
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> OrgDomain:
+    def from_item(cls, value: Mapping[str, Any]) -> OrgDomain:
         """Read a domain from a state item's value."""
         moments = {name: datetime.fromisoformat(value[name]).timestamp() for name in _TIMES}
         return cls(domain=value["domain"], event=value["event"], owner=value["owner"], **moments)
@@ -91,7 +91,7 @@ class OrgDomain:
     def due(self, agent: Agent, state: LifecycleState, now: float) -> LifecycleEvent | None:
         """Return the event to record for an agent under the domain at this moment; None where none follows."""
         barred = self.bars(agent, now)
-        decided = self._barred(state, now) if barred else self._free(state, now)
+        decided = self._decide_barred(state, now) if barred else self._decide_free(state, now)
         if decided is None:
             return None
         kind, new, reason = decided
@@ -110,22 +110,22 @@ class OrgDomain:
             org_domain=self.domain if barred else None,
         )
 
-    def _barred(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
+    def _decide_barred(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
         if state.status is LifecycleStatus.ACTIVE:
             return EventType.SUSPENDED, LifecycleStatus.SUSPENDED, self.reason
-        if state.status is LifecycleStatus.DEPRECATED and not state.lapsed:
+        if state.status is LifecycleStatus.DEPRECATED and not state.is_lapsed:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, self.reason + _MARK
         stopped = state.status is LifecycleStatus.SUSPENDED and state.org_domain == self.domain
         if stopped and now >= self.deprecate_at:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, self.reason
         return None
 
-    def _free(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
+    def _decide_free(self, state: LifecycleState, now: float) -> tuple[EventType, LifecycleStatus, str] | None:
         """Only what the domain stopped comes back with it; a suspension for another reason stays."""
         if self.event == EXPIRED and now < self.suspend_at:
             return None
         again = f"{self.event}: {self.domain}"
-        if state.org_domain != self.domain or not state.stopped:
+        if state.org_domain != self.domain or not state.is_stopped:
             return None
         if state.reason == self.reason + _MARK:
             return EventType.DEPRECATED, LifecycleStatus.DEPRECATED, again
@@ -159,10 +159,10 @@ def domains_of(agent: Agent, own_domain: str) -> set[str]:
     return named or ({own_domain.lower()} if agent.hosted and own_domain else set())
 
 
-def told(items: Iterable[StateItem]) -> Iterator[OrgDomain]:
+def read_domains(items: Iterable[StateItem]) -> Iterator[OrgDomain]:
     """Yield the domains of the state items."""
     for item in items:
-        yield OrgDomain.of(item.value)
+        yield OrgDomain.from_item(item.value)
 
 
 def barring(agent: Agent, domains: Iterable[OrgDomain], own_domain: str, now: float) -> OrgDomain | None:

@@ -249,14 +249,14 @@ class _Reading:
         self._count = 0
         keys = listed if keys is None else keys
         self._verifier = Verifier(keys, allow_unsigned=allow_unsigned, whole=header["whole"])
-        self._links = self._followed(header)
+        self._links = self._follow_links(header)
         self._places: dict[str, list[int]] = {}
         if keys and not set(listed.values()) & set(keys.values()):
             self._verifier.note(FaultKind.FORM, "", "", "the export names none of the keys that are known")
         self._signers: tuple[VerifyingKey, ...] = ()
         self._checkpoint = self._covering(header, self._verifier.keys)
 
-    def _followed(self, header: Mapping[str, Any]) -> list[Succession]:
+    def _follow_links(self, header: Mapping[str, Any]) -> list[Succession]:
         """Return the statements in the first line that lead on from a known key."""
         statements = header.get("links", [])
         if not isinstance(statements, list) or len(statements) > MOST_LINKS:
@@ -348,7 +348,7 @@ class _Reading:
         records claim do not matter. So a key that was stolen after its use had ended cannot have signed any of it.
         """
         verifier, ring = self._verifier, self._verifier.keys
-        stated = {(link.old.kid, link.new.kid) for link in verifier.stated}
+        stated = {(link.old.kid, link.new.kid) for link in verifier.stated_successions}
         for link in self._links:
             early, late = link.old.kid, link.new.kid
             if verifier.complete(HOST_CHAIN) and (early, late) not in stated:

@@ -70,7 +70,7 @@ class Grouping:
         """Whether a group that is held back need not be any more."""
         return bool(self._holds) and not self._wanting(count)
 
-    def over(self, count: int, outside: int) -> None:
+    def note_handed_over(self, count: int, outside: int) -> None:
         """
         Note that so many entries were handed over.
 

@@ -180,7 +180,7 @@ class HostClock:
         """Count it no longer."""
         self._leaps = {known: leap for known, leap in self._leaps.items() if known != key}
 
-    def leaped(self) -> float:
+    def leaped_seconds(self) -> float:
         """Return by how many seconds the host's time may recently have gone ahead of the real time."""
         leaps = self._leaps
         if not leaps:

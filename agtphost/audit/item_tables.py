@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.audit.drafts import LedgerUnavailable
 from agtphost.audit.items import StateItem
-from agtphost.vocabulary.bounds import ANY, Holding, fair_share
+from agtphost.vocabulary.bounds import ANY, ItemQuota, fair_share
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 
 ALL = "all"
@@ -30,7 +30,7 @@ class StateFull(LedgerUnavailable):
     """
 
     def __init__(
-        self, holding: Holding, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
+        self, holding: ItemQuota, limit: int, unit: str, *, in_all: bool, now: bool = False, given: bool = False
     ) -> None:
         whose = "all agents together" if in_all else f"one {holding.giver}" if given else "one agent"
         when = " next to what the others have at present" if now else ""
@@ -56,7 +56,7 @@ _NONE = Load()
 class ItemTable:
     """The items of one kind, and what finds them."""
 
-    holding: Holding
+    holding: ItemQuota
     items: dict[str, StateItem] = field(default_factory=dict)
     owned: dict[str, dict[str, StateItem]] = field(default_factory=dict)
     found: dict[tuple[str, Any], dict[str, StateItem]] = field(default_factory=dict)
@@ -84,10 +84,10 @@ class ItemTable:
     coming: dict[str, int] = field(default_factory=dict)
     """New keys that are under way, with how many changes make them."""
 
-    going: set[str] = field(default_factory=set)
+    evicting: set[str] = field(default_factory=set)
     """Keys that make room in a change under way."""
 
-    gone: dict[str, Load] = field(default_factory=dict)
+    evicted_size: dict[str, Load] = field(default_factory=dict)
     """What these are, by owner; with :data:`ALL` of all."""
 
     def is_finished(self, item: StateItem) -> bool:
@@ -134,9 +134,9 @@ class ItemTable:
         self.owned.setdefault(item.owner, {})[item.key] = item
         for member in self.holding.indexed:
             self.found.setdefault((member, item.brief.get(member)), {})[item.key] = item
-        going = item.key in self.going
+        going = item.key in self.evicting
         if going:
-            _add(self.gone, item, 1)
+            _add(self.evicted_size, item, 1)
         if not self.is_finished(item):
             self.count_given(self.giver_of(item.brief), 1, item.octets)
             for member in self.holding.indexed:
@@ -160,11 +160,11 @@ class ItemTable:
     def _unlink(self, item: StateItem, *, keep_place: bool) -> None:
         """Out of every index; ``keep_place``: another version takes its place among its owner's."""
         if not keep_place:
-            _out(self.owned, item.owner, item.key)
+            _remove_from_index(self.owned, item.owner, item.key)
         for member in self.holding.indexed:
-            _out(self.found, (member, item.brief.get(member)), item.key)
-        if item.key in self.going:
-            _add(self.gone, item, -1)
+            _remove_from_index(self.found, (member, item.brief.get(member)), item.key)
+        if item.key in self.evicting:
+            _add(self.evicted_size, item, -1)
         if not self.is_finished(item):
             self.count_given(self.giver_of(item.brief), -1, -item.octets)
             for member in self.holding.indexed:
@@ -192,23 +192,23 @@ class ItemTable:
         if not of_owner:
             del self.finished_of[item.owner]
 
-    def go(self, key: str) -> bool:
+    def mark_for_eviction(self, key: str) -> bool:
         """Mark an item for eviction by a pending change; False if it is marked already, or missing."""
         item = self.items.get(key)
-        if item is None or key in self.going:
+        if item is None or key in self.evicting:
             return False
-        self.going.add(key)
-        _add(self.gone, item, 1)
+        self.evicting.add(key)
+        _add(self.evicted_size, item, 1)
         self._withdraw(item)
         return True
 
-    def stay(self, key: str) -> None:
+    def unmark(self, key: str) -> None:
         """Unmark an item, because the change is over: if it still exists, another change may evict it."""
-        self.going.discard(key)
+        self.evicting.discard(key)
         item = self.items.get(key)
         if item is None:
             return
-        _add(self.gone, item, -1)
+        _add(self.evicted_size, item, -1)
         if self.is_finished(item):
             self._offer(item)
 
@@ -229,18 +229,18 @@ def _add(loads: dict[str, Load], item: StateItem, sign: int) -> None:
             del loads[who]
 
 
-def _out(index: Any, place: Any, key: str) -> None:
+def _remove_from_index(index: Any, place: Any, key: str) -> None:
     there = index[place]
     there.pop(key, None)
     if not there:
         del index[place]
 
 
-def over(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
+def find_excess(table: ItemTable, owner: str, items: int, octets: int, proven: bool) -> StateFull | None:
     """Return which quota so many further items and octets would exceed; None if none."""
     holding, every = table.holding, table.load
     own = table.loads.get(owner, _NONE)
-    gone, gone_of = table.gone.get(ALL, _NONE), table.gone.get(owner, _NONE)
+    gone, gone_of = table.evicted_size.get(ALL, _NONE), table.evicted_size.get(owner, _NONE)
     most = holding.per_owner if proven else min(holding.unproven, holding.per_owner)
     if items and own.items - gone_of.items + items > most:
         return StateFull(holding, most, "items", in_all=False)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, NamedTuple
 
 from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding
+from agtphost.vocabulary.bounds import ItemQuota
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SHORT = 1_024
@@ -92,7 +93,7 @@ class PreparedItem(NamedTuple):
     batch: Batch
 
 
-def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str, Any] | None = None) -> StateItem:
+def item_of(row: ItemRow, octets: bytes, holding: ItemQuota, written: Mapping[str, Any] | None = None) -> StateItem:
     """
     An item as it is stored.
 
@@ -107,17 +108,32 @@ def item_of(row: ItemRow, octets: bytes, holding: Holding, written: Mapping[str,
     return StateItem(
         kind=row.kind,
         key=row.key,
-        owner=row.owner.hex(),
+        owner=intern(row.owner.hex()),
         version=row.version,
         expires_at=row.expires_at,
-        brief={name: value[name] for name in names if name in value} or _ABSENT,
+        brief={name: _share_texts(value[name], row.key) for name in names if name in value} or _ABSENT,
         octets=len(octets),
         mark=hash(octets),
         kept=value if len(octets) <= SHORT else octets,
     )
 
 
-def made(row: ItemRow) -> StateItem | None:
+def _share_texts(value: Any, key: str) -> Any:
+    """
+    Return a member with one object for equal texts of all items: who has thousands of items is named in each.
+
+    Of 500 items of 1,800 octets, owners and shares by themselves took 450 octets each.
+
+    :param key: of the item; the text that it ends with is no other item's.
+    """
+    if type(value) is str:
+        return value if key.endswith(value) else intern(value)
+    if type(value) is list:
+        return [intern(each) if type(each) is str else each for each in value]
+    return value
+
+
+def build_item(row: ItemRow) -> StateItem | None:
     """
     Return the item of a row of the host's own, or None; called in the writer's thread, so that long ones do not block
     the reactor.

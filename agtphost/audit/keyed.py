@@ -80,7 +80,7 @@ class Quotas:
         self._uses: dict[bytes, KeyedRow] = {}
         self._changed: dict[bytes, KeyedRow] = {}
 
-    def changed(self) -> list[KeyedRow]:
+    def changed_rows(self) -> list[KeyedRow]:
         """Return the rows that have to be written."""
         return [sealed_use(use) for use in self._changed.values()]
 
@@ -137,7 +137,7 @@ class Quotas:
     def _use(self, owner: bytes) -> KeyedRow:
         use = self._uses.get(owner)
         if use is None:
-            use = self._uses[owner] = self._store.keyed((owner,)).get(owner) or KeyedRow(owner, 0, 0, self._now)
+            use = self._uses[owner] = self._store.read_usage((owner,)).get(owner) or KeyedRow(owner, 0, 0, self._now)
         return use
 
     def _put(self, use: KeyedRow) -> None:

@@ -75,7 +75,7 @@ class KeyedCheck:
         owner, result = row.owner, row.result
         if not (owner is None or type(owner) is bytes) or not (result is None or type(result) is bytes):
             return ""  # Its shape was reported.
-        if row.seal and not self._sealed(row):
+        if row.seal and not self._seal_holds(row):
             return "seal is not the host's over name, digest, reserved_at and owner"
         if result is None:
             return "" if row.record == 0 else f"record is {row.record}, and the answer is missing"
@@ -83,7 +83,7 @@ class KeyedCheck:
             return "" if not row.seal else "record is 0, and there is an answer"
         return self._answer_fault(row, result)
 
-    def _sealed(self, row: ReservationRow) -> bool:
+    def _seal_holds(self, row: ReservationRow) -> bool:
         octets = claim_octets(row)
         if self._keys is None:
             return row.seal == sha256(octets).digest()
@@ -108,7 +108,7 @@ class KeyedCheck:
         keys, octets, oldest, sealed = 0, 0, None, False
         counted = _owners(self._rows.keyed_sums(self._live_after))
         sums = next(counted, None)
-        for row in self._rows.keyed():
+        for row in self._rows.keyed_rows():
             if flaw := find_flaw("keyed", row):
                 yield Finding("keyed", row_name("keyed", row), flaw)
             if type(row[0]) is not bytes:
@@ -117,18 +117,18 @@ class KeyedCheck:
                 every = row
                 continue
             while sums is not None and sums[0] < row[0]:
-                yield _uncounted(sums)
-                keys, octets, oldest, sealed = _added(sums, keys, octets, oldest, sealed)
+                yield _missing_row(sums)
+                keys, octets, oldest, sealed = _add_sums(sums, keys, octets, oldest, sealed)
                 sums = next(counted, None)
             if sums is not None and sums[0] == row[0]:
                 yield from self._compare(row, *sums[1:])
-                keys, octets, oldest, sealed = _added(sums, keys, octets, oldest, sealed)
+                keys, octets, oldest, sealed = _add_sums(sums, keys, octets, oldest, sealed)
                 sums = next(counted, None)
             else:
                 yield from self._compare(row, 0, 0, None, False)
         while sums is not None:
-            yield _uncounted(sums)
-            keys, octets, oldest, sealed = _added(sums, keys, octets, oldest, sealed)
+            yield _missing_row(sums)
+            keys, octets, oldest, sealed = _add_sums(sums, keys, octets, oldest, sealed)
             sums = next(counted, None)
         if every is not None:
             yield from self._compare(every, keys, octets, oldest, sealed)
@@ -165,11 +165,11 @@ def _owners(sums: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     return (row for row in sums if type(row[0]) is bytes)
 
 
-def _uncounted(sums: tuple[Any, ...]) -> Finding:
+def _missing_row(sums: tuple[Any, ...]) -> Finding:
     return Finding("keyed", sums[0].hex() or "(empty)", f"is not there, and there are {sums[1]} reservations to count")
 
 
-def _added(
+def _add_sums(
     sums: tuple[Any, ...], keys: int, octets: int, oldest: int | None, sealed: bool
 ) -> tuple[int, int, int | None, bool]:
     made = sums[3] if type(sums[3]) is int else None

@@ -47,7 +47,7 @@ class Leasing:
         finally:
             self._lease = before
 
-    def entered(self, undo: Undo) -> None:
+    def note_entry(self, undo: Undo) -> None:
         """Note an entry that ``undo`` takes back."""
         if self._lease is not None:
             self._lease.add(undo)

@@ -26,16 +26,16 @@ from zope.interface import implementer
 
 from agtphost.audit import opening
 from agtphost.audit.chain import RecordSigner, Seconds
-from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, Collecting
+from agtphost.audit.collecting import MOST_ENTRIES, MOST_OCTETS, EntryCollector
 from agtphost.audit.drafts import Draft, LedgerUnavailable, Reservation, ReservationKey, Sealed
 from agtphost.audit.grouping import LedgerReactor
 from agtphost.audit.keyed import reservation_name
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.audit.settling import Settling
+from agtphost.audit.settling import CommitApplier
 from agtphost.audit.space import FREE_SPACE_FLOOR, Space
 from agtphost.audit.state import StateFull, StateTable
 from agtphost.audit.state_keeper import StateKeeper
-from agtphost.audit.takeover import Takeover
+from agtphost.audit.takeover import CatchUp
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.watching import Watcher, Watchers
 from agtphost.audit.writer import Claim, Entry, GroupWriter, Submission
@@ -120,8 +120,8 @@ class Ledger:
         self._reactor = reactor
         self._lifecycle = lifecycle
         self._held = StateTable() if held is None else held
-        self._takeover = Takeover(lifecycle, self._held, now)
-        self._settling = Settling(reactor.callLater, lifecycle, self._held, self._takeover)
+        self._takeover = CatchUp(lifecycle, self._held, now)
+        self._settling = CommitApplier(reactor.callLater, lifecycle, self._held, self._takeover)
         self.door = self._settling.door
         self._now = now
         self._arrival = arrival or now
@@ -135,7 +135,7 @@ class Ledger:
             leaped=leaped,
             tree=tree,
             states=states,
-            moved=self._moved,
+            moved=self._take_over_changes,
             answers=answers,
         )
         self._space = Space(self._writer.free_space, free_space_floor, ballast, self._report, quick=quick_space)
@@ -145,7 +145,7 @@ class Ledger:
         self.healthy = False
         self._watchers = Watchers()
         self._queue: SimpleQueue[tuple[list[Entry], int]] = SimpleQueue()
-        self._collecting = Collecting(reactor, lambda entries, octets: self._queue.put((entries, octets)))
+        self._collecting = EntryCollector(reactor, lambda entries, octets: self._queue.put((entries, octets)))
         self._thread: Thread | None = None
         self._stopped: Deferred[None] = Deferred()
         self._failed = False
@@ -287,14 +287,14 @@ class Ledger:
 
     def _settle(self, entries: Sequence[Entry], seconds: float) -> None:
         """Fire the Deferreds of a group; what its events changed is in force before the first of them."""
-        told = partial(self._watchers.committed, entries, self._arrival(), seconds)
-        self._collecting.returned(entries, partial(self._settling.settle, entries, told), seconds)
+        told = partial(self._watchers.report_group, entries, self._arrival(), seconds)
+        self._collecting.note_finished(entries, partial(self._settling.settle, entries, told), seconds)
 
     def _settle_failed(self, entries: Sequence[Entry], error: str) -> None:
         failed = partial(self._settling.fail, entries, partial(LedgerUnavailable, error))
-        self._collecting.returned(entries, failed)
+        self._collecting.note_finished(entries, failed)
 
-    def _moved(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
+    def _take_over_changes(self, states: dict[str, StateRow], held: Sequence[ItemRow]) -> None:
         """
         Take over, in the writer's thread, what another process wrote to the store, before the reactor gets the group.
         """
@@ -308,7 +308,7 @@ class Ledger:
             self._reactor.callFromThread(take_over, stops, lambda: None)
         self._reactor.callFromThread(take_over, self._takeover.compare(states, held, told), then)
 
-    def _recovered(self) -> None:
+    def _note_recovery(self) -> None:
         """
         Note that the store takes writes again; its content is in force, because a COMMIT in doubt may have changed it.
         """
@@ -327,7 +327,7 @@ class Ledger:
                     if self._failed or self._low:
                         self._probe()
                     else:
-                        tidy = self._tidied()
+                        tidy = self._tidy()
                     continue
                 entries, stop = group
                 if entries:
@@ -340,7 +340,7 @@ class Ledger:
                 if stop:
                     break
             if not self._failed:
-                self._tidied()
+                self._tidy()
         finally:
             self._finish()
 
@@ -377,7 +377,7 @@ class Ledger:
             self._down(f"a transaction failed: {error!r}")
             self._refuse(entries, repr(error))
             return
-        self._takeover.written(entries)
+        self._takeover.note_written(entries)
         self._reactor.callFromThread(self._settle, entries, time.perf_counter() - began)
         if entries[0].__class__ is Submission and entries[0].large:
             release_memory()
@@ -433,16 +433,16 @@ class Ledger:
 
     def _probe(self) -> None:
         try:
-            if not (self._space.enough() and self._space.ballasted()):
+            if not (self._space.enough() and self._space.hold_ballast()):
                 raise OSError("too little space is free")
             states, held = self._writer.recover()
         except Exception:
             self._probe_delay = min(self._probe_delay * 2, PROBE_SECONDS_MOST)
             return
         self._failed = self._low = False
-        self._take_over(states, held, self._recovered)
+        self._take_over(states, held, self._note_recovery)
 
-    def _tidied(self) -> bool:
+    def _tidy(self) -> bool:
         """Do idle work. Its failure does not fail a record; the next group shows whether the store works."""
         if self._tree is not None:
             self._checkpoint(self._tree)
@@ -483,9 +483,9 @@ class Ledger:
         try:
             self._store.close()
         finally:
-            self._reactor.callFromThread(self._joined)
+            self._reactor.callFromThread(self._join_writer)
 
-    def _joined(self) -> None:
+    def _join_writer(self) -> None:
         """Join the writer's thread and fail the entries that are left; new ones are not accepted any more."""
         self._settling.finish()
         thread: Any = self._thread

@@ -81,7 +81,7 @@ class LifecycleState:
     """The domain whose end led here."""
 
     @property
-    def lapsed(self) -> bool:
+    def is_lapsed(self) -> bool:
         """
         Whether the agent is deprecated because its ``org_domain`` has expired.
 
@@ -91,9 +91,9 @@ class LifecycleState:
         return self.status is LifecycleStatus.DEPRECATED and self.org_domain is not None
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether the agent neither serves nor calls."""
-        return self.status is LifecycleStatus.SUSPENDED or self.status is LifecycleStatus.RETIRED or self.lapsed
+        return self.status is LifecycleStatus.SUSPENDED or self.status is LifecycleStatus.RETIRED or self.is_lapsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class Noop:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class TransitionRefused:
     """A refusal with 422: the transition is not in the table."""
 
     reason: Reason
     explanation: str | None = None
 
 
-Decision = Transition | Noop | Refused
+Decision = Transition | Noop | TransitionRefused
 
 _ISSUED = Transition(EventType.GENESIS_ISSUED, LifecycleStatus.ACTIVE)
 _REINSTATED = Transition(EventType.REINSTATED, LifecycleStatus.ACTIVE)
@@ -130,12 +130,14 @@ _SUSPENDED = Transition(EventType.SUSPENDED, LifecycleStatus.SUSPENDED)
 _DEPRECATED = Transition(EventType.DEPRECATED, LifecycleStatus.DEPRECATED)
 _REVOKED = Transition(EventType.REVOKED, LifecycleStatus.RETIRED)
 _NOOP = Noop()
-_RETIRED = Refused(Reason.AGENT_RETIRED, "The agent was revoked. This is final.")
-_NEVER_ACTIVE = Refused(Reason.AGENT_NEVER_ACTIVATED, "The agent was never activated; ACTIVATE comes first.")
-_SUSPENDED_NOW = Refused(
+_RETIRED = TransitionRefused(Reason.AGENT_RETIRED, "The agent was revoked. This is final.")
+_NEVER_ACTIVE = TransitionRefused(Reason.AGENT_NEVER_ACTIVATED, "The agent was never activated; ACTIVATE comes first.")
+_SUSPENDED_NOW = TransitionRefused(
     Reason.AGENT_SUSPENDED, "The agent is suspended; deprecating it would resume its traffic. REINSTATE comes first."
 )
-_NO_GENESIS = Refused(Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded, so it cannot become active.")
+_NO_GENESIS = TransitionRefused(
+    Reason.GENESIS_NOT_LOADED, "No Genesis of the agent is loaded, so it cannot become active."
+)
 
 TRANSITIONS: Mapping[tuple[LifecycleStatus | None, str], Decision] = {
     # None: loaded, suspended by its document, and without any history.
@@ -207,7 +209,7 @@ class LifecycleTable:
         As long as the lease lives that :attr:`leasing` is filling; without one, as long as this table.
         """
         self._watchers.append(watcher)
-        self.leasing.entered(lambda: self._watchers.remove(watcher))
+        self.leasing.note_entry(lambda: self._watchers.remove(watcher))
 
     def _tell(self, agent_id: str, state: LifecycleState) -> None:
         for watcher in tuple(self._watchers):
@@ -232,7 +234,7 @@ class LifecycleTable:
         state = self._states[agent_id] = state_of_row(row)
         self._tell(agent_id, state)
 
-    def recorded(self, agent_id: str) -> LifecycleState | None:
+    def find_recorded(self, agent_id: str) -> LifecycleState | None:
         """Return the stored state; None where no event was ever recorded."""
         return self._states.get(agent_id)
 
@@ -242,8 +244,8 @@ class LifecycleTable:
 
 
 def stops(row: StateRow) -> bool:
-    """Whether a stored state keeps its agent from serving and calling: :attr:`LifecycleState.stopped` of a row."""
-    return row.status != LifecycleStatus.ACTIVE.value and state_of_row(row).stopped
+    """Whether a stored state keeps its agent from serving and calling: :attr:`LifecycleState.is_stopped` of a row."""
+    return row.status != LifecycleStatus.ACTIVE.value and state_of_row(row).is_stopped
 
 
 def state_of_row(row: StateRow) -> LifecycleState:

@@ -79,7 +79,7 @@ class Growth:
             self.size += len(part)
             at += len(part)
 
-    def changed(self) -> dict[tuple[int, int], bytes]:
+    def changed_tiles(self) -> dict[tuple[int, int], bytes]:
         """Return the changed tiles, by level and number, each in whole."""
         return {place: bytes(tile) for place, tile in self._changed.items()}
 
@@ -125,7 +125,7 @@ class Frontier:
             self._completed(level, number, hashes)
             self._put(level + 1, whole(hashes))
 
-    def unfinished(self) -> list[tuple[int, int, bytes]]:
+    def unfinished_tiles(self) -> list[tuple[int, int, bytes]]:
         """Return level, number and hashes of each tile that is not full and not empty."""
         found = zip(self._numbers, self._tiles, strict=True)
         return [(level, number, bytes(tile)) for level, (number, tile) in enumerate(found) if tile]

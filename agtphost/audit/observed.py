@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.spoken import executed, spoken
+from agtphost.vocabulary.spoken import display_name, name_execute_target
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -92,12 +92,12 @@ class ObservedRecord(NamedTuple):
     @property
     def called(self) -> str:
         """Return the name of what was called: ``files.read_file``, ``QUERY /library/978``."""
-        return spoken(self.members)
+        return display_name(self.members)
 
     @property
     def tool(self) -> str:
         """The tool or action that was called, such as ``files.read_file``; empty where it was something else."""
-        return executed(self.members.get("extra", _NOTHING))
+        return name_execute_target(self.members.get("extra", _NOTHING))
 
     @property
     def lacking(self) -> Sequence[str]:

@@ -85,12 +85,15 @@ class RecordExaminer:
         if row[STATUS : CALLER + 1] != expected:
             for name, found, value in zip(expected._fields, row[STATUS : CALLER + 1], expected, strict=True):
                 if found != value:
-                    faults.append(f"{name} is {_shown(found)}, and {_shown(value)} was signed")
+                    faults.append(f"{name} is {_render_value(found)}, and {_render_value(value)} was signed")
         kind = RecordKind.EVENT if "event_type" in payload else RecordKind.RECORD
         if row[KIND] != kind:
-            faults.append(f"kind is {_shown(row[KIND])}, and a record of kind {int(kind)} was signed")
+            faults.append(f"kind is {_render_value(row[KIND])}, and a record of kind {int(kind)} was signed")
         if self._time(row[ISSUED_AT]) != payload.get("issued_at"):
-            faults.append(f"issued_at is {_shown(row[ISSUED_AT])}, and {_shown(payload.get('issued_at'))} was signed")
+            faults.append(
+                f"issued_at is {_render_value(row[ISSUED_AT])}, "
+                f"and {_render_value(payload.get('issued_at'))} was signed"
+            )
 
     def _time(self, milliseconds: object) -> str | None:
         try:
@@ -104,7 +107,7 @@ def findings_of(row: Sequence[Any], examined: Examined) -> list[Finding]:
     return [Finding("record", row_name("record", row), fault) for fault in examined.faults]
 
 
-def _shown(value: object) -> str:
+def _render_value(value: object) -> str:
     if isinstance(value, bytes):
         return value.hex()[:80] or "empty"
     return ascii(value)[:120]

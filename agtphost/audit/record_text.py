@@ -18,9 +18,9 @@ from operator import itemgetter
 from typing import Any
 
 from agtphost.identity.canonical import canonical
-from agtphost.vocabulary.jsontext import prepared
+from agtphost.vocabulary.jsontext import prepare_encoder
 
-_encode = prepared(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
+_encode = prepare_encoder(json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False))
 
 _OTHERS = frozenset({"extra", "host_state", "invoked", "prior_actions", "status"})
 """Members that are not texts in the records that have them."""
@@ -80,7 +80,7 @@ def _plain(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int) and abs(value) < 2**53)
 
 
-def _filled(payload: Mapping[str, object]) -> bytes | None:
+def _fill_text(payload: Mapping[str, object]) -> bytes | None:
     """Return the text of a usual record; None for every other one."""
     kind = _kind(tuple(payload))
     if kind is None:
@@ -119,7 +119,7 @@ def encode_payload(payload: Mapping[str, object]) -> bytes:
     :raises ValueError: if it has none.
     :raises TypeError: if it holds what JSON does not have.
     """
-    return _filled(payload) or encode_any(payload)
+    return _fill_text(payload) or encode_any(payload)
 
 
 def encode_any(payload: Mapping[str, object]) -> bytes:

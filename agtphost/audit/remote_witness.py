@@ -24,7 +24,7 @@ from agtphost.audit import checkpoint, cosignature
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import proof_to_texts
 from agtphost.iagtp import IWitness
-from agtphost.identity.key_ring import followed
+from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
 from agtphost.stores.rows import StoreError
 from agtphost.vocabulary.reasons import Reason
@@ -193,32 +193,32 @@ class RemoteWitness:
         running = Deferred.fromCoroutine(self._deliver(issued))
         if not running.called:
             self._running = running
-        running.addErrback(self._surprised)
-        running.addBoth(self._ended)
+        running.addErrback(self._note_unexpected)
+        running.addBoth(self._finish_submission)
 
-    def _surprised(self, failure: Any) -> None:
+    def _note_unexpected(self, failure: Any) -> None:
         """Note an unexpected error, which must not end the witnessing."""
         if not self._stopped:
-            self._failed("down", repr(failure.value))
+            self._note_failure("down", repr(failure.value))
 
-    def _ended(self, result: object) -> None:
+    def _finish_submission(self, result: object) -> None:
         self._running = None
         if self._pending is not None and self._timer is None and not self._stopped:
             self._later(max(0.0, self._next - self._reactor.seconds()))
 
     async def _deliver(self, issued: Checkpoint) -> None:
         try:
-            line = await self._submitted(issued)
+            line = await self._exchange(issued)
         except _Contradiction as error:
             log.critical(
                 "the witness {name} says that this host's log was rolled back or forked: {why}",
                 name=self.name,
                 why=str(error),
             )
-            self._failed("contradicted", "", most=True)
+            self._note_failure("contradicted", "", most=True)
             return
         except (WitnessUnreachable, CheckpointError) as error:
-            self._failed("down", str(error))
+            self._note_failure("down", str(error))
             return
         if self.state == "down":
             log.info("the witness {name} answers again", name=self.name)
@@ -230,7 +230,7 @@ class RemoteWitness:
             self._pending = None
         self._cosigned(issued.size, line)
 
-    async def _submitted(self, issued: Checkpoint) -> str:
+    async def _exchange(self, issued: Checkpoint) -> str:
         """Submit a checkpoint, and return the verified line of the witness."""
         links = [dict(statement) for statement in self._links(issued)]
         for _ in range(ATTEMPTS):
@@ -262,11 +262,11 @@ class RemoteWitness:
     async def _witness_keys(self, document: Mapping[str, Any]) -> Iterable[VerifyingKey]:
         """Return the keys that the witness may sign with now: the known ones, or those that followed them."""
         try:
-            return followed(await self._transport.keys(), document.get("links", [])).in_use
+            return follow_statements(await self._transport.keys(), document.get("links", [])).in_use
         except KeyFormatError as error:
             raise CheckpointError(f"the witness's keys do not follow each other: {error}") from None
 
-    def _failed(self, state: str, why: str, *, most: bool = False) -> None:
+    def _note_failure(self, state: str, why: str, *, most: bool = False) -> None:
         if self.state != state and why:
             log.warn("the witness {name} cosigns no checkpoint: {why}", name=self.name, why=why)
         self.state = state

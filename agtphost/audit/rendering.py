@@ -13,14 +13,14 @@ class Unrenderable(Exception):
     """A draft's ``render`` failed."""
 
 
-def linked(row: ItemRow, change: Change, audit_id: str) -> ItemRow:
+def link_row(row: ItemRow, change: Change, audit_id: str) -> ItemRow:
     """Return the row, with the Audit-ID of the record that it is committed with if the change asks for it."""
     if not change.linked or change.value is None:
         return row
     return row._replace(value=jsontext.encode({**change.value, change.linked: audit_id}))
 
 
-def rendered(draft: Draft, event: Sealed) -> bytes | None:
+def render_body(draft: Draft, event: Sealed) -> bytes | None:
     """Return the response body that names the event; its hash goes into the record."""
     if draft.render is None:
         return None

@@ -32,7 +32,9 @@ YEARS: Mapping[LifecycleStatus, int] = {LifecycleStatus.RETIRED: 10, LifecycleSt
 """From the transition, at the least. Of active and suspended agents: from the end of that state, 7."""
 
 
-def retained(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object], now: float) -> tuple[Change, ...]:
+def retention_changes(
+    agent: Agent, status: LifecycleStatus, fields: Mapping[str, object], now: float
+) -> tuple[Change, ...]:
     """
     Return the changes that are committed with a transition to Revoked or Deprecated; none for any other.
 

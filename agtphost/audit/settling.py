@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Sequence
 
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
-from agtphost.audit.takeover import Differing, Door, Takeover
+from agtphost.audit.takeover import CatchUp, Differing, Door
 from agtphost.audit.writer import Entry, Submission
-from agtphost.vocabulary.steps import TURN, finished
+from agtphost.vocabulary.steps import TURN, run_to_end
 
 SHARE = TURN / 4
 """Seconds that it takes of a turn: what answers prompt has its own."""
@@ -21,7 +21,7 @@ AT_ONCE = 4
 Steps = Generator[None, None, None]
 
 
-class Settling:
+class CommitApplier:
     """
     Applies committed groups in order, each before its callers are answered. A large group takes as many turns of the
     reactor as it needs; the changes of one record are applied within one turn.
@@ -31,7 +31,7 @@ class Settling:
     """
 
     def __init__(
-        self, later: Callable[..., object], lifecycle: LifecycleTable, held: StateTable, takeover: Takeover
+        self, later: Callable[..., object], lifecycle: LifecycleTable, held: StateTable, takeover: CatchUp
     ) -> None:
         self._later = later
         self._lifecycle = lifecycle
@@ -54,7 +54,7 @@ class Settling:
 
     def fail(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> None:
         """Tell everybody of a group that it failed, behind the groups before it."""
-        self._begin(self._failed(entries, error))
+        self._begin(self._fail_entries(entries, error))
 
     def take_over(self, differing: Differing, then: Callable[[], None]) -> None:
         """
@@ -68,12 +68,12 @@ class Settling:
     def finish(self) -> None:
         """Settle now what waits: nothing comes any more."""
         while self._groups and not self._going:
-            finished(self._groups.popleft())
+            run_to_end(self._groups.popleft())
         self.door.open()
 
     def _begin(self, steps: Steps) -> None:
         if self._going:  # Only without waiting callers: another record was sealed before this call returned.
-            finished(steps)
+            run_to_end(steps)
             return
         self._groups.append(steps)
         if not self._scheduled:
@@ -109,7 +109,7 @@ class Settling:
                 changing += 1
                 if not changing % AT_ONCE:
                     yield
-        self._takeover.settled(entries)
+        self._takeover.note_settled(entries)
         for number, entry in enumerate(entries, 1):
             if isinstance(entry.outcome, Exception):
                 entry.deferred.errback(entry.outcome)
@@ -128,7 +128,7 @@ class Settling:
         if entry.held:
             self._held.apply(entry.held, entry.items)
 
-    def _failed(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> Steps:
+    def _fail_entries(self, entries: Sequence[Entry], error: Callable[[], Exception]) -> Steps:
         """Fail the entries of a group; the space reserved for their state items is released first."""
         for entry in entries:
             if isinstance(entry, Submission) and entry.admitted is not None:

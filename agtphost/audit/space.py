@@ -87,18 +87,18 @@ class Space:
                 ballast.hold()
             with suppress(OSError):
                 if ballast.missing:
-                    ballast.hold(ballast.left + max(self._free() - 2 * PIECE, 0))
+                    ballast.hold(ballast.remaining + max(self._free() - 2 * PIECE, 0))
         if ballast is None or not ballast.whole:
             return self.enough()
         if ballast.missing:
             self._report(
                 "of the space that is kept for a full disk there is too little: {why}",
-                f"{ballast.left} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent may "
-                "not be revoked where it is full; the host takes the rest when there is room",
+                f"{ballast.remaining} of {ballast.whole} octets. Make room on the disk of {ballast.path}, or an agent "
+                "may not be revoked where it is full; the host takes the rest when there is room",
             )
         return self.enough()
 
-    def ballasted(self) -> bool:
+    def hold_ballast(self) -> bool:
         """Reserve the missing part of the ballast if that leaves the floor free; return whether it is complete."""
         ballast = self._ballast
         if ballast is None:

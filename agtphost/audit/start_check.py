@@ -12,7 +12,7 @@ from agtphost.audit.checkpoint import CheckpointError
 from agtphost.audit.keyed_check import KeyedCheck
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.record_check import AUDIT_ID, CHAIN, NUMBER, PREVIOUS, SEQ, Finding, RecordExaminer, findings_of
-from agtphost.audit.table_check import Expected, absent, live_after, named, read_note
+from agtphost.audit.table_check import Expected, absent, live_after, read_note, report_damage
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
 from agtphost.stores.rows import DamagedRow
@@ -72,9 +72,9 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
     with suppress(DamagedRow):
         for row in rows.records(max(0, last - NEWEST), min(last, size)):
             told += _row_findings(row, examiner, chains)
-    every = next((row for row in rows.keyed() if row[0] == b""), None)
+    every = next((row for row in rows.keyed_rows() if row[0] == b""), None)
     if every is None or type(every[1]) is not int or every[1] <= COUNTED_AT_START:
-        told += named(KeyedCheck(rows, expected.keys, live_after(rows, expected)).uses())
+        told += report_damage(KeyedCheck(rows, expected.keys, live_after(rows, expected)).uses())
     return StartReport(list(dict.fromkeys(fatal)), [each for each in dict.fromkeys(told) if each not in fatal])
 
 

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agtphost.audit.drafts import Change
-from agtphost.audit.item_tables import ALL, ItemTable, beyond_its_share, over
+from agtphost.audit.item_tables import ALL, ItemTable, beyond_its_share, find_excess
 from agtphost.audit.item_tables import StateFull as StateFull
 from agtphost.audit.items import StateItem as StateItem
 from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import Holding, stored_octets
+from agtphost.vocabulary.bounds import ItemQuota, stored_octets
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
 from agtphost.vocabulary.steps import TURN
@@ -78,7 +78,7 @@ class StateTable:
     :param kinds: what may be held.
     """
 
-    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, Holding] = ITEM_KINDS) -> None:
+    def __init__(self, now: Callable[[], float] = time.time, kinds: Mapping[str, ItemQuota] = ITEM_KINDS) -> None:
         self._now = now
         self._kinds = kinds
         self._tables: dict[str, ItemTable] = {}
@@ -104,9 +104,9 @@ class StateTable:
     def get(self, kind: str, key: str) -> StateItem | None:
         """Return an item; None where it is absent or has expired."""
         item = self._table(kind).items.get(key)
-        return None if item is None or self._expired(item) else item
+        return None if item is None or self._is_expired(item) else item
 
-    def of(self, kind: str, owner: str = "") -> Iterator[StateItem]:
+    def items_of(self, kind: str, owner: str = "") -> Iterator[StateItem]:
         """
         Return the items of one owner, in the order they were first put; without an owner, those of the host itself.
         """
@@ -116,7 +116,7 @@ class StateTable:
         """Every item of a kind: for start-up, and for what only operators do. No request goes this way."""
         return self._alive(self._table(kind).items)
 
-    def by(self, kind: str, member: str, value: object) -> Iterator[StateItem]:
+    def items_by(self, kind: str, member: str, value: object) -> Iterator[StateItem]:
         """Return the items whose ``member`` is ``value``; their kind is indexed by it."""
         table = self._table(kind)
         if member not in table.holding.indexed:
@@ -167,7 +167,7 @@ class StateTable:
         """
         watchers = self._watchers.setdefault(kind, [])
         watchers.append(watcher)
-        self.leasing.entered(lambda: watchers.remove(watcher))
+        self.leasing.note_entry(lambda: watchers.remove(watcher))
         return self._table(kind).items.keys()
 
     def _alive(self, items: Mapping[str, StateItem] | None) -> Iterator[StateItem]:
@@ -177,7 +177,7 @@ class StateTable:
         now = self._now() * 1000
         return (item for item in list(items.values()) if item.expires_at is None or item.expires_at > now)
 
-    def _expired(self, item: StateItem) -> bool:
+    def _is_expired(self, item: StateItem) -> bool:
         return item.expires_at is not None and item.expires_at <= self._now() * 1000
 
     # Room
@@ -193,7 +193,7 @@ class StateTable:
         """
         self._prune_some()
         try:
-            return self._admitted(changes, proven)
+            return self._admit_changes(changes, proven)
         except StateFull:
             # Expired items must not keep a new one out; but prune once a turn only, because many calls may find the
             # table full.
@@ -201,9 +201,9 @@ class StateTable:
                 raise
             self.prune()
             self._pruned_for_room = True
-            return self._admitted(changes, proven)
+            return self._admit_changes(changes, proven)
 
-    def _admitted(self, changes: Sequence[Change], proven: bool) -> Admitted:
+    def _admit_changes(self, changes: Sequence[Change], proven: bool) -> Admitted:
         admitted = Admitted(tuple(changes))
         removals: list[Change] = []
         try:
@@ -233,11 +233,11 @@ class StateTable:
         for kind, giver, items, octets in admitted.given:
             self._tables[kind].count_given(giver, -items, -octets)
         for kind, key in admitted.going:
-            self._tables[kind].stay(key)
+            self._tables[kind].unmark(key)
         admitted.loads, admitted.given, admitted.going = [], [], []
 
     def _goes(self, admitted: Admitted, table: ItemTable, key: str) -> None:
-        if table.go(key):
+        if table.mark_for_eviction(key):
             admitted.going.append((table.holding.kind, key))
 
     def _room_for(self, admitted: Admitted, change: Change, proven: bool) -> Iterator[Change]:
@@ -254,7 +254,7 @@ class StateTable:
         giver = table.giver_of(change.value or {}) if new else ""
         if new and (full := beyond_its_share(table, change.owner, octets, giver)) is not None:
             raise full
-        while (full := over(table, change.owner, int(new), max(octets, 0), proven)) is not None:
+        while (full := find_excess(table, change.owner, int(new), max(octets, 0), proven)) is not None:
             oldest = self._oldest(table, change, full.in_all) if proven else None
             if oldest is None:
                 if new:
@@ -285,7 +285,7 @@ class StateTable:
         tables = self._tables.copy()
         return {kind: tables[kind].items.copy() if kind in tables else {} for kind in self._kinds}
 
-    def holding(self, kind: str) -> Holding:
+    def holding(self, kind: str) -> ItemQuota:
         """Return the quota of a kind."""
         return self._kinds[kind]
 

@@ -21,7 +21,7 @@ from agtphost.audit.state_digest import (
     Leaves,
     RowSetHash,
     Statement,
-    extended,
+    extend_log,
     leaves_of,
     statement_of,
 )
@@ -73,7 +73,7 @@ def _entries(store: _Log) -> Iterator[StateChangeRow]:
         after = rows[-1].number
 
 
-def replayed(store: _Log) -> Leaves:
+def replay_log(store: _Log) -> Leaves:
     """Return the leaves that result from the log of changes, signed or not."""
     leaves: Leaves = {}
     for _, _, kind, key, leaf in _entries(store):
@@ -92,14 +92,14 @@ def differences(expected: Leaves, found: Leaves) -> Iterator[Finding]:
     """Yield the rows that are not as expected."""
     for place in sorted(expected.keys() | found.keys()):
         if place not in found:
-            yield (*_named(place), "was deleted")
+            yield (*_row_place(place), "was deleted")
         elif place not in expected:
-            yield (*_named(place), "was added, and no record says so")
+            yield (*_row_place(place), "was added, and no record says so")
         elif expected[place] != found[place]:
-            yield (*_named(place), "was changed, and no record says so")
+            yield (*_row_place(place), "was changed, and no record says so")
 
 
-def _named(place: tuple[str, str]) -> tuple[str, str]:
+def _row_place(place: tuple[str, str]) -> tuple[str, str]:
     kind, key = place
     return (LIFECYCLE, key) if kind == AGENT else (HELD, f"{kind} {key}")
 
@@ -142,7 +142,7 @@ def findings(reader: IRecordReader) -> Iterator[Finding]:
             return
         found = leaves_of(states, held)
         if not signed.statements:
-            yield from _unsigned(view, found)
+            yield from _check_unsigned(view, found)
             return
         log = _Replay(signed.statements)
         yield from log.run(_entries(view))
@@ -160,7 +160,7 @@ def findings(reader: IRecordReader) -> Iterator[Finding]:
         yield f"{LIFECYCLE} or {HELD}", "-", "the rows are not those that were signed; which one is unknown"
 
 
-def _unsigned(view: IRecordReader, found: Leaves) -> Iterator[Finding]:
+def _check_unsigned(view: IRecordReader, found: Leaves) -> Iterator[Finding]:
     """Check a store without signed statements by the statement of its newest checkpoint, if that has one."""
     for entry in _entries(view):
         yield LOG, f"number {entry.number}", "was added: no record has signed any change"
@@ -175,7 +175,7 @@ def _unsigned(view: IRecordReader, found: Leaves) -> Iterator[Finding]:
     rows.add_all(found.values())
     if rows.digest() != said[0]:
         for place in sorted(found):
-            yield (*_named(place), "was added, and no record says so")
+            yield (*_row_place(place), "was added, and no record says so")
 
 
 class _Replay:
@@ -203,7 +203,7 @@ class _Replay:
         for record, statement in self._statements:
             own = self._of_record.get(record, [])
             before = EMPTY_LOG if statement.baseline else log
-            if extended(before, own) != statement.log:
+            if extend_log(before, own) != statement.log:
                 wrong.add(record)
                 yield LOG, self._place_of(own, highest), f"the entries of record {record} are not those that it signed"
             highest = max(highest, *(entry.number for entry in own)) if own else highest

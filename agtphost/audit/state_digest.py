@@ -68,8 +68,8 @@ class RowSetHash:
             lanes += more
             even += more & _EVEN
             if not number % _TOGETHER:
-                lanes, even = _reduced(lanes, even)
-        lanes, self._even = _reduced(lanes, even)
+                lanes, even = _reduce(lanes, even)
+        lanes, self._even = _reduce(lanes, even)
         self._odd = (lanes >> 16) & _EVEN
 
     def merge(self, other: RowSetHash) -> None:
@@ -83,7 +83,7 @@ class RowSetHash:
         return sha256(b"agtphost state 1\n" + lanes.to_bytes(_OCTETS, "little")).digest()
 
 
-def _reduced(lanes: int, even: int) -> tuple[int, int]:
+def _reduce(lanes: int, even: int) -> tuple[int, int]:
     """Reduce both sums modulo 2**16 a lane; the carry of the even lanes is removed from the sum of all first."""
     odd = ((lanes - even) >> 16) & _EVEN
     even &= _EVEN
@@ -133,7 +133,7 @@ class Statement(NamedTuple):
     """Of all rows: :meth:`RowSetHash.digest`."""
 
     log: bytes
-    """Of every list of changes since the newest baseline, this record's included: :func:`extended`."""
+    """Of every list of changes since the newest baseline, this record's included: :func:`extend_log`."""
 
     baseline: bool = False
     """Whether the record's list has every row, and nothing before it counts."""
@@ -156,7 +156,7 @@ def statement_of(payload: Mapping[str, Any]) -> Statement | None:
     return Statement(digest, log, said.get("baseline") is True) if len(digest) == len(log) == 32 else None
 
 
-def extended(log: bytes, changes: Iterable[StateChangeRow]) -> bytes:
+def extend_log(log: bytes, changes: Iterable[StateChangeRow]) -> bytes:
     """
     Return the log digest after one more record's list of changes.
 

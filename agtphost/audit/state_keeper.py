@@ -22,8 +22,8 @@ from typing import Any
 
 from agtphost.audit import checkpoint
 from agtphost.audit.checkpoint import CheckpointError
-from agtphost.audit.state_check import differences, mentions, read_statement, replayed
-from agtphost.audit.state_digest import EMPTY_LOG, Leaves, RowSetHash, Statement, extended, leaves_of
+from agtphost.audit.state_check import differences, mentions, read_statement, replay_log
+from agtphost.audit.state_digest import EMPTY_LOG, Leaves, RowSetHash, Statement, extend_log, leaves_of
 from agtphost.audit.verify import Verifier
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.interfaces import IChainStore
@@ -117,7 +117,7 @@ class Tally:
         """Return what the record of that number says, and note its entries."""
         named = [entry._replace(record=record) for entry in entries]
         self.signed += named
-        self.log = extended(self.log, named)
+        self.log = extend_log(self.log, named)
         return Statement(self.rows.digest(), self.log, baseline)
 
     def begin_anew(self, leaves: Leaves) -> list[StateChangeRow]:
@@ -186,7 +186,7 @@ class StateKeeper:
                 pending = BASELINE, {"agents": agents, "items": len(leaves) - agents}
             signed = Statement(rows.digest(), EMPTY_LOG)
         elif signed.digest != rows.digest():
-            pending = self._contradicted(signed, rows, leaves)
+            pending = self._accept_contradiction(signed, rows, leaves)
         number = self._store.last_state_change()
         if number > MOST_CHANGES and pending is None:
             if not self._accept:
@@ -198,13 +198,13 @@ class StateKeeper:
         self._rows, self._log, self._number = rows, signed.log, number
         self._records, self.pending = (None if pending else records), pending
 
-    def _contradicted(self, signed: Statement, rows: RowSetHash, leaves: Leaves) -> tuple[str, dict[str, Any]]:
+    def _accept_contradiction(self, signed: Statement, rows: RowSetHash, leaves: Leaves) -> tuple[str, dict[str, Any]]:
         """
         Return the event that accepts it, where that was asked for.
 
         :raises StateContradiction: it was not.
         """
-        wrong = [f"{table}: {row} {why}" for table, row, why in differences(replayed(self._store), leaves)]
+        wrong = [f"{table}: {row} {why}" for table, row, why in differences(replay_log(self._store), leaves)]
         if not self._accept:
             more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
             named = "; ".join(wrong[:SHOWN]) + more if wrong else "lifecycle or held: which row is unknown"

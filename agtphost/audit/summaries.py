@@ -53,7 +53,7 @@ SEVERAL = Origin("several", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedCall:
     """A refusal, as far as a summary reports it."""
 
     event: ClassVar[str] = EVENT
@@ -83,7 +83,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
+class AnsweredRead:
     """An answered request that changed nothing, as far as a summary reports it."""
 
     event: ClassVar[str] = READS
@@ -110,7 +110,7 @@ class Read:
         return f"{outcome[1][1]} {outcome[2][1]}"
 
 
-Kind = type[Refused] | type[Read]
+Kind = type[RefusedCall] | type[AnsweredRead]
 
 
 class Tally:
@@ -143,7 +143,7 @@ class Tally:
             self.add(name, count)
         self.rest += other.rest
 
-    def listed(self, describe: Callable[[Any], Mapping[str, object]]) -> list[dict[str, object]]:
+    def to_json(self, describe: Callable[[Any], Mapping[str, object]]) -> list[dict[str, object]]:
         """Return the names, most frequent first, each as an object with its count."""
         ordered = sorted(self.counts.items(), key=lambda item: -item[1])
         return [{**describe(name), "count": count} for name, count in ordered]
@@ -153,7 +153,7 @@ class Summary:
     """
     The refusals or the reads of one origin, while they are counted.
 
-    :param kind: :class:`Refused` or :class:`Read`.
+    :param kind: :class:`RefusedCall` or :class:`AnsweredRead`.
     """
 
     __slots__ = (
@@ -180,7 +180,7 @@ class Summary:
         self.violations = Tally(MOST_CLAIMS)
         self.origins = Tally(MOST_NAMED)
 
-    def add(self, counted: Refused | Read, now: int) -> None:
+    def add(self, counted: RefusedCall | AnsweredRead, now: int) -> None:
         """Count one more."""
         self.count += 1
         self.until = now
@@ -215,7 +215,7 @@ class Summary:
             "until": until,
             "count": self.count,
             "explanation": f"{self.count:,} {self.kind.noun} of {told} between {since} and {until}",
-            "outcomes": self.outcomes.listed(dict),
+            "outcomes": self.outcomes.to_json(dict),
         }
         if self.outcomes.rest:
             fields["further_outcomes"] = self.outcomes.rest
@@ -226,7 +226,7 @@ class Summary:
             ("origins", self.origins, lambda origin: {"kind": origin.kind, "name": origin.name}),
         ):
             if tally.counts:
-                fields[name] = tally.listed(describe)
+                fields[name] = tally.to_json(describe)
             if tally.rest:
                 fields[f"further_{name}"] = tally.rest
         return StreamEvent(chain=HOST_CHAIN, event_type=self.kind.event, fields=fields)
@@ -257,7 +257,7 @@ class Summaries:
         """Refusals and reads that are in no record yet."""
         return sum(summary.count for summary in self._open.values())
 
-    def add(self, origin: Origin, counted: Refused | Read) -> str:
+    def add(self, origin: Origin, counted: RefusedCall | AnsweredRead) -> str:
         """
         Count one refusal, or one read.
 
@@ -286,12 +286,12 @@ class Summaries:
         summaries, summary_id = self._open, self._id
         self._open, self._id = {}, ""
         chosen: list[Summary] = []
-        for kind in (Refused, Read):
-            chosen += _chosen(kind, [summary for (of, _), summary in summaries.items() if of is kind])
+        for kind in (RefusedCall, AnsweredRead):
+            chosen += _choose_summaries(kind, [summary for (of, _), summary in summaries.items() if of is kind])
         return [summary.event(summary_id) for summary in chosen]
 
 
-def _chosen(kind: Kind, summaries: Sequence[Summary]) -> list[Summary]:
+def _choose_summaries(kind: Kind, summaries: Sequence[Summary]) -> list[Summary]:
     """Choose the summaries of one kind, so few that each can have a record; the others are merged."""
     several = next((summary for summary in summaries if summary.origin is SEVERAL), None)
     apart = [summary for summary in summaries if summary is not several]

@@ -76,10 +76,10 @@ def check_tables(rows: ITableRows, expected: Expected, progress: Progress = lamb
         keyed = KeyedCheck(rows, expected.keys, live_after(rows, expected))
         walk = _Walk(rows, expected, keyed)
         for part in (walk.read_moment, keyed.reservations, keyed.uses, walk.check_places):
-            yield from named(part())
+            yield from report_damage(part())
     finally:
         rows.end()
-    yield from named(walk.records(progress))
+    yield from report_damage(walk.records(progress))
 
 
 def live_after(rows: ITableRows, expected: Expected) -> int:
@@ -96,7 +96,7 @@ def live_after(rows: ITableRows, expected: Expected) -> int:
     return max(expected.now, issued_at) - ANSWERS.lives * 1000 + MARGIN
 
 
-def named(findings: Iterator[Finding]) -> Iterator[Finding]:
+def report_damage(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the findings, and one more where a table cannot be read further."""
     try:
         yield from findings
@@ -139,7 +139,7 @@ class _Walk:
         self._strays: dict[int, _Strays] = {}
         self._heads: dict[str, _Head] = {}
         self._found: list[Finding] = []
-        self._frontier = Frontier(self._completed)
+        self._frontier = Frontier(self._check_completed)
         self._leaves: tuple[int, bytes] = (-1, b"")
         self._roots = 0
 
@@ -282,7 +282,7 @@ class _Walk:
             self._frontier.add(self._stored_leaf(number))
             yield from self._at(number, checkpoints)
 
-    def _completed(self, level: int, number: int, hashes: bytes) -> None:
+    def _check_completed(self, level: int, number: int, hashes: bytes) -> None:
         if level < 8:
             self._compare_tile(level, number, hashes, full=True)
 
@@ -300,7 +300,7 @@ class _Walk:
     def _at(self, number: int, checkpoints: _Checkpoints) -> Iterator[Finding]:
         """Compare what is stored of the tree of so many records."""
         if number == self._size:
-            for level, tile, hashes in self._frontier.unfinished():
+            for level, tile, hashes in self._frontier.unfinished_tiles():
                 self._compare_tile(level, tile, hashes, full=False)
         if self._found:
             yield from self._found

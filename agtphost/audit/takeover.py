@@ -44,7 +44,7 @@ class Differing:
     """The same as they are kept in memory."""
 
 
-class Takeover:
+class CatchUp:
     """
     Compares, and takes over what differs.
 
@@ -57,11 +57,11 @@ class Takeover:
         self._now = now
         self._unsettled: deque[Sequence[Entry]] = deque()
 
-    def written(self, entries: Sequence[Entry]) -> None:
+    def note_written(self, entries: Sequence[Entry]) -> None:
         """Note, in the writer's thread, entries that are committed and that memory does not have yet."""
         self._unsettled.append(entries)
 
-    def settled(self, entries: Sequence[Entry]) -> None:
+    def note_settled(self, entries: Sequence[Entry]) -> None:
         """Note, in the reactor's thread, entries that memory has."""
         if self._unsettled and self._unsettled[0] is entries:
             self._unsettled.popleft()
@@ -194,7 +194,7 @@ class Door:
             self._opening = True
             self._later(0, self._let_in)
 
-    def passed(self) -> Deferred[None]:
+    def wait_turn(self) -> Deferred[None]:
         """Return a Deferred that fires when it is the caller's turn to pass."""
         waiting: Deferred[None] = Deferred(self._waiting.remove)
         self._waiting.append(waiting)

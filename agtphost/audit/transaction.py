@@ -30,11 +30,11 @@ from agtphost.audit.drafts import (
     Stopped,
     StreamEvent,
 )
-from agtphost.audit.items import StateItem, made
+from agtphost.audit.items import StateItem, build_item
 from agtphost.audit.keyed import KEYED, Quotas, owner_name, reservation_name, standing_of
 from agtphost.audit.lifecycle import state_after, stops
 from agtphost.audit.prepared_items import whole_batch
-from agtphost.audit.rendering import Unrenderable, linked, rendered
+from agtphost.audit.rendering import Unrenderable, link_row, render_body
 from agtphost.audit.state_digest import MEMBER, Statement, agent_leaf, item_leaf, leaves_of
 from agtphost.audit.state_keeper import CHANGED, Move, Tally
 from agtphost.stores.interfaces import IWriterStore
@@ -219,15 +219,15 @@ class Group:
             submission.state = state_after(draft.event, sealed_event.issued_at)
             self._store.set_lifecycle(draft.event.agent_id, submission.state)
             self.states[draft.event.agent_id] = submission.state
-        held = tuple(linked(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
+        held = tuple(link_row(row, change, sealed.audit_id) for row, change in zip(held, draft.changes, strict=True))
         submission.held = held
         submission.items = [
-            made(row) if change.prepared is None else change.prepared.item
+            build_item(row) if change.prepared is None else change.prepared.item
             for row, change in zip(held, draft.changes, strict=True)
         ]
         self._store.put_held(held)
         if self.tally is not None and not _signs_itself(draft):
-            self.tally.unsigned += self._counted(draft, held, stored)
+            self.tally.unsigned += self._count_changes(draft, held, stored)
         self.heads.update(heads)
         self.rows += rows
         self._next += len(rows)
@@ -249,20 +249,20 @@ class Group:
         payloads = [self._event_payload(event, event.chain, draft) for event in events]
         last = last or (payloads[-1] if payloads else None)
         if self.tally is not None and last is not None and _signs_itself(draft):
-            entries = self._counted(draft, held, stored)
+            entries = self._count_changes(draft, held, stored)
             if entries:
                 number = self._next + (payload is not None) + len(payloads) + bool(draft.payload) - 1
                 last[MEMBER] = self.tally.sign(number, entries).to_json()
         if draft.event is not None and payload is not None:
             sealed_event = self._add(heads, rows, draft.event.agent_id, payload, _EVENT)
-            body = rendered(draft, sealed_event)
+            body = render_body(draft, sealed_event)
         for event, each in zip(events, payloads, strict=True):
             sealed = self._add(heads, rows, event.chain, each, _EVENT)
         if draft.payload:
             sealed = self._add(heads, rows, draft.chain, draft.payload, _RECORD)
         return heads, rows, sealed, sealed_event, body
 
-    def _counted(self, draft: Draft, held: Sequence[ItemRow], stored: StateRow | None) -> list[StateChangeRow]:
+    def _count_changes(self, draft: Draft, held: Sequence[ItemRow], stored: StateRow | None) -> list[StateChangeRow]:
         """Count the changes of a draft in the digests, and return the log entries for the record that signs it."""
         tally = self.tally
         assert tally is not None
@@ -361,7 +361,7 @@ class Group:
         tally = self.tally
         assert tally is not None
         self._store.clear_state_changes()
-        entries = tally.begin_anew(leaves_of(self._store.lifecycle_states(), self._store.held()))
+        entries = tally.begin_anew(leaves_of(self._store.lifecycle_states(), self._store.list_items()))
         self._say(event_type, fields, tally.sign(self._next, entries, baseline=True))
 
     def expire(self, rows: Sequence[ItemRow]) -> None:
@@ -417,7 +417,7 @@ class Group:
         if claims:
             self._decide(claims, self.quotas)
         if self._quotas is not None:
-            self._store.put_keyed(self._quotas.changed())
+            self._store.put_keyed(self._quotas.changed_rows())
         if self.claimed:
             self._store.put_reservations(self.claimed)
         if self.results:

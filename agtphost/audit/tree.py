@@ -196,7 +196,7 @@ class TreeKeeper:
             if (0 if newest is None else newest.size) != self._size:
                 # Tiles made from here would cut off what another process added.
                 raise StoreError(f"the store has a checkpoint that is none of this writer's: {newest}")
-            store.put_tiles(self._growth.changed())
+            store.put_tiles(self._growth.changed_tiles())
             issued = checkpoint.issue(self._origin, size, Tree(store.tile, size).root(), self._key, self.state())
             row = CheckpointRow(size, int(self._now() * 1000), issued.note, self._size)
             store.put_checkpoint(row)

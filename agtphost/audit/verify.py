@@ -70,7 +70,7 @@ class FaultKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class RecordFault:
     """A fault of a record or a chain."""
 
     kind: FaultKind
@@ -137,7 +137,7 @@ class Report:
     heads: dict[str, ChainEnd] = field(default_factory=dict)
     """The last record seen of each chain."""
 
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[RecordFault] = field(default_factory=list)
     whole: bool = True
     """Whether the chains are meant to be complete; in a selection, records can be missing unnoticed."""
 
@@ -157,7 +157,7 @@ class Report:
     """What the proofs lead to: origin and size of the checkpoint; empty where there is none."""
 
     @property
-    def unverified(self) -> list[str]:
+    def unverified_ids(self) -> list[str]:
         """
         Return the Audit-IDs of the records that are not authoritative: ``signature_unverified`` (core v08 section
         10.9).
@@ -181,7 +181,7 @@ class Verifier:
     """
 
     def __init__(self, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool = False, whole: bool = True) -> None:
-        self.keys = KeyRing.of(keys)
+        self.keys = KeyRing.copy_of(keys)
         """Grows with each record that links a known key to its successor."""
 
         self._allow_unsigned = allow_unsigned
@@ -236,7 +236,7 @@ class Verifier:
         return self._whole and chain in self._report.heads
 
     @property
-    def stated(self) -> tuple[Succession, ...]:
+    def stated_successions(self) -> tuple[Succession, ...]:
         """Return the successions that records of the host's own chain stated."""
         return tuple(self._stated)
 
@@ -247,18 +247,18 @@ class Verifier:
             self._fault(FaultKind.KEY, record, f"{signer} signed it after {last}, which followed that key")
         elif linking:
             # The old key's last word: it ends the use that it is signed in.
-            self._linked(record, signer, payload)
-        elif self.keys.ended(signer, payload.get("issued_at")):
+            self._follow_link(record, signer, payload)
+        elif self.keys.has_ended(signer, payload.get("issued_at")):
             self._fault(FaultKind.KEY, record, f"the use of {signer} ended at {self.keys.until[signer]}, before this")
         else:
             self._signers[record.chain] = signer
 
-    def _linked(self, record: StoredRecord, signer: str, payload: Mapping[str, Any]) -> None:
+    def _follow_link(self, record: StoredRecord, signer: str, payload: Mapping[str, Any]) -> None:
         try:
             link = key_history.read_event(payload)
             if link.old.kid != signer:
                 raise KeyFormatError(f"it is signed by {signer}, and not by the key that it retires")
-            if self.keys.ended(signer, payload.get("issued_at")) and link.rotated_at != self.keys.until[signer]:
+            if self.keys.has_ended(signer, payload.get("issued_at")) and link.rotated_at != self.keys.until[signer]:
                 raise KeyFormatError(f"the use of {signer} had ended before")
             self.keys.follow(link)
         except KeyFormatError as error:
@@ -280,11 +280,15 @@ class Verifier:
 
     def note(self, kind: FaultKind, chain: str, audit_id: str, explanation: str) -> None:
         """Add a fault that is not one record's."""
-        self._report.faults.append(Fault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation))
+        self._report.faults.append(
+            RecordFault(kind=kind, chain=chain, seq=0, audit_id=audit_id, explanation=explanation)
+        )
 
     def note_row(self, table: str, row: str, explanation: str) -> None:
         """Add a fault of one row of a store's table."""
-        fault = Fault(kind=FaultKind.TABLE, chain="", seq=0, audit_id="", explanation=explanation, table=table, row=row)
+        fault = RecordFault(
+            kind=FaultKind.TABLE, chain="", seq=0, audit_id="", explanation=explanation, table=table, row=row
+        )
         self._report.faults.append(fault)
 
     def proven(self, record: StoredRecord, why_not: str = "") -> None:
@@ -300,7 +304,7 @@ class Verifier:
 
     def _fault(self, kind: FaultKind, record: StoredRecord, explanation: str) -> None:
         self._report.faults.append(
-            Fault(
+            RecordFault(
                 kind=kind,
                 chain=record.chain,
                 seq=record.seq,

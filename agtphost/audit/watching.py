@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import Draft, Sealed
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.audit.writer import Entry, Submission
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 Watcher = Callable[[ObservedGroup], object]
 """Takes a group; one that does much for each record is a generator, and others have their turn where it yields."""
@@ -36,7 +36,7 @@ class Watchers:
         """Tell it no longer."""
         self._watchers = tuple(each for each in self._watchers if each != watcher)
 
-    def committed(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
+    def report_group(self, entries: Sequence[Entry], now: float, seconds: float) -> Steps:
         """
         Report a committed group, in steps between which other work can run.
 
@@ -52,13 +52,13 @@ class Watchers:
             sealed = entry.outcome
             # Of state items alone there is nothing to tell, nor of what could not be written.
             if isinstance(sealed, Sealed) and sealed.audit_id:
-                records.append(_observed(entry.draft, sealed, now, entry.draft.chain, True))
+                records.append(_observe(entry.draft, sealed, now, entry.draft.chain, True))
         yield from self._tell(ObservedGroup(records, seconds))
 
     def undurable(self, draft: Draft, sealed: Sealed, now: float) -> None:
         """A record was signed that is in no chain."""
         if self._watchers:
-            finished(self._tell(ObservedGroup((_observed(draft, sealed, now, "", False),), None)))
+            run_to_end(self._tell(ObservedGroup((_observe(draft, sealed, now, "", False),), None)))
 
     def _tell(self, group: ObservedGroup) -> Steps:
         for watcher in self._watchers:
@@ -71,7 +71,7 @@ class Watchers:
                 log.failure("{watcher!r}, which watched the ledger, failed: it is not called any more", watcher=watcher)
 
 
-def _observed(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
+def _observe(draft: Draft, sealed: Sealed, now: float, chain: str, durable: bool) -> ObservedRecord:
     # The clock may have gone back: a duration is never negative.
     seconds = None if draft.began is None else max(now - draft.began, 0.0)
     return ObservedRecord(

@@ -126,7 +126,7 @@ class GroupWriter:
         self._latest = max((head.issued_at for head in self._heads.values()), default=0)
         if self._tree is not None:
             self._tree.load(self.begin)
-        states, held = self._store.lifecycle_states(), self._store.held()
+        states, held = self._store.lifecycle_states(), self._store.list_items()
         if self.states is not None:
             # Before any row is trusted: only this protects grants, pins and revocations. Their users ask the tables in
             # memory, which only this and the ledger's own commits fill.
@@ -135,9 +135,9 @@ class GroupWriter:
         self._unread = False
         return states, held
 
-    def held(self) -> Sequence[ItemRow]:
+    def list_items(self) -> Sequence[ItemRow]:
         """Return every state item of the store."""
-        return self._store.held()
+        return self._store.list_items()
 
     def adopt(self, key: SigningKey) -> None:
         """Sign with another key from the next group on; called by any thread."""
@@ -171,7 +171,7 @@ class GroupWriter:
             store.rollback()
             raise
         self._commit(group)
-        self._committed(group)
+        self._adopt_group(group)
 
     def _group(self) -> Group:
         """A new transaction: with the baseline first, where one is missing."""
@@ -205,7 +205,7 @@ class GroupWriter:
         if self.states is not None and self.states.pending is not None:
             self.write([])
 
-    def _committed(self, group: Group) -> None:
+    def _adopt_group(self, group: Group) -> None:
         """Adopt a committed group: memory then has the content of the store."""
         self._heads.update(group.heads)
         self._last_number += len(group.rows)
@@ -295,7 +295,7 @@ class GroupWriter:
             self._store.rollback()
             raise
         self._commit(group)
-        self._committed(group)
+        self._adopt_group(group)
         return len(gone) == EXPIRED_AT_ONCE
 
     @property

@@ -190,7 +190,7 @@ class Listener(HttpService):
         if isinstance(self._refused, CannotListenError):
             raise self._refused.socketError
 
-    def _failed(self, failure: Failure) -> None:
+    def _note_failure(self, failure: Failure) -> None:
         self._refused = failure.value
 
     def stopService(self) -> Any:

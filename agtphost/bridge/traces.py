@@ -35,13 +35,13 @@ def begin(environ: Mapping[str, str]) -> Callable[[], None]:
     :return: what ends it, within two seconds.
     """
     place = trace_context.read(environ.get("TRACEPARENT"), environ.get("TRACESTATE"))
-    if place is not None and extras.installed(API):
+    if place is not None and extras.is_installed(API):
         from opentelemetry import context, propagate
 
         fields = {TRACEPARENT: environ["TRACEPARENT"], TRACESTATE: place.state}
         context.attach(propagate.extract(fields))
     wanted = any(environ.get(name) for name in ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
-    return _exporting(environ) if wanted and extras.installed(EXPORTER) else lambda: None
+    return _exporting(environ) if wanted and extras.is_installed(EXPORTER) else lambda: None
 
 
 def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
@@ -66,7 +66,7 @@ def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
 
 def follow(server: Server) -> None:
     """Have a span made of each request, where OpenTelemetry is installed."""
-    if extras.installed(API):
+    if extras.is_installed(API):
         for method, handler in server.handlers.items():
             server.handlers[method] = _followed(handler)
 

@@ -53,6 +53,7 @@ The ``agtp`` command: interface section 2.
 - :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
 - :mod:`.reload`: ``agtp reload``: change without a restart
 - :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
+- :mod:`.run`: ``agtp run``: a host that stays, in the foreground
 - :mod:`.scaffold`: what a deployment begins with besides ``host.toml``: an example, what git needs, a unit
 - :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout
 - :mod:`.units`: units of systemd for a deployment

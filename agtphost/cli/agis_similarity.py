@@ -43,7 +43,7 @@ def measure_of(folder: Path | None, option: str) -> Callable[[Sequence[tuple[str
     :param option: which asks for it.
     """
     needed = (*_NEEDED, "onnxruntime") if folder is not None else _NEEDED
-    absent = next((package for package in needed if not extras.installed(package)), None)
+    absent = next((package for package in needed if not extras.is_installed(package)), None)
     if absent is not None:
         raise WrongInput(f"{option}: {absent} is not installed", f"{extras.remedy(absent)} brings it.")
     from agtphost.search.engine import EmbedderError

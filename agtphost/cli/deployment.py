@@ -168,7 +168,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
 
 def searching(deployment: Deployment) -> list[str]:
     """The section of searches by meaning, for a deployment that stays, where what they need is installed."""
-    there = deployment.committed and all(map(extras.installed, EXTRAS["static"]))
+    there = deployment.committed and all(map(extras.is_installed, EXTRAS["static"]))
     return [SEARCH] if there else []
 
 

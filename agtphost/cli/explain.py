@@ -21,8 +21,8 @@ from agtphost.cli.output import print_json, shown
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
-from agtphost.vocabulary.retelling import asked_today, claimed_of
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.retelling import build_decision_query, claimed_of
+from agtphost.vocabulary.spoken import display_name
 from agtphost.vocabulary.status import Status, phrase_of
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """What the gates would say of the same call; None where nobody may ask, or it was no call."""
-    asked = asked_today(payload)
+    asked = build_decision_query(payload)
     if asked is None:
         return None
     reply = client.call(target.uri, "INSPECT", "/", {"target": "decision", **asked})
@@ -172,7 +172,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
     extra = extra if isinstance(extra, dict) else {}
     who = _named(payload.get("caller_id"), names) or "somebody"
     lines = [
-        f"{payload.get('issued_at')}: {who} called {spoken(payload)}",
+        f"{payload.get('issued_at')}: {who} called {display_name(payload)}",
         *_caller(payload, claimed_of(payload), names),
         f"  answer   {_status(payload.get('status'))}",
     ]

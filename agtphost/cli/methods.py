@@ -10,7 +10,7 @@ import click
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, connection_options
 from agtphost.cli.output import print_entries, print_json, print_table
-from agtphost.vocabulary.catalog import FLOOR, Catalog, Entry
+from agtphost.vocabulary.catalog import FLOOR, Catalog, CatalogEntry
 
 ALL = "all"
 
@@ -78,7 +78,7 @@ def described(catalog: Catalog) -> Iterator[dict[str, Any]]:
             yield _row(entry, 2, entry.standard)
 
 
-def _row(entry: Entry, tier: int, tabulated: Any) -> dict[str, Any]:
+def _row(entry: CatalogEntry, tier: int, tabulated: Any) -> dict[str, Any]:
     return {
         "method": entry.name,
         "tier": tier,

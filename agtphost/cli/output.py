@@ -129,7 +129,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole:
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
     if _shortening():
         cells = shortened(cells)
-    if sys.stdout.isatty() and extras.installed("rich"):
+    if sys.stdout.isatty() and extras.is_installed("rich"):
         _fold(columns, cells, whole)
         return
     for line in aligned(columns, cells):

@@ -42,7 +42,7 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     with connected(target) as client:
         asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
         result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page", asked)))
-        keys = KeyRing.of(signing_keys(target, client)).in_use
+        keys = KeyRing.copy_of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):
         raise NoConnection("the answer has no link", "Is this an AGTP host of the same version?")

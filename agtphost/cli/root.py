@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from agtphost import __version__
+from agtphost.vocabulary import platforms
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("Start a host to try, in the foreground.", "up"),
+    "run": ("Run a host in the foreground.", "run"),
     "init": ("Write a ready deployment directory.", "init"),
     "check": ("Validate a host.toml completely.", "check"),
     "call": ("Send one request and show the answer.", "call"),
@@ -55,6 +57,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
 ALIASES = {"demo": "up"}
 """Further names, which no list has."""
 
+HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "client"})
+"""Commands that make or run a host on this machine: refused where none can run, before they do anything."""
+
+
+def _unsupported(name: str) -> Exception:
+    """Return the failure of a command that needs a POSIX system."""
+    from agtphost.cli.failures import WrongInput
+
+    return WrongInput(platforms.explain_platform(f"agtp {name}"), platforms.REMEDY)
+
 
 class LazyGroup(click.Group):
     """
@@ -70,7 +82,14 @@ class LazyGroup(click.Group):
         cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
+        if cmd_name in HOST_COMMANDS and platforms.lacks_host():
+            raise _unsupported(cmd_name)
+        try:
+            module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
+        except ModuleNotFoundError as error:
+            if error.name in platforms.POSIX_MODULES:
+                raise _unsupported(cmd_name) from None
+            raise
         command: click.Command = module.command
         if "_AGTP_COMPLETE" in os.environ:
             from agtphost.cli.completing import attach
@@ -84,6 +103,11 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except (RuntimeError, click.ClickException):
             raise  # Click's own, without an import of the client.
+        except ModuleNotFoundError as error:
+            if error.name not in platforms.POSIX_MODULES:
+                raise
+            # A part of a command that works on a host's own files, which it imports when it needs it.
+            raise _unsupported(" ".join((ctx.invoked_subcommand or "", "on this machine")).strip()) from None
         except Exception as error:
             from agtphost.cli.exchange import failure_of
             from agtphost.client.errors import ClientError

@@ -55,7 +55,7 @@ PARTS = (
 
 def left_out() -> list[Part]:
     """Parts of the sample whose packages are not installed."""
-    return [part for part in PARTS if not extras.installed(part.package)]
+    return [part for part in PARTS if not extras.is_installed(part.package)]
 
 
 def remedy(parts: Sequence[Part]) -> str:

@@ -25,7 +25,7 @@ from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.purchasing import Buyer
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
-from agtphost.client.target import found as found_target
+from agtphost.client.target import find_for_client as found_target
 from agtphost.vocabulary.uris import AgtpUri
 
 T = TypeVar("T")
@@ -98,14 +98,14 @@ class Client(AsyncCalls[Link]):
 
     # Its own ways
 
-    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+    async def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
         try:
-            async with asyncio.timeout(max(deadline.left, 0)):
+            async with asyncio.timeout(max(deadline.seconds_left, 0)):
                 return await work
         except TimeoutError:
-            raise deadline.passed() from None
+            raise deadline.timeout_error() from None
 
-    async def _freed(self, key: Destination, deadline: Deadline) -> None:
+    async def _wait_freed(self, key: Destination, deadline: Deadline) -> None:
         waiting = self._waiting[key]
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(turn)
@@ -141,10 +141,10 @@ class Client(AsyncCalls[Link]):
             key,
             self._context,
             deadline,
-            lambda: Link(self._limits, self._open_links, lambda ended: self._ended(key, ended)),
+            lambda: Link(self._limits, self._open_links, lambda ended: self._note_end(key, ended)),
         )
 
-    def _ended(self, key: Destination, link: Link) -> None:
+    def _note_end(self, key: Destination, link: Link) -> None:
         """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)

@@ -67,7 +67,7 @@ class Link(asyncio.Protocol):
         deadline.remaining("waiting for the answer")
         final: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
-        def done(found: Reply | Exception) -> None:
+        def finish(found: Reply | Exception) -> None:
             if final.done():
                 return  # Cancelled in this turn of the loop.
             if isinstance(found, Exception):
@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
 
         self.check()
         assert self._transport is not None
-        self._transport.write(self._delivery.ask(call, stream, done))
+        self._transport.write(self._delivery.ask(call, stream, finish))
         self.used = True
         try:
             return await final
@@ -136,7 +136,7 @@ class Link(asyncio.Protocol):
         if not self.ended.done():
             self.ended.set_result(None)
         error = self._failure = _reason(exc)
-        if error is not None and not self._delivery.answered:
+        if error is not None and not self._delivery.has_answer:
             self._delivery.fail(error)
         else:
             self._delivery.receive(b"")
@@ -146,7 +146,7 @@ class Link(asyncio.Protocol):
 def _reason(exc: Exception | None) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     if isinstance(exc, ssl.SSLError) and not isinstance(exc, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
-        return tls.refused(exc.reason or "")
+        return tls.to_refusal(exc.reason or "")
     if exc is None or isinstance(exc, (ConnectionError, ssl.SSLError)):
         return None
     return ConnectionLost(

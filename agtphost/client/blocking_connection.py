@@ -61,7 +61,7 @@ class Link:
         octets = self._conversation.ask(call)
         self.used = True
         try:
-            self._channel.settimeout(deadline.left)
+            self._channel.settimeout(deadline.seconds_left)
             # A server that refuses early may end the connection while we write: its answer is still there.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
                 self._channel.sendall(octets)
@@ -73,9 +73,9 @@ class Link:
                     if stream is not None:
                         await handed_out(reply)
         except TimeoutError:
-            raise deadline.passed() from None
+            raise deadline.timeout_error() from None
         except ssl.SSLError as error:
-            raise tls.refused(error.reason or "") from error
+            raise tls.to_refusal(error.reason or "") from error
         except OSError as error:
             raise ConnectionLost(
                 f"The connection broke: {error.strerror or error}.",
@@ -119,7 +119,7 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
             (destination.host, destination.port), deadline.remaining(f"connecting to {destination}")
         )
     except TimeoutError:
-        raise deadline.passed() from None
+        raise deadline.timeout_error() from None
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise CannotConnect(
@@ -133,7 +133,7 @@ def connect(destination: Destination, context: ssl.SSLContext, limits: Limits, d
             raw.settimeout(deadline.remaining(f"shaking hands with {destination}"))
             channel = context.wrap_socket(raw, server_hostname=destination.host)
         except TimeoutError:
-            raise deadline.passed() from None
+            raise deadline.timeout_error() from None
         except OSError as error:
             raise tls.handshake_failed(error, destination.host) from error
         except ValueError as error:

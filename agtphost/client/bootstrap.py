@@ -116,7 +116,7 @@ class Bootstraps:
         self.policy = policy
         self._known: OrderedDict[str, Bootstrap] = OrderedDict()
 
-    def unasked(self, uri: AgtpUri, now: float) -> str | None:
+    def domain_to_ask(self, uri: AgtpUri, now: float) -> str | None:
         """Return the domain that has to be asked before ``uri`` is resolved; None if none has to be."""
         if self.policy is None or uri.form not in _FORMS or uri.port != DEFAULT_PORT:
             return None
@@ -131,10 +131,10 @@ class Bootstraps:
 
         :param answer: or why there is none.
         """
-        found = _failed(answer, now) if isinstance(answer, str) else _read(answer, now)
+        found = _failure(answer, now) if isinstance(answer, str) else _read(answer, now)
         return keep(self._known, domain, found, MAX_DOMAINS)
 
-    def located(self, uri: AgtpUri) -> AgtpUri:
+    def locate(self, uri: AgtpUri) -> AgtpUri:
         """
         Return the URI with the host and port that its domain gave.
 
@@ -153,24 +153,24 @@ class Bootstraps:
         return replace(uri, host=known.endpoint.host, port=known.endpoint.port)
 
 
-def _failed(why: str, now: float) -> Bootstrap:
+def _failure(why: str, now: float) -> Bootstrap:
     return Bootstrap(expires=now + FAILED_SECONDS, failure=why)
 
 
 def _read(answer: HTTPAnswer, now: float) -> Bootstrap:
     if answer.status == 404:
-        return Bootstrap(expires=now + _kept(answer, ABSENT_SECONDS), absent=True)
+        return Bootstrap(expires=now + _seconds_kept(answer, ABSENT_SECONDS), absent=True)
     if answer.status != 200:
-        return _failed(f"the status is {answer.status}", now)
+        return _failure(f"the status is {answer.status}", now)
     try:
         document = jsontext.decode(answer.body)
         endpoint = _endpoint(document)
     except (jsontext.JSONTextError, UriError, ValueError) as error:
-        return _failed(f"it is not a bootstrap document: {error}", now)
-    return Bootstrap(expires=now + _kept(answer, PRESENT_SECONDS), endpoint=endpoint)
+        return _failure(f"it is not a bootstrap document: {error}", now)
+    return Bootstrap(expires=now + _seconds_kept(answer, PRESENT_SECONDS), endpoint=endpoint)
 
 
-def _kept(answer: HTTPAnswer, otherwise: float) -> float:
+def _seconds_kept(answer: HTTPAnswer, otherwise: float) -> float:
     return min(cache_seconds(answer.cache_control, otherwise), LONGEST_SECONDS)
 
 

@@ -202,7 +202,7 @@ class Caller:
         :raises AgentGone: if it would go to, or come from, an agent that is known to be retired.
         """
         call = prepare(
-            self.bootstraps.located(parse_uri(uri)),
+            self.bootstraps.locate(parse_uri(uri)),
             method,
             path,
             input,
@@ -233,7 +233,7 @@ class Caller:
         keep(self.definitions, (server, anonymous), (now + DEFINITIONS_SECONDS, found), MAX_DEFINED)
         return found
 
-    def agreed(self, uri: str | AgtpUri, agreement: Agreement) -> str:
+    def remember_agreement(self, uri: str | AgtpUri, agreement: Agreement) -> str:
         """Remember the catalog version that calls to a server state from now on; return it."""
         server = parse_uri(uri)
         place = Destination(server.host, server.port)

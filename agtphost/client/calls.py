@@ -58,7 +58,7 @@ class Deadline:
         self._doing = "starting"
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """The seconds that are left; zero or negative once it has passed."""
         return self._end - self._clock()
 
@@ -70,16 +70,16 @@ class Deadline:
         :raises Timeout: if none are left.
         """
         self._doing = doing
-        if self.left <= 0:
-            raise self.passed()
-        return self.left
+        if self.seconds_left <= 0:
+            raise self.timeout_error()
+        return self.seconds_left
 
     def sooner(self, seconds: float) -> Deadline:
         """Return the earlier of this deadline and one so many seconds from now."""
         other = Deadline(self._clock, seconds)
         return other if other._end < self._end else self
 
-    def passed(self) -> Timeout:
+    def timeout_error(self) -> Timeout:
         """Return the error that says what took too long."""
         return Timeout(
             f"The call took longer than {self._seconds:g} seconds, while {self._doing}.", "Allow it more time."
@@ -113,7 +113,7 @@ class Link(Protocol):
 L = TypeVar("L", bound=Link)
 
 
-def completed(work: Coroutine[Any, Any, T]) -> T:
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, and return its result."""
     with closing(work):
         try:
@@ -157,7 +157,7 @@ class Calls(Generic[L]):
         """A connection whose server is verified."""
 
     @abstractmethod
-    def _freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
+    def _wait_freed(self, key: Destination, deadline: Deadline) -> Awaitable[object]:
         """Wait until a connection may have become free; called with the guard held."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Calls(Generic[L]):
         """Let time pass."""
 
     @abstractmethod
-    def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
+    def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> Awaitable[T]:
         """Carry out work, and give it up at its deadline wherever it waits."""
 
     @abstractmethod
@@ -214,7 +214,7 @@ class Calls(Generic[L]):
         """
         options = patient(options, stream, wait_for_approval)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return await self._decided(call, stream, timeout, wait_for_approval)
+        return await self._call_until_decided(call, stream, timeout, wait_for_approval)
 
     async def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """
@@ -245,7 +245,7 @@ class Calls(Generic[L]):
         """
         asked = question(uri, format)
         return await verifying(
-            self._answer, asked, self._caller.resolvers, policy, self._caller.bootstraps.located, time
+            self._answer, asked, self._caller.resolvers, policy, self._caller.bootstraps.locate, time
         )
 
     async def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
@@ -293,7 +293,7 @@ class Calls(Generic[L]):
         :raises VerificationFailed: if the server does not show its manifest, or that does not say.
         """
         check_versions(preferred, known)
-        return self._caller.agreed(server_of(uri), agree(await self._discover(uri), preferred, known))
+        return self._caller.remember_agreement(server_of(uri), agree(await self._discover(uri), preferred, known))
 
     # Manifests and domains
 
@@ -321,7 +321,7 @@ class Calls(Generic[L]):
     async def _answer(self, ask: Ask) -> Reply:
         """Answer what a resolution asks: at the endpoint that the URI's domain gives, asked first if it never was."""
         bootstraps = self._caller.bootstraps
-        domain = bootstraps.unasked(ask.uri, self._now())
+        domain = bootstraps.domain_to_ask(ask.uri, self._now())
         if domain is not None and bootstraps.policy is not None:
             bootstraps.note(domain, await self._fetch(domain, bootstraps.policy), self._now())
         if ask.part:
@@ -330,7 +330,7 @@ class Calls(Generic[L]):
 
     # The steps of a call
 
-    async def _decided(
+    async def _call_until_decided(
         self, call: PreparedCall, stream: Stream | None, seconds: float | None, patience: float | None
     ) -> Reply:
         """Make a call, and make it again while a person has not decided about it and patience is left."""
@@ -342,9 +342,9 @@ class Calls(Generic[L]):
         asked = ""
         while True:
             # With a stream, it is the host that waits, as long as it is asked to.
-            more = max(waiting.left, 0.0) if stream is not None else 0.0
+            more = max(waiting.seconds_left, 0.0) if stream is not None else 0.0
             reply = await self._perform(call, stream, (self._timeout if seconds is None else seconds) + more)
-            pending, left = reply.approval, waiting.left
+            pending, left = reply.approval, waiting.seconds_left
             if pending is None or left <= 0 or asked not in ("", pending.approval_id):
                 # Another approval than the awaited one: that one has ended without being approved.
                 return reply
@@ -360,7 +360,7 @@ class Calls(Generic[L]):
         found: tuple[Definition, ...] | None = None
         unusable = ""
         try:
-            found = await self._defined(call, seconds)
+            found = await self._definitions_for(call, seconds)
         except VerificationFailed as error:
             unusable = f"nothing that the server says of it can be used: {error.explanation}"
         asked = consequence(call.request.method, call.request.path, found, call.confidence, unusable)
@@ -372,7 +372,7 @@ class Calls(Generic[L]):
                 f"The call {asked.method} {asked.path} was not confirmed: {asked.why}", "Nothing was sent."
             )
 
-    async def _defined(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
+    async def _definitions_for(self, call: PreparedCall, seconds: float | None) -> tuple[Definition, ...]:
         """Return the endpoints that the server of a call lists for its caller, from memory while that counts."""
         server, anonymous = call.destination, call.caller_id is None
         known = self._caller.definitions.get((server, anonymous))
@@ -390,7 +390,7 @@ class Calls(Generic[L]):
                 if self._caller.manifests.stale(call):
                     await self._read_manifest(self._caller.manifest_call(call.destination), None, seconds)
         deadline = Deadline(self._now, self._timeout if seconds is None else seconds)
-        return await self._limited(self._attempts(call, stream, deadline), deadline)
+        return await self._run_limited(self._attempts(call, stream, deadline), deadline)
 
     async def _attempts(self, call: PreparedCall, stream: Stream | None, deadline: Deadline) -> Reply:
         attempt = 1
@@ -398,7 +398,7 @@ class Calls(Generic[L]):
             reply = await self._reconnecting(call, stream, deadline)
             self._caller.note(call, reply)
             wait = self._caller.policy.wait_after(reply, call.repeatable, attempt)
-            if wait is None or wait >= deadline.left:
+            if wait is None or wait >= deadline.seconds_left:
                 return reply
             deadline.remaining("waiting to call again")
             await self._sleep(wait)
@@ -435,23 +435,23 @@ class Calls(Generic[L]):
                 link = self._pool.take(key, now)
                 if link is None and not self._pool.open(key):
                     deadline.remaining("waiting for a free connection")
-                    await self._freed(key, deadline)
+                    await self._wait_freed(key, deadline)
                     continue
             if link is None:
                 return await self._open(key, deadline)
             if link.fresh:
                 return link
             link.abort()
-            self._gone(key)
+            self._forget(key)
 
     async def _open(self, key: Destination, deadline: Deadline) -> L:
         """A new connection; its time is the smaller of what connecting and the call are allowed."""
         try:
             deadline.remaining(f"connecting to {key}")
             sooner = deadline.sooner(self._connect_timeout)
-            return await self._limited(self._connect(key, sooner), sooner)
+            return await self._run_limited(self._connect(key, sooner), sooner)
         except BaseException:
-            self._gone(key)
+            self._forget(key)
             raise
 
     def _return(self, key: Destination, link: L) -> None:
@@ -464,11 +464,11 @@ class Calls(Generic[L]):
             link.close()
         else:
             link.abort()
-        self._gone(key)
+        self._forget(key)
 
-    def _gone(self, key: Destination) -> None:
+    def _forget(self, key: Destination) -> None:
         with self._guard:
-            self._pool.gone(key)
+            self._pool.forget(key)
             self._wake(key)
 
     def _drain(self) -> list[L]:

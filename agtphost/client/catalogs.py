@@ -56,7 +56,7 @@ def agree(manifest: Reply, preferred: str, known: Collection[str] | None = None)
     :raises CatalogMismatch: if the two have none in common.
     :raises VerificationFailed: if the manifest does not say.
     """
-    supported = _supported(manifest)
+    supported = _supported_versions(manifest)
     if known is None:
         version = compatible_version(preferred, supported)
     else:
@@ -71,7 +71,7 @@ def agree(manifest: Reply, preferred: str, known: Collection[str] | None = None)
     return Agreement(version=version, stated=len(supported) > 1)
 
 
-def _supported(manifest: Reply) -> list[str]:
+def _supported_versions(manifest: Reply) -> list[str]:
     try:
         document = jsontext.decode(manifest.body, max_tokens=MAX_TOKENS)
     except jsontext.JSONTextError:

@@ -25,7 +25,7 @@ from agtphost.client.errors import CannotConnect, ClientError, InvalidCall
 from agtphost.client.host import AsyncCalls, Host
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
-from agtphost.client.target import found as found_target
+from agtphost.client.target import find_for_client as found_target
 from agtphost.client.terminal import escape
 from agtphost.client.tls_context import ConnectionCreator, HandshakeNotes, openssl_context
 from agtphost.vocabulary.uris import AgtpUri
@@ -109,17 +109,17 @@ class Client(AsyncCalls[Link]):
 
     # Its own ways
 
-    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
-        def expired(result: object, after: float) -> object:
+    async def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+        def to_timeout(result: object, after: float) -> object:
             if isinstance(result, Failure) and isinstance(result.value, (CancelledError, ClientError)):
-                raise deadline.passed()
+                raise deadline.timeout_error()
             return result
 
         running = Deferred.fromCoroutine(work)
-        running.addTimeout(max(deadline.left, 0), self._reactor, onTimeoutCancel=expired)
+        running.addTimeout(max(deadline.seconds_left, 0), self._reactor, onTimeoutCancel=to_timeout)
         return await running
 
-    def _freed(self, key: Destination, deadline: Deadline) -> Deferred[None]:
+    def _wait_freed(self, key: Destination, deadline: Deadline) -> Deferred[None]:
         waiting = self._waiting[key]
         turn: Deferred[None] = Deferred(waiting.remove)
         waiting.append(turn)
@@ -145,13 +145,13 @@ class Client(AsyncCalls[Link]):
 
     async def _connect(self, key: Destination, deadline: Deadline) -> Link:
         notes = HandshakeNotes()
-        link = Link(key.host, notes, self._limits, self._reactor, lambda ended: self._ended(key, ended))
+        link = Link(key.host, notes, self._limits, self._reactor, lambda ended: self._note_end(key, ended))
         creator = ConnectionCreator(self._context, key.host, notes)
         factory = TLSMemoryBIOFactory(creator, True, LinkFactory(link), self._reactor)
         seconds = deadline.remaining(f"connecting to {key}")
         endpoint = HostnameEndpoint(self._reactor, key.host, key.port, timeout=seconds)
         try:
-            await _connected(endpoint.connect(factory))
+            await _cancel_plainly(endpoint.connect(factory))
         except (network.ConnectError, network.DNSLookupError, OSError, UnicodeError, ValueError) as error:
             raise CannotConnect(
                 f"Cannot connect to {key}: {escape(str(error)).rstrip('.')}.",
@@ -160,23 +160,23 @@ class Client(AsyncCalls[Link]):
         deadline.remaining(f"shaking hands with {key}")
         return await link.ready
 
-    def _ended(self, key: Destination, link: Link) -> None:
+    def _note_end(self, key: Destination, link: Link) -> None:
         """Remove a connection that ended from the free ones."""
         if self._pool.remove(key, link):
             self._wake(key)
 
 
-def _connected(connecting: Deferred[Any]) -> Deferred[Any]:
+def _cancel_plainly(connecting: Deferred[Any]) -> Deferred[Any]:
     """Return a Deferred that is cancelled with CancelledError, which endpoints report as another failure."""
 
     def give_up(waiting: Deferred[Any]) -> None:
         waiting.errback(CancelledError())
         connecting.cancel()
 
-    def over(found: Any) -> None:
+    def pass_on(found: Any) -> None:
         if not waiting.called:
             waiting.callback(found)
 
     waiting: Deferred[Any] = Deferred(give_up)
-    connecting.addBoth(over)
+    connecting.addBoth(pass_on)
     return waiting

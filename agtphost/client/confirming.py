@@ -88,7 +88,7 @@ def consequence(
     :param confidence: from 0 to 1: how sure the caller is that this is what was wanted; None: it does not say.
     :param unusable: why nothing of what the server says is used.
     """
-    found = _found(method, path, definitions or ())
+    found = _find_definition(method, path, definitions or ())
     grave = method in GRAVE or (found is not None and found.impact == IRREVERSIBLE)
     guidance = 0.0 if found is None or found.guidance is None else float(found.guidance)
     needed = max(guidance, LEAST) if grave else guidance
@@ -112,7 +112,7 @@ def consequence(
     )
 
 
-def _found(method: str, path: str, definitions: Sequence[Definition]) -> Definition | None:
+def _find_definition(method: str, path: str, definitions: Sequence[Definition]) -> Definition | None:
     """Return the definition of a call; the one with the fewest parameters, where several have such a path."""
     paths = [path]
     if path.startswith("/agents/"):

@@ -140,8 +140,8 @@ class Link(Protocol):
             self._closing.cancel()
         refusal = self._refusal or _refusal_of(reason, self._notes)
         if not self.ready.called:
-            self.ready.errback(refusal or tls.refused(""))
-        elif refusal is not None and not self._delivery.answered:
+            self.ready.errback(refusal or tls.to_refusal(""))
+        elif refusal is not None and not self._delivery.has_answer:
             self._delivery.fail(refusal)
         else:
             self._delivery.receive(b"")
@@ -162,7 +162,7 @@ def _refusal_of(reason: Failure, notes: HandshakeNotes) -> ClientError | None:
     """The error of a connection that ended for a reason of TLS or the network; None if it simply ended."""
     error = reason.value
     if isinstance(error, SSL.Error):
-        return tls.refused(_reason_of(error), notes.message)
+        return tls.to_refusal(_reason_of(error), notes.message)
     if isinstance(error, (network.ConnectionDone, network.ConnectionLost, network.ConnectionAborted)):
         return None
     return ConnectionLost(

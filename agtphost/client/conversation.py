@@ -73,7 +73,7 @@ class Conversation:
         except RemoteProtocolError as error:
             self._usable = False
             if error.reason == "incomplete-message":
-                raise _ended(answered=True) from None
+                raise _lost_error(answered=True) from None
             raise ProtocolBroken(
                 f"The server's answer is not AGTP: {escape(error.explanation)}",
                 "Check that an AGTP host listens there.",
@@ -87,10 +87,10 @@ class Conversation:
                 replies.append(self._reply(self._call, event))
             elif event is Signal.CLOSED:
                 self._usable = False
-                raise _ended(answered=self.answered)
+                raise _lost_error(answered=self.answered)
             else:
                 return replies
-        if self._wire.buffered:
+        if self._wire.buffered_octets:
             self._usable = False
         return replies
 
@@ -111,7 +111,7 @@ class Conversation:
         return reply
 
 
-def _ended(*, answered: bool) -> ConnectionLost:
+def _lost_error(*, answered: bool) -> ConnectionLost:
     what = "within its answer" if answered else "before it answered"
     return ConnectionLost(
         f"The server ended the connection {what}.",

@@ -34,7 +34,7 @@ class Delivery:
         return self._conversation.reusable
 
     @property
-    def answered(self) -> bool:
+    def has_answer(self) -> bool:
         """Whether any octet of an answer to the last call arrived."""
         return self._conversation.answered
 

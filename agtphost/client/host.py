@@ -21,7 +21,7 @@ from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.uris import AgtpUri
 
 
-class Believer:
+class RecordVerifier:
     """
     Checks the record of every answer of one host.
 
@@ -33,7 +33,7 @@ class Believer:
         self._target = target
         self._keys = target.keys
 
-    async def believed(self, reply: Reply) -> Reply:
+    async def verify(self, reply: Reply) -> Reply:
         """
         Verify the record of a reply, and return the reply.
 
@@ -115,7 +115,7 @@ class Host(Generic[C]):
         """The client below, for other URIs."""
 
         self.uri = target.uri
-        self._believer = Believer(client, target) if verify else None
+        self._believer = RecordVerifier(client, target) if verify else None
 
     @property
     def agent_id(self) -> str | None:
@@ -123,7 +123,7 @@ class Host(Generic[C]):
         return self.client.agent_id
 
     def __repr__(self) -> str:
-        return shown(self.uri, self.agent_id)
+        return describe_host(self.uri, self.agent_id)
 
     async def __aenter__(self) -> Self:
         return self
@@ -163,7 +163,7 @@ class Host(Generic[C]):
             wait_for_approval=wait_for_approval,
             **options,
         )
-        return reply if self._believer is None else await self._believer.believed(reply)
+        return reply if self._believer is None else await self._believer.verify(reply)
 
     async def stream(
         self,
@@ -181,7 +181,7 @@ class Host(Generic[C]):
         )
         async with aclosing(running):
             async for reply in running:
-                yield reply if self._believer is None else await self._believer.believed(reply)
+                yield reply if self._believer is None else await self._believer.verify(reply)
 
     async def tools(self) -> list[Tool]:
         """
@@ -221,7 +221,7 @@ class Host(Generic[C]):
         return await self.client.manifest(self.uri)
 
 
-def shown(uri: str, agent_id: str | None) -> str:
+def describe_host(uri: str, agent_id: str | None) -> str:
     """Return a text that describes a host to people."""
     return f"<Host {escape(uri)} {caller(agent_id)}>"
 

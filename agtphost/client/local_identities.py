@@ -88,13 +88,13 @@ def pair(certificate: Path, key: Path | None) -> tuple[Path, Path]:
 def present(path: Path, what: str, remedy: str = "") -> Path:
     """``path``, if there is such a file. :raises InvalidCall: otherwise."""
     if not path.is_file():
-        close = difflib.get_close_matches(path.name, _beside(path), 1, 0.75)
+        close = difflib.get_close_matches(path.name, _names_next_to(path), 1, 0.75)
         meant = f"Did you mean {path.with_name(close[0])}? " if close else ""
         raise InvalidCall(f"{what} is not there: {path}.", f"{meant}{remedy}".rstrip())
     return path
 
 
-def _beside(path: Path) -> list[str]:
+def _names_next_to(path: Path) -> list[str]:
     """Return the names in the same directory."""
     try:
         return [each.name for each in path.parent.iterdir()]

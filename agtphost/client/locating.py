@@ -97,11 +97,11 @@ async def locating(answer: Answer, ask: Ask, hosts: Sequence[AgtpUri]) -> Locate
         redirect leads where it must not.
     """
     if ask.uri.form is Form.AGENT:
-        return await _among(answer, ask, hosts)
+        return await _ask_in_turn(answer, ask, hosts)
     return await _at(answer, ask)
 
 
-async def _among(answer: Answer, ask: Ask, hosts: Sequence[AgtpUri]) -> Located:
+async def _ask_in_turn(answer: Answer, ask: Ask, hosts: Sequence[AgtpUri]) -> Located:
     """Ask hosts in turn for form 1, and return the first that knows the agent."""
     if not hosts:
         raise InvalidCall(

@@ -193,7 +193,7 @@ class ManifestReader:
             token = self._parts.add(document, len(reply.body))
         except PartError as error:
             raise not_whole(error) from None
-        state, problem = _checked(document, self._parts, self.keys)
+        state, problem = _check_manifest(document, self._parts, self.keys)
         if self.reply is None or (problem and not self._problem):
             self._state, self._problem = state, problem
         if self.reply is None:
@@ -272,7 +272,7 @@ def cache_seconds(cache_control: str | None, otherwise: float) -> float:
     return float(match[1]) if match is not None else otherwise
 
 
-def _checked(
+def _check_manifest(
     document: Mapping[str, Any], parts: PartReader, keys: Mapping[str, VerifyingKey]
 ) -> tuple[SignatureState, str]:
     missing = [name for name in REQUIRED if name not in document]

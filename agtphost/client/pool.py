@@ -59,10 +59,10 @@ class Pool(Generic[K, C]):
         if len(kept) == len(free):
             return False
         self._free[key] = kept
-        self.gone(key)
+        self.forget(key)
         return True
 
-    def gone(self, key: K) -> None:
+    def forget(self, key: K) -> None:
         """Forget a connection that was in use, or was never made."""
         self._counts[key] -= 1
         if self._counts[key] <= 0:
@@ -81,7 +81,7 @@ class Pool(Generic[K, C]):
         """Remove and return the free connections of ``key``: one was dead, so the others may be."""
         dropped = [connection for _, connection in self._free.pop(key, [])]
         for _ in dropped:
-            self.gone(key)
+            self.forget(key)
         return dropped
 
     def _remove(self, old: Callable[[float], bool]) -> list[tuple[K, C]]:
@@ -90,5 +90,5 @@ class Pool(Generic[K, C]):
             self._free[key] = [entry for entry in free if not old(entry[0])]
             removed.extend((key, connection) for since, connection in free if old(since))
         for key, _ in removed:
-            self.gone(key)
+            self.forget(key)
         return removed

@@ -56,7 +56,7 @@ class Counterparty:
     """The key that signed the document; None if it is not signed."""
 
 
-def verified(
+def verify_merchant(
     uri: str | AgtpUri, reply: Reply, *, registrars: Collection[VerifyingKey] = (), merchant_id: str | None = None
 ) -> Counterparty:
     """
@@ -69,31 +69,31 @@ def verified(
     """
     target = parse_uri(uri)
     if not reply.ok:
-        raise _unverified(f"its host answered {reply.status} {escape(reply.reason)}".rstrip())
+        raise _refuse(f"its host answered {reply.status} {escape(reply.reason)}".rstrip())
     document = reply.document
     try:
         signer = documents.check_signature(document)
         faults = documents.faults_of(document)
         fingerprint = sha256(canonical(document)).hexdigest()
     except (DocumentError, CanonicalError) as error:
-        raise _unverified(f"its Identity Document cannot be believed: {escape(str(error))}") from None
+        raise _refuse(f"its Identity Document cannot be believed: {escape(str(error))}") from None
     if faults:
-        raise _unverified(f"it has no sound Identity Document: {escape(faults[0])}")
+        raise _refuse(f"it has no sound Identity Document: {escape(faults[0])}")
     for expected in (merchant_id, target.agent_id):
         if expected is not None and document["agent_id"] != expected:
-            raise _unverified("its Identity Document is another agent's")
+            raise _refuse("its Identity Document is another agent's")
     if documents.role_of(document) != "merchant":
-        raise _unverified("its Identity Document does not have the role merchant")
+        raise _refuse("its Identity Document does not have the role merchant")
     if documents.status_of(document) != "active":
-        raise _unverified(f"it is {documents.status_of(document)}")
+        raise _refuse(f"it is {documents.status_of(document)}")
     if registrars and signer not in registrars:
-        raise _unverified("no registrar that this client trusts signed its Identity Document")
+        raise _refuse("no registrar that this client trusts signed its Identity Document")
     return Counterparty(
         uri=target, merchant_id=document["agent_id"], fingerprint=fingerprint, document=document, signer=signer
     )
 
 
-def _unverified(why: str) -> CounterpartyUnverified:
+def _refuse(why: str) -> CounterpartyUnverified:
     return CounterpartyUnverified(
         f"The counterparty is not a verified merchant: {why}.", "Nothing was bought; address another merchant."
     )
@@ -120,7 +120,7 @@ class Buyer:
         :raises CounterpartyUnverified: if it is none to buy from.
         """
         reply = await self._client.resolve(uri)
-        found = verified(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
+        found = verify_merchant(uri, reply, registrars=self._registrars, merchant_id=merchant_id)
         self._worthless.pop((found.merchant_id, found.fingerprint), None)
         return found
 

@@ -94,7 +94,7 @@ class Reply:
         return is_interim(self.status, self.headers)
 
     @property
-    def _decoded(self) -> Any:
+    def _decode_body(self) -> Any:
         # Kept, and not by `cached_property`: that has one lock for all replies while it is at work.
         kept = self.__dict__
         if "_json" not in kept:
@@ -107,13 +107,13 @@ class Reply:
 
         :raises agtphost.vocabulary.jsontext.JSONTextError: if it is not JSON.
         """
-        return self._decoded
+        return self._decode_body
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The body where it is a JSON object; otherwise empty."""
         try:
-            value = self._decoded
+            value = self._decode_body
         except jsontext.JSONTextError:
             return {}
         return value if isinstance(value, dict) else {}
@@ -122,7 +122,7 @@ class Reply:
     def result(self) -> Any:
         """``result`` of an enveloped body (core v08 section 5.7), else the whole body; None if no JSON."""
         try:
-            value = self._decoded
+            value = self._decode_body
         except jsontext.JSONTextError:
             return None
         return value["result"] if isinstance(value, dict) and "result" in value else value

@@ -151,7 +151,7 @@ def prepare(
     own = [(name, value) for name, value in fields if value is not None and name.lower() not in given]
     sent = Headers(own + extra)
     path, query = _request_target(target, path)
-    request = _checked(Request(method=method, path=path, query=query, headers=sent, body=body))
+    request = _check_sendable(Request(method=method, path=path, query=query, headers=sent, body=body))
     keyed = "idempotency-key" in sent
     return PreparedCall(
         destination=place,
@@ -172,7 +172,7 @@ def with_field(call: PreparedCall, name: str, value: str) -> PreparedCall:
     return replace(call, request=replace(call.request, headers=Headers([*headers, (name, value)])))
 
 
-def _checked(request: Request) -> Request:
+def _check_sendable(request: Request) -> Request:
     """Return the request with its line, after the codec agreed to send it."""
     try:
         serialize_request(request)
@@ -262,7 +262,7 @@ def _envelope(
     envelope["parameters"] = dict(parameters or {})
     if context is not None:
         envelope["context"] = dict(context)
-    return _encoded(envelope)
+    return _encode(envelope)
 
 
 def _plain(parameters: Mapping[str, Any] | None, context: Mapping[str, Any] | None) -> bytes:
@@ -272,16 +272,16 @@ def _plain(parameters: Mapping[str, Any] | None, context: Mapping[str, Any] | No
     Servers that know no envelope want it so. Task and session are in the header alone.
     """
     if context is None:
-        return b"" if parameters is None else _encoded(dict(parameters))
+        return b"" if parameters is None else _encode(dict(parameters))
     if parameters is not None and "context" in parameters:
         raise InvalidCall(
             "A parameter 'context' and the context of the call have one place in a plain body.",
             "Leave out one of them: a stream, or the parameter.",
         )
-    return _encoded({**(parameters or {}), "context": dict(context)})
+    return _encode({**(parameters or {}), "context": dict(context)})
 
 
-def _encoded(value: dict[str, Any]) -> bytes:
+def _encode(value: dict[str, Any]) -> bytes:
     try:
         return jsontext.encode(value)
     except (TypeError, ValueError, RecursionError) as error:

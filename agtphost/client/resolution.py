@@ -173,7 +173,7 @@ def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], fl
     except VerificationFailed:
         return {}
     moment = datetime.fromtimestamp(now(), UTC).isoformat()
-    return {kid: key for kid, key in published.items() if not published.ended(kid, moment)}
+    return {kid: key for kid, key in published.items() if not published.has_ended(kid, moment)}
 
 
 def _json(reply: Reply) -> Mapping[str, Any]:

@@ -19,16 +19,16 @@ from agtphost.client import blocking_https, purchasing, tls
 from agtphost.client.blocking_connection import Link, connect
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import CallOptions, ClientOptions
-from agtphost.client.calls import Calls, Clock, Deadline, Stream, completed, patient
+from agtphost.client.calls import Calls, Clock, Deadline, Stream, patient, run_to_end
 from agtphost.client.errors import ClientError
-from agtphost.client.host import Believer, caller, shown
+from agtphost.client.host import RecordVerifier, caller, describe_host
 from agtphost.client.manifests import ServerManifest
 from agtphost.client.purchasing import Counterparty
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination
 from agtphost.client.resolution import Resolution, TrustPolicy
 from agtphost.client.target import Target
-from agtphost.client.target import found as found_target
+from agtphost.client.target import find_for_client as found_target
 from agtphost.client.tools import Tool, ToolResult, execute, result_of, tools_of
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
@@ -72,17 +72,17 @@ class _BlockingCalls(Calls[Link]):
         """A call that is known to be well-formed, to be carried out by iterating over its replies."""
         options = patient(options, stream, patience)
         call = self._caller.prepare(uri, method, path, input, streaming=stream is not None, **options)
-        return _replies(self._decided(call, stream, timeout, patience))
+        return _replies(self._call_until_decided(call, stream, timeout, patience))
 
     def close(self) -> None:
         for link in self._drain():
             link.close()
 
-    async def _limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
+    async def _run_limited(self, work: Coroutine[Any, Any, T], deadline: Deadline) -> T:
         return await work  # Each blocking operation asks the deadline how long it may block.
 
-    async def _freed(self, key: Destination, deadline: Deadline) -> None:
-        self._changed.wait(deadline.left)
+    async def _wait_freed(self, key: Destination, deadline: Deadline) -> None:
+        self._changed.wait(deadline.seconds_left)
 
     def _wake(self, key: Destination) -> None:
         self._changed.notify_all()
@@ -208,7 +208,7 @@ class Client:
 
     def resolve(self, uri: str | AgtpUri, format: str | None = None) -> Reply:
         """Return what a URI addresses: see :meth:`agtphost.client.Client.resolve`."""
-        return completed(self._calls.resolve(uri, format))
+        return run_to_end(self._calls.resolve(uri, format))
 
     def resolution(
         self,
@@ -218,11 +218,11 @@ class Client:
         policy: TrustPolicy = TrustPolicy(),  # noqa: B008
     ) -> Resolution:
         """Return what a URI addresses, with every check: see :meth:`agtphost.client.Client.resolution`."""
-        return completed(self._calls.resolution(uri, format, policy=policy))
+        return run_to_end(self._calls.resolution(uri, format, policy=policy))
 
     def fetch_signing_keys(self, uri: str | AgtpUri) -> KeyRing:
         """The keys that a server signs with: see :meth:`agtphost.client.Client.fetch_signing_keys`."""
-        return completed(self._calls.fetch_signing_keys(uri))
+        return run_to_end(self._calls.fetch_signing_keys(uri))
 
     def manifest(
         self,
@@ -232,11 +232,11 @@ class Client:
         timeout: float | None = None,
     ) -> ServerManifest:
         """The manifest of a server: see :meth:`agtphost.client.Client.manifest`."""
-        return completed(self._calls.manifest(uri, keys=keys, timeout=timeout))
+        return run_to_end(self._calls.manifest(uri, keys=keys, timeout=timeout))
 
     def negotiate_catalog(self, uri: str | AgtpUri, preferred: str, known: Collection[str] | None = None) -> str:
         """Agree on a version of the method catalog: see :meth:`agtphost.client.Client.negotiate_catalog`."""
-        return completed(self._calls.negotiate_catalog(uri, preferred, known))
+        return run_to_end(self._calls.negotiate_catalog(uri, preferred, known))
 
 
 class Host:
@@ -254,7 +254,7 @@ class Host:
         """The client below, for other URIs."""
 
         self.uri = target.uri
-        self._believer = Believer(client._calls, target) if verify else None
+        self._believer = RecordVerifier(client._calls, target) if verify else None
 
     @property
     def agent_id(self) -> str | None:
@@ -262,7 +262,7 @@ class Host:
         return self.client.agent_id
 
     def __repr__(self) -> str:
-        return shown(self.uri, self.agent_id)
+        return describe_host(self.uri, self.agent_id)
 
     def __enter__(self) -> Host:
         return self
@@ -302,7 +302,7 @@ class Host:
             wait_for_approval=wait_for_approval,
             **options,
         )
-        return self._believed(reply)
+        return self._verify(reply)
 
     def stream(
         self,
@@ -318,7 +318,7 @@ class Host:
         replies = self.client.stream(
             self.uri, method, path, input, timeout=timeout, wait_for_approval=wait_for_approval, **options
         )
-        return map(self._believed, replies)
+        return map(self._verify, replies)
 
     def tools(self) -> list[Tool]:
         """
@@ -357,8 +357,8 @@ class Host:
         """Return the host's manifest: see :meth:`agtphost.client.Client.manifest`."""
         return self.client.manifest(self.uri)
 
-    def _believed(self, reply: Reply) -> Reply:
-        return reply if self._believer is None else completed(self._believer.believed(reply))
+    def _verify(self, reply: Reply) -> Reply:
+        return reply if self._believer is None else run_to_end(self._believer.verify(reply))
 
 
 class Buyer:
@@ -374,7 +374,7 @@ class Buyer:
 
     def verify(self, uri: str | AgtpUri, merchant_id: str | None = None) -> Counterparty:
         """Verify a merchant: see :meth:`agtphost.client.Buyer.verify`."""
-        return completed(self._buyer.verify(uri, merchant_id))
+        return run_to_end(self._buyer.verify(uri, merchant_id))
 
     def purchase(
         self,
@@ -388,7 +388,7 @@ class Buyer:
         **options: Unpack[CallOptions],
     ) -> Reply:
         """Buy at a verified merchant: see :meth:`agtphost.client.Buyer.purchase`."""
-        return completed(
+        return run_to_end(
             self._buyer.purchase(
                 uri,
                 path,

@@ -101,7 +101,7 @@ class Shown:
         return None if self.cacert is None else present(self.cacert, "The authority of the host's certificate")
 
 
-def found(
+def find_for_client(
     where: str | os.PathLike[str] | None,
     as_: str | None,
     uri: str | None,
@@ -123,13 +123,13 @@ def found(
     )
     target = find(where, as_, shown, uri)
     if signing_key is not None:
-        key = _pinned(Path(signing_key))
+        key = _load_pinned(Path(signing_key))
         target = replace(target, keys={key.kid: key}, pinned=True)
     kept: Any = {name: value for name, value in options.items() if name not in ("trust", "cert", "key", "agent_id")}
     return target, target.client_options(**kept)
 
 
-def _pinned(path: Path) -> VerifyingKey:
+def _load_pinned(path: Path) -> VerifyingKey:
     try:
         return VerifyingKey.load(present(path, "The host's signing key"))
     except (KeyFormatError, OSError) as error:
@@ -162,7 +162,7 @@ def find(where: str | os.PathLike[str] | None, as_: str | None, shown: Shown, ad
             raise InvalidCall("A profile names its own certificate.", "Leave as_ out, or name a host.toml.")
         return of_profile(_profile(where), where, shown, address)
     present(path, "The host's configuration", f"Name a host.toml (agtp init makes one), a profile or {_SCHEME}HOST.")
-    return of_config(_loaded(path), shown, identity=as_, uri=address)
+    return of_config(_load_config(path), shown, identity=as_, uri=address)
 
 
 def _of_uri(uri: str, as_: str | None, shown: Shown) -> Target:
@@ -241,7 +241,7 @@ def config_for(uri: str, path: Path | None = None) -> Config | None:
     if path is None:
         return None
     try:
-        config = _loaded(path)
+        config = _load_config(path)
         configured, named = parse(address_of(config)), parse(uri)
     except (InvalidCall, UriError):
         return None
@@ -250,7 +250,7 @@ def config_for(uri: str, path: Path | None = None) -> Config | None:
     return config if named.host in (configured.host, *_LOOPBACK) and configured.host in _LOOPBACK else None
 
 
-def _loaded(path: Path) -> Config:
+def _load_config(path: Path) -> Config:
     """
     Load a configuration as far as a caller needs it: other parts of a host may need further packages and secrets.
 
@@ -263,7 +263,7 @@ def _loaded(path: Path) -> Config:
         if found.sections & _NEEDED or (found.problems and not found.sections):
             raise ConfigurationError(found.problems)
     except ConfigurationError as error:
-        raise _misconfigured(error, f"agtp check {path} says what is wrong.") from error
+        raise _config_error(error, f"agtp check {path} says what is wrong.") from error
     return found.config
 
 
@@ -280,10 +280,10 @@ def _profile(name: str) -> Profile:
     try:
         return load_profile(name)
     except ConfigurationError as error:
-        raise _misconfigured(error, "Or name a host.toml, or an agtp:// URI.") from error
+        raise _config_error(error, "Or name a host.toml, or an agtp:// URI.") from error
 
 
-def _misconfigured(error: ConfigurationError, remedy: str) -> InvalidCall:
+def _config_error(error: ConfigurationError, remedy: str) -> InvalidCall:
     return InvalidCall(f"The configuration cannot be used: {'; '.join(map(str, error.problems))}.", remedy)
 
 

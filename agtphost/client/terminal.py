@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agtphost.vocabulary.escaping import escape, written
+from agtphost.vocabulary.escaping import escape, escape_characters
 
 __all__ = ["escape", "escape_octets", "render_json"]
 
@@ -18,7 +18,7 @@ def escape_octets(octets: bytes, *, keep: str = "\n\t") -> str:
 def render_json(value: Any, *, indent: int | None = 2) -> str:
     """A JSON value for people: readable Unicode, control and bidi characters as JSON's own escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return "".join(written(text, "\n", _json_escape))
+    return "".join(escape_characters(text, "\n", _json_escape))
 
 
 def _json_escape(character: str) -> str:

@@ -173,7 +173,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-def refused(reason: str, verify_message: str = "") -> TLSRefused:
+def to_refusal(reason: str, verify_message: str = "") -> TLSRefused:
     """
     Return the error for a handshake that failed, or a connection that ended with a TLS alert.
 
@@ -202,9 +202,9 @@ def handshake_failed(error: OSError, host: str) -> TLSRefused:
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in _NAME_MISMATCH:
             return wrong_name(host)
-        return refused("certificate verify failed", error.verify_message)
+        return to_refusal("certificate verify failed", error.verify_message)
     if isinstance(error, ssl.SSLEOFError):
-        return refused("")
+        return to_refusal("")
     if isinstance(error, ssl.SSLError):
-        return refused(error.reason or "")
-    return refused(error.strerror or "")
+        return to_refusal(error.reason or "")
+    return to_refusal(error.strerror or "")

@@ -108,7 +108,7 @@ def _signature(record: str, keys: Mapping[str, VerifyingKey], required: bool) ->
     if header["alg"] == "none":
         return Check(name="signature", ok=True, detail="The record is unsigned and proves nothing."), payload
     kid = escape(str(header["kid"])[:_SHOWN])
-    if isinstance(keys, KeyRing) and keys.ended(str(header["kid"]), payload.get("issued_at")):
+    if isinstance(keys, KeyRing) and keys.has_ended(str(header["kid"]), payload.get("issued_at")):
         why = f"Signed by {kid}, whose use ended at {escape(keys.until[str(header['kid'])])}: before this record."
         return Check(name="signature", ok=False, detail=why), payload
     return Check(name="signature", ok=True, detail=f"Signed by {kid}."), payload

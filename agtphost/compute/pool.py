@@ -215,14 +215,14 @@ class WorkerPool(Service):
 
     # What workers say
 
-    def ended(self, call: _Call, result: Any) -> None:
+    def finish_call(self, call: _Call, result: Any) -> None:
         """Finish a call: ``result`` is octets, or a Failure."""
         self._running.pop(call.key, None)
         if not call.answer.called:
             call.answer.callback(result)
         self._serve()
 
-    def lost(self, gone: _Worker) -> None:
+    def drop_worker(self, gone: _Worker) -> None:
         """Drop a worker that has ended; another one takes the waiting calls."""
         if gone in self.workers:
             self.workers.remove(gone)
@@ -264,7 +264,7 @@ class _Worker(ProcessProtocol):
         """Compute this, as soon as its input is encoded."""
         self.call = call
         self._set(LONGEST, self._expire)
-        Deferred.fromCoroutine(_encoded(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
+        Deferred.fromCoroutine(_encode_call(call)).addCallbacks(self._begin, self._cannot_begin, (call,), {}, (call,))
 
     def _begin(self, octets: bytes, call: _Call) -> None:
         if self.call is not call or self._gone:
@@ -358,7 +358,7 @@ class _Worker(ProcessProtocol):
         elif not self._closing:
             self._set(IDLE, self._close)
         if call is not None:
-            self._pool.ended(call, outcome)
+            self._pool.finish_call(call, outcome)
 
     def childConnectionLost(self, childFD: int) -> None:
         """Treat the worker as lost when its output ends."""
@@ -374,18 +374,18 @@ class _Worker(ProcessProtocol):
             return
         self._gone = True
         self._clear()
-        self._pool.lost(self)
+        self._pool.drop_worker(self)
         call, self.call = self.call, None
         if call is not None:
             if not self._closing:
                 log.error("a worker process ended while it computed {function}", function=call.function)
-            self._pool.ended(call, _failure("the worker process ended"))
+            self._pool.finish_call(call, _failure("the worker process ended"))
         over, self._over = self._over, []
         for each in over:
             each.callback(None)
 
 
-async def _encoded(call: _Call) -> bytes:
+async def _encode_call(call: _Call) -> bytes:
     return await call.encode()
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, listener_of
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Fingerprint, Items, Seconds, Table, form
@@ -41,7 +41,7 @@ CertificateDigest = Annotated[
 ]
 
 
-def _named(value: Any) -> Any:
+def _require_table(value: Any) -> Any:
     """Refuse a list: it would not say which operator each certificate belongs to."""
     if isinstance(value, list):
         raise ValueError(f"does not say whose each certificate is: {SAID}")
@@ -63,7 +63,7 @@ class Admin(HttpSection):
     viewers: Items[Fingerprint] = ()
     """SHA-256 of the public keys that may look, besides those of ``[audit] operators`` and of registrars."""
 
-    browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_named)] = {}
+    browsers: Annotated[Table[CertificateDigest, Fingerprint], BeforeValidator(_require_table)] = {}
     """
     ECDSA certificates that browsers show in place of a link, by SHA-256, each with the key fingerprint of the operator,
     viewer or person of ``[notify.people]`` whose it is.
@@ -82,10 +82,10 @@ class Admin(HttpSection):
         return f"https://{f'[{address}]' if ':' in address else address}:{listener.port}"
 
 
-def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[Fault]:
+def _browser_faults(given: Admin, operators: Collection[str], people: Collection[str]) -> Iterator[ConfigFault]:
     where: Location = ("admin", "browsers")
     if given.browsers and given.listen is not None and not listener_of(given.listen).secure:
-        yield Fault(
+        yield ConfigFault(
             location=where,
             message="needs TLS up to this host: it is to the proxy that browsers show their certificates",
             hint='such as listen = "ssl:4481:interface=127.0.0.1"',
@@ -96,10 +96,10 @@ def _browser_faults(given: Admin, operators: Collection[str], people: Collection
             message = (
                 f"stands for {person[:16]}..., whom none of [audit] operators, [admin] viewers, [notify.people] lists"
             )
-            yield Fault(location=(*where, digest), message=message, hint="remove it, or name one of them")
+            yield ConfigFault(location=(*where, digest), message=message, hint="remove it, or name one of them")
 
 
-def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[Fault]:
+def admin_faults(given: Admin, operators: Collection[str], people: Collection[str] = ()) -> Iterator[ConfigFault]:
     """
     Check rules that span several keys of ``[admin]``, besides those of all HTTP listeners.
 
@@ -109,18 +109,18 @@ def admin_faults(given: Admin, operators: Collection[str], people: Collection[st
     where: Location = ("admin",)
     yield from _browser_faults(given, operators, people)
     if (given.certificate is None) != (given.key is None):
-        yield Fault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
     if given.listen is None or given.url is not None:
         return
     listener = listener_of(given.listen)
     if listener.secure and not listener.local:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "url"),
             message="is missing: the page is reached from elsewhere, and does not know by which name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',
         )
     elif listener.local and not listener.secure:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "url"),
             message="is missing: without TLS the page is behind a proxy that speaks it, and does not know its name",
             hint='such as url = "https://ops.example.com"; or listen = "ssl:4481:interface=127.0.0.1"',

@@ -14,7 +14,7 @@ from cryptography import x509
 from agtphost import extras
 from agtphost.config.admin import admin_faults
 from agtphost.config.delegation import delegation_faults
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import gateway_faults
 from agtphost.config.mcp_front import mcp_front_faults
 from agtphost.config.merchant import merchant_faults
@@ -50,7 +50,7 @@ HINTS: Mapping[Location, str] = {
 """What to do about files that `agtp init` does not make."""
 
 
-def check(config: Config, context: LoadContext) -> Iterator[Fault]:
+def check(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     """Every fault of a configuration whose single keys are sound."""
     yield from _host(config)
     yield from _listen(config)
@@ -89,7 +89,7 @@ def check(config: Config, context: LoadContext) -> Iterator[Fault]:
     yield from _extras(config)
 
 
-def _notify(config: Config) -> Iterator[Fault]:
+def _notify(config: Config) -> Iterator[ConfigFault]:
     """Names of ``[notify]`` that no message could be addressed to, or that would be in doubt."""
     people, groups = config.notify.people, config.notify.groups
     for table, names in (("people", people), ("groups", groups)):
@@ -97,90 +97,92 @@ def _notify(config: Config) -> Iterator[Fault]:
             location: Location = ("notify", table, name)
             if name in TAKEN_NAMES:
                 message = "is the name of the operator's own inbox: what is addressed to it would never arrive here"
-                yield Fault(location=location, message=message, hint="choose another name")
+                yield ConfigFault(location=location, message=message, hint="choose another name")
             elif not is_opaque_id(name):
                 message = "cannot be named by a call as recipient: it has more than 128 characters"
-                yield Fault(location=location, message=message, hint="choose a shorter name")
+                yield ConfigFault(location=location, message=message, hint="choose a shorter name")
             elif is_agent_id(name):
                 message = "looks like an Agent-ID, and messages to that agent would go astray"
-                yield Fault(location=location, message=message, hint="choose a name such as usr-cfo")
+                yield ConfigFault(location=location, message=message, hint="choose a name such as usr-cfo")
         for name in names if table == "groups" else ():
             if name in people:
                 message = "is a person of [notify.people] as well: a message to that name would be in doubt"
-                yield Fault(location=("notify", table, name), message=message, hint="choose another name")
+                yield ConfigFault(location=("notify", table, name), message=message, hint="choose another name")
             elif not groups[name]:
                 message = "has no member, so that messages to it would reach no one"
                 hint = f'such as {name} = ["operator"], or remove it'
-                yield Fault(location=("notify", table, name), message=message, hint=hint)
+                yield ConfigFault(location=("notify", table, name), message=message, hint=hint)
 
 
-def _host(config: Config) -> Iterator[Fault]:
+def _host(config: Config) -> Iterator[ConfigFault]:
     if not config.host.server_id:
-        yield Fault(
+        yield ConfigFault(
             location=("host", "server_id"),
             message="is missing",
             hint='give this host a stable name, such as server_id = "agents.example.com"',
         )
     state = config.host.state_dir
     if os.path.exists(state) and not os.path.isdir(state):
-        yield Fault(location=("host", "state_dir"), message=f"is not a directory: {state}")
+        yield ConfigFault(location=("host", "state_dir"), message=f"is not a directory: {state}")
     if state == state.parent:
         hint = 'name a directory of its own, such as "state"'
-        yield Fault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
+        yield ConfigFault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
 
 
-def _listen(config: Config) -> Iterator[Fault]:
+def _listen(config: Config) -> Iterator[ConfigFault]:
     listen = config.listen
     if listen.endpoint is None:
         return
     # With systemd, only its socket unit has the address, so these keys inform commands.
     for key in () if listen.endpoint.startswith("systemd:") else ("address", "port"):
         if key in listen.model_fields_set:
-            yield Fault(
+            yield ConfigFault(
                 location=("listen", key),
                 message="cannot be combined with endpoint",
                 hint="remove one of them",
                 concerns=(("listen", "endpoint"),),
             )
     if not listen.endpoint or listen.endpoint.startswith(("ssl:", "tls:")):
-        yield Fault(
+        yield ConfigFault(
             location=("listen", "endpoint"),
             message="must be a plain endpoint such as tcp:4480; the host adds TLS itself",
         )
 
 
-def _store(config: Config) -> Iterator[Fault]:
+def _store(config: Config) -> Iterator[ConfigFault]:
     store = config.store
     for key in ("url", "free_space_reserve") if store.plugin is not None else ("settings",):
         if key in store.model_fields_set:
             message = (
                 "cannot be combined with plugin" if store.plugin is not None else "is for a plugin, and none is named"
             )
-            yield Fault(location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),))
+            yield ConfigFault(
+                location=("store", key), message=message, hint="remove it", concerns=(("store", "plugin"),)
+            )
 
 
-def _wire(config: Config) -> Iterator[Fault]:
+def _wire(config: Config) -> Iterator[ConfigFault]:
     if config.wire.yaml and not yamltext.available():
-        yield Fault(
+        yield ConfigFault(
             location=("wire", "yaml"),
             message="cannot be true here: this Python's PyYAML was built without libyaml",
             hint="install PyYAML from a wheel, or leave yaml out; every YAML body is also a JSON body",
         )
 
 
-def _lifecycle(config: Config) -> Iterator[Fault]:
+def _lifecycle(config: Config) -> Iterator[ConfigFault]:
     if config.lifecycle.auth != "open":
         return
     location: Location = ("lifecycle", "auth")
     if not config.host.development:
-        yield Fault(
+        yield ConfigFault(
             location=location,
             message='"open" needs profile = "development" in [host]: anyone could revoke any agent',
             hint='write auth = "genesis_issuer"',
             concerns=(("host", "profile"),),
         )
     if not config.listen.loopback:
-        yield Fault(
+        yield ConfigFault(
             location=location,
             message='"open" needs a loopback address in [listen]: anyone could revoke any agent',
             hint='write auth = "genesis_issuer"',
@@ -188,16 +190,16 @@ def _lifecycle(config: Config) -> Iterator[Fault]:
         )
 
 
-def _audit(config: Config) -> Iterator[Fault]:
+def _audit(config: Config) -> Iterator[ConfigFault]:
     audit = config.audit
     if not audit.signing and not config.host.development:
-        yield Fault(
+        yield ConfigFault(
             location=("audit", "signing"),
             message="cannot be false in the production profile: records would prove nothing",
             concerns=(("host", "profile"),),
         )
     if audit.read_acl == "operator_only" and not audit.operators:
-        yield Fault(
+        yield ConfigFault(
             location=("audit", "read_acl"),
             message='"operator_only" needs at least one fingerprint in operators',
             hint='write operators = ["FINGERPRINT"] with the one that `agtp cert show FILE` prints for a certificate',
@@ -205,7 +207,7 @@ def _audit(config: Config) -> Iterator[Fault]:
         )
 
 
-def _key_files(config: Config) -> Iterator[Fault]:
+def _key_files(config: Config) -> Iterator[ConfigFault]:
     """
     Check that the key files exist: in production all, in development those that the operator named.
 
@@ -228,7 +230,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
     for location, path, private in needed:
         if os.path.isfile(path):
             if private and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                yield Fault(
+                yield ConfigFault(
                     location=location,
                     message=f"can be read by others than its owner: {path}",
                     hint=f"run: chmod 600 {path}",
@@ -238,7 +240,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
             if "profile" not in config.host.model_fields_set:
                 absent.append(f"{'.'.join(map(str, location))} ({path})")
                 continue
-            yield Fault(
+            yield ConfigFault(
                 location=location,
                 message=f"names a file that does not exist: {path}",
                 hint=HINTS.get(location, INIT_PRODUCTION),
@@ -250,7 +252,7 @@ def _key_files(config: Config) -> Iterator[Fault]:
                 ),
             )
     if absent:
-        yield Fault(
+        yield ConfigFault(
             location=("host", "profile"),
             message=f"is not written, so it is production, and these are absent: {', '.join(absent)}",
             hint='write profile = "development" in [host], or run: agtp init --production DIR',
@@ -258,11 +260,11 @@ def _key_files(config: Config) -> Iterator[Fault]:
         )
 
 
-def _client_authorities(config: Config) -> Iterator[Fault]:
+def _client_authorities(config: Config) -> Iterator[ConfigFault]:
     for number, authority in enumerate(config.tls.client_authority):
         location: Location = ("tls", "client_authority", number)
         if not authority.zones and not authority.issuers:
-            yield Fault(
+            yield ConfigFault(
                 location=location,
                 message="has neither zones nor issuers, so it could vouch for no agent",
                 hint='name its governance zones or its Genesis issuers; zones = ["*"] is everybody',
@@ -271,19 +273,23 @@ def _client_authorities(config: Config) -> Iterator[Fault]:
             issuer_keys(authority.issuers, config.folder)
         except KeyFormatError as error:
             hint = "write the key in base64url, or file:PATH of a PEM file"
-            yield Fault(location=(*location, "issuers"), message=f"is not an Ed25519 public key: {error}", hint=hint)
+            yield ConfigFault(
+                location=(*location, "issuers"), message=f"is not an Ed25519 public key: {error}", hint=hint
+            )
         except OSError as error:
-            yield Fault(location=(*location, "issuers"), message=f"names a file that cannot be read: {error.strerror}")
+            yield ConfigFault(
+                location=(*location, "issuers"), message=f"names a file that cannot be read: {error.strerror}"
+            )
     if not config.tls.client_authority and config.tls.client_auth != "none" and config.tls.client_ca.is_file():
         try:
             wrong = ambiguity(x509.load_pem_x509_certificates(config.tls.client_ca.read_bytes()))
         except (OSError, ValueError):
             wrong = ""  # An unreadable file is reported at the start.
         if wrong:
-            yield Fault(location=("tls", "client_ca"), message=wrong, hint=REMEDY)
+            yield ConfigFault(location=("tls", "client_ca"), message=wrong, hint=REMEDY)
     files = [authority.file for authority in config.tls.client_authority]
     if files and "client_ca" in config.tls.model_fields_set and config.tls.client_ca not in files:
-        yield Fault(
+        yield ConfigFault(
             location=("tls", "client_ca"),
             message="is not among [[tls.client_authority]], so it would vouch for no agent",
             hint="add an entry for it, with its zones or issuers, or leave client_ca out",
@@ -291,32 +297,32 @@ def _client_authorities(config: Config) -> Iterator[Fault]:
         )
 
 
-def _limits(config: Config) -> Iterator[Fault]:
+def _limits(config: Config) -> Iterator[ConfigFault]:
     yield from _at_most(config, "header_line", "header_block")
     yield from _at_most(config, "connections_per_address", "connections")
 
 
-def _at_most(config: Config, part: str, whole: str) -> Iterator[Fault]:
+def _at_most(config: Config, part: str, whole: str) -> Iterator[ConfigFault]:
     """``part`` cannot exceed ``whole``; the one that the file sets is to blame."""
     limits = config.limits
     if getattr(limits, part) <= getattr(limits, whole):
         return
     places: tuple[Location, Location] = (("limits", part), ("limits", whole))
     if part in limits.model_fields_set:
-        yield Fault(
+        yield ConfigFault(
             location=places[0],
             message=f"cannot be more than {whole} ({getattr(limits, whole)})",
             concerns=places,
         )
     else:
-        yield Fault(
+        yield ConfigFault(
             location=places[1],
             message=f"cannot be less than {part} ({getattr(limits, part)})",
             concerns=places,
         )
 
 
-def _directories(config: Config) -> Iterator[Fault]:
+def _directories(config: Config) -> Iterator[ConfigFault]:
     identity, endpoints, catalog = config.identity, config.endpoints, config.catalog
     places: list[tuple[Location, Path | None]] = [
         (("identity", "agents"), identity.agents),
@@ -330,82 +336,88 @@ def _directories(config: Config) -> Iterator[Fault]:
         if directory is not None and not directory.is_dir():
             message = f"names a directory that does not exist: {directory}"
             hint = _place_hint(location, directory, f"run: mkdir -p {directory}")
-            yield Fault(location=location, message=message, hint=hint)
+            yield ConfigFault(location=location, message=message, hint=hint)
     if catalog.path is not None and not catalog.path.is_file():
-        yield Fault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
+        yield ConfigFault(location=("catalog", "path"), message=f"names a file that does not exist: {catalog.path}")
     recipes = config.recipes.file
     if recipes is not None and not recipes.is_file():
         at = ("recipes", "file")
-        yield Fault(location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes))
+        yield ConfigFault(
+            location=at, message=f"names a file that does not exist: {recipes}", hint=_place_hint(at, recipes)
+        )
 
 
-def _issuers(config: Config) -> Iterator[Fault]:
+def _issuers(config: Config) -> Iterator[ConfigFault]:
     for index, entry in enumerate(config.identity.trusted_issuers):
         location: Location = ("identity", "trusted_issuers", index)
         try:
             issuer_keys([entry], config.folder)
         except KeyFormatError as error:
-            yield Fault(
+            yield ConfigFault(
                 location=location,
                 message=f"is not an Ed25519 public key: {error}",
                 hint="write the key in base64url, or file:PATH of a PEM file",
             )
         except OSError as error:
-            yield Fault(location=location, message=f"names a file that cannot be read: {error.strerror}")
+            yield ConfigFault(location=location, message=f"names a file that cannot be read: {error.strerror}")
 
 
-def _method_policy(config: Config) -> Iterator[Fault]:
+def _method_policy(config: Config) -> Iterator[ConfigFault]:
     policy = config.policies.methods
     place: Location = ("policies", "methods", "aliases")
     for name in policy.chained_aliases():
-        yield Fault(
+        yield ConfigFault(
             location=(*place, name),
             message=f"leads to {policy.aliases[name]}, which is an alias itself; aliases do not chain",
             hint="name the final method",
         )
     for name in policy.aliases:
         if name in FLOOR:
-            yield Fault(location=(*place, name), message="is a method that every host answers")
+            yield ConfigFault(location=(*place, name), message="is a method that every host answers")
     for index, redirect in enumerate(policy.redirects):
         where: Location = ("policies", "methods", "redirects", index)
         for key in ("from_method", "to_method"):
             if not getattr(redirect, key):
-                yield Fault(location=(*where, key), message="is missing")
+                yield ConfigFault(location=(*where, key), message="is missing")
         if redirect.from_method in FLOOR:
-            yield Fault(location=(*where, "from_method"), message="is a method that every host answers")
+            yield ConfigFault(location=(*where, "from_method"), message="is a method that every host answers")
         source = (redirect.from_method, redirect.from_path)
         if redirect.from_method and source == (redirect.to_method, redirect.to_path):
-            yield Fault(location=where, message="leads to itself")
+            yield ConfigFault(location=where, message="leads to itself")
 
 
-def _mcp(config: Config, context: LoadContext) -> Iterator[Fault]:
+def _mcp(config: Config, context: LoadContext) -> Iterator[ConfigFault]:
     seen: dict[str, int] = {}
     for index, server in enumerate(config.mcp.server):
         where: Location = ("mcp", "server", index)
         if not server.name:
-            yield Fault(location=(*where, "name"), message="is missing")
+            yield ConfigFault(location=(*where, "name"), message="is missing")
         elif server.name in seen:
-            yield Fault(location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already")
+            yield ConfigFault(location=(*where, "name"), message=f"is that of number {seen[server.name] + 1} already")
         seen.setdefault(server.name, index)
         yield from _transport(server, where)
         yield from _program(server, where, context)
 
 
-def _transport(server: MCPServerSection, where: Location) -> Iterator[Fault]:
+def _transport(server: MCPServerSection, where: Location) -> Iterator[ConfigFault]:
     pair: tuple[Location, ...] = ((*where, "command"), (*where, "url"))
     if server.command is None and server.url is None:
-        yield Fault(
+        yield ConfigFault(
             location=where,
             message="needs a command or a url",
             hint='such as command = ["npx", "-y", "SERVER"]',
             concerns=pair,
         )
     elif server.command is not None and server.url is not None:
-        yield Fault(location=(*where, "url"), message="cannot be combined with command", hint="remove one of them")
+        yield ConfigFault(
+            location=(*where, "url"), message="cannot be combined with command", hint="remove one of them"
+        )
     only = {"cwd": "command", "env": "command"} | dict.fromkeys(("bearer", "headers", "ca", "oauth"), "url")
     for key, companion in only.items():
         if key in server.model_fields_set and getattr(server, companion) is None and _has_transport(server):
-            yield Fault(location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair)
+            yield ConfigFault(
+                location=(*where, key), message=f"only goes with {companion}", hint="remove it", concerns=pair
+            )
 
 
 def _has_transport(server: MCPServerSection) -> bool:
@@ -423,16 +435,16 @@ def _place_hint(location: Location, absent: Path, otherwise: str = "") -> str:
     return f'did you mean "{(close or usual)[0]}"?' if close or usual else otherwise
 
 
-def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[Fault]:
+def _program(server: MCPServerSection, where: Location, context: LoadContext) -> Iterator[ConfigFault]:
     if server.ca is not None and not server.ca.is_file():
-        yield Fault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
+        yield ConfigFault(location=(*where, "ca"), message=f"names a file that does not exist: {server.ca}")
     if server.command is None:
         return
     if not server.cwd.is_dir():
-        yield Fault(location=(*where, "cwd"), message=f"names a directory that does not exist: {server.cwd}")
+        yield ConfigFault(location=(*where, "cwd"), message=f"names a directory that does not exist: {server.cwd}")
     path = server.env["PATH"].reveal() if "PATH" in server.env else context.environ.get("PATH")
     if shutil.which(server.command[0], path=path) is None:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "command"),
             message=f"names a program that cannot be run: {server.command[0]}",
             hint="install it, or write its path; {python} means the interpreter that runs the host",
@@ -440,7 +452,7 @@ def _program(server: MCPServerSection, where: Location, context: LoadContext) ->
         )
 
 
-def _anchor_faults(config: Config) -> Iterator[Fault]:
+def _anchor_faults(config: Config) -> Iterator[ConfigFault]:
     """Yield the faults of anchors and registrars beyond their single keys."""
     for zone, keys in config.identity.registrars.items():
         for number, entry in enumerate(keys):
@@ -451,37 +463,39 @@ def _anchor_faults(config: Config) -> Iterator[Fault]:
         for name in ("value", "discovery_url", "trusted_issuer", "ca"):
             given = getattr(anchor, name) is not None
             if name in needed and not given:
-                yield Fault(location=(*location, name), message="is missing")
+                yield ConfigFault(location=(*location, name), message="is missing")
             elif given and name not in needed and not (name == "ca" and anchor.type == "oidc"):
-                yield Fault(location=(*location, name), message=f"does not belong to an anchor of type {anchor.type}")
+                yield ConfigFault(
+                    location=(*location, name), message=f"does not belong to an anchor of type {anchor.type}"
+                )
         if anchor.type == "key" and anchor.value is not None:
             yield from _anchor_key((*location, "value"), anchor.value, config)
         if anchor.ca is not None and not anchor.ca.is_file():
-            yield Fault(location=(*location, "ca"), message=f"names a file that is not there: {anchor.ca}")
+            yield ConfigFault(location=(*location, "ca"), message=f"names a file that is not there: {anchor.ca}")
 
 
-def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[Fault]:
+def _anchor_key(location: Location, entry: str, config: Config) -> Iterator[ConfigFault]:
     try:
         issuer_keys([entry], config.folder)
     except KeyFormatError as error:
         hint = "write the key in base64url, or file:PATH of a PEM file"
-        yield Fault(location=location, message=f"is not an Ed25519 public key: {error}", hint=hint)
+        yield ConfigFault(location=location, message=f"is not an Ed25519 public key: {error}", hint=hint)
     except OSError as error:
-        yield Fault(location=location, message=f"names a file that cannot be read: {error.strerror}")
+        yield ConfigFault(location=location, message=f"names a file that cannot be read: {error.strerror}")
 
 
-def _extras(config: Config) -> Iterator[Fault]:
+def _extras(config: Config) -> Iterator[ConfigFault]:
     """A fault for every section whose package is missing, naming the extra that brings it."""
-    for location, package in _needed(config):
-        if not extras.installed(package):
-            yield Fault(
+    for location, package in _needed_packages(config):
+        if not extras.is_installed(package):
+            yield ConfigFault(
                 location=location,
                 message=f"needs the package {package}, which is not installed",
                 hint=extras.remedy(package),
             )
 
 
-def _needed(config: Config) -> Iterator[tuple[Location, str]]:
+def _needed_packages(config: Config) -> Iterator[tuple[Location, str]]:
     if config.policies.oauth.issuer:
         yield ("policies", "oauth"), "joserfc"
     if config.merchant.platform:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.values import CanonicalAgentID, FilePath, Items, Seconds, Section, Table, Token, load_context
 from agtphost.config.witnessing import HostURI
 from agtphost.identity.keys import KeyFormatError, VerifyingKey
@@ -89,7 +89,7 @@ _REQUIRED = {
 }
 
 
-def delegation_faults(given: DelegationSection, server_id: str) -> Iterator[Fault]:
+def delegation_faults(given: DelegationSection, server_id: str) -> Iterator[ConfigFault]:
     """Every fault of the section whose single keys are sound."""
     hosts: dict[str, int] = {}
     names: set[str] = set()
@@ -97,19 +97,19 @@ def delegation_faults(given: DelegationSection, server_id: str) -> Iterator[Faul
         location: Location = ("delegation", "peers", number)
         for name, hint in _REQUIRED.items():
             if not getattr(peer, name):
-                yield Fault(location=(*location, name), message="is missing", hint=hint)
+                yield ConfigFault(location=(*location, name), message="is missing", hint=hint)
         for name in ("cert", "key", "ca"):
             path = getattr(peer, name)
             if path is not None and not path.is_file():
-                yield Fault(location=(*location, name), message=f"names a file that does not exist: {path}")
+                yield ConfigFault(location=(*location, name), message=f"names a file that does not exist: {path}")
         if peer.server_id and peer.server_id == server_id:
-            yield Fault(location=(*location, "server_id"), message="is this host itself")
+            yield ConfigFault(location=(*location, "server_id"), message="is this host itself")
         if peer.server_id in names:
-            yield Fault(location=(*location, "server_id"), message="stands twice")
+            yield ConfigFault(location=(*location, "server_id"), message="stands twice")
         names.add(peer.server_id)
         for agent_id in peer.agents:
             if agent_id in hosts and hosts[agent_id] != number:
-                yield Fault(
+                yield ConfigFault(
                     location=(*location, "agents"),
                     message=f"names {agent_id[:16]}..., which another peer hosts already",
                     concerns=(("delegation", "peers", hosts[agent_id], "agents"),),

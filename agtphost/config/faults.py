@@ -42,6 +42,10 @@ _NEEDS = {
     "mapping_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
+    "dataclass_type": "must be a table",
+    "set_type": "must be a list",
+    "frozen_set_type": "must be a list",
+    "path_type": "must be text",
 }
 _BOUNDS = {
     "greater_than": ("must be more than {gt}", "gt"),
@@ -55,7 +59,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class ConfigFault:
     """A fault of a configuration, before it has a line."""
 
     location: Location
@@ -70,14 +74,14 @@ class Fault:
     """Another place that it contradicts, whose line is reported too."""
 
 
-def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[Fault], list[Location]]:
+def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M, list[ConfigFault], list[Location]]:
     """
     Validate ``tree``, taking out what is faulty.
 
     :param tree: the parsed document; changed.
     :return: the model of what remained, the faults, and the locations taken out.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     removed: list[Location] = []
     while True:
         try:
@@ -97,7 +101,7 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
             removed.extend(
                 (*location[:-1], meant)
                 for location, details in found
-                if details["type"] == "extra_forbidden" and (meant := _meant(model, location))
+                if details["type"] == "extra_forbidden" and (meant := _closest_key(model, location))
             )
 
 
@@ -129,10 +133,25 @@ def _remove(tree: dict[str, Any], location: Location) -> Location:
     return location
 
 
-def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]) -> Fault:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "extra_forbidden":
+def _fault(
+    model: type[BaseModel], location: Location, details: Mapping[str, Any], tree: Mapping[str, Any]
+) -> ConfigFault:
+    if details["type"] == "extra_forbidden":
         return _unknown(model, location, details.get("input"), tree)
+    if details["type"] == "missing":
+        key = str(details["loc"][-1])
+        return ConfigFault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
+    return describe_error(location, details)
+
+
+def describe_error(location: Location, details: Mapping[str, Any]) -> ConfigFault:
+    """
+    Return the fault for one of pydantic's errors, except that of an unknown key.
+
+    :param location: where it is in the file.
+    :param details: as :meth:`pydantic.ValidationError.errors` has it.
+    """
+    kind, context = details["type"], details.get("ctx", {})
     if kind == "literal_error":
         return _literal(location, str(context["expected"]), details.get("input"))
     if kind in _BOUNDS:
@@ -140,19 +159,18 @@ def _fault(model: type[BaseModel], location: Location, details: Mapping[str, Any
         bound = context[name]
         shown = int(bound) if bound == int(bound) else bound
         hint = f"write {location[-1]} = {shown}" if name in ("ge", "le") else ""
-        return Fault(location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint)
+        return ConfigFault(
+            location=location, message=f"{text.format_map({name: shown})}, not {details['input']}", hint=hint
+        )
     if kind == "value_error":
-        return Fault(location=location, message=str(context["error"]))
-    if kind == "missing":
-        key = str(details["loc"][-1])
-        return Fault(location=location, message=f"{key} is missing", hint=_missing_hint(model, (*location, key)))
+        return ConfigFault(location=location, message=str(context["error"]))
     if kind not in _NEEDS:
-        return Fault(location=location, message=details["msg"])
-    shown, hint = _written(location, kind, details.get("input"))
-    return Fault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
+        return ConfigFault(location=location, message=details["msg"])
+    shown, hint = _describe_wrong_type(location, kind, details.get("input"))
+    return ConfigFault(location=location, message=f"{_NEEDS[kind]}{shown}", hint=hint)
 
 
-def _written(location: Location, kind: str, given: Any) -> tuple[str, str]:
+def _describe_wrong_type(location: Location, kind: str, given: Any) -> tuple[str, str]:
     """
     Say what a value of the wrong type is, and how to write it.
 
@@ -168,25 +186,25 @@ def _written(location: Location, kind: str, given: Any) -> tuple[str, str]:
         if isinstance(given, bool):
             return f", not {str(given).lower()}", ""
         return (f", not {said}" if isinstance(given, (int, float)) else ""), ""
-    if kind == "string_type":
+    if kind in ("string_type", "path_type"):
         return "", f'write {key} = "{str(given).lower()}"' if isinstance(given, (bool, int, float)) else ""
-    if kind in ("tuple_type", "list_type"):
+    if kind in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
         return "", f"write [[{path}]] in place of [{path}]" if isinstance(given, dict) else f'write {key} = ["..."]'
     if isinstance(given, list):
         return "", f"write [{path}] in place of [[{path}]]"
     return "", f"write [{key}] above its members" if not isinstance(given, dict) else ""
 
 
-def _literal(location: Location, expected: str, given: Any) -> Fault:
+def _literal(location: Location, expected: str, given: Any) -> ConfigFault:
     choices = [choice for choice in expected.replace(" or ", ", ").replace("'", "").split(", ") if choice]
     shown = f", not {given[:60]!r}" if isinstance(given, str) else ""
     if isinstance(given, bool):
         shown, key = f", not {str(given).lower()}", str(location[-1])
         hint = f'write {key} = "{choices[0]}"' if given else f"leave out {key}"
-        return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+        return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
     close = difflib.get_close_matches(given, choices, 1) if isinstance(given, str) else []
     hint = f'did you mean "{close[0]}"?' if close else ""
-    return Fault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
+    return ConfigFault(location=location, message=f"must be one of {', '.join(choices)}{shown}", hint=hint)
 
 
 def default_hint(model: type[BaseModel], location: Location, message: str = "") -> str:
@@ -226,20 +244,20 @@ def _missing_hint(model: type[BaseModel], location: Location) -> str:
     return f'write {key} = ["..."]' if is_list else f'write {key} = "..."'
 
 
-def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> Fault:
+def _unknown(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> ConfigFault:
     name = str(location[-1])
     if name in LATER:
-        return Fault(
+        return ConfigFault(
             location=location,
             message=f"is not supported by this version, which has no {LATER[name].removeprefix('the ')}",
             hint="remove it",
         )
-    meant = _meant(model, location)
+    meant = _closest_key(model, location)
     near = bool(meant) and difflib.SequenceMatcher(None, name, meant).ratio() > _MISSPELLED
     elsewhere = "" if near else _elsewhere(model, location, given, tree)
     known = ", ".join(sorted(_keys_at(model, location[:-1])))
     hint = f'did you mean "{meant}"?' if meant else f"leave it out; known here: {known}"
-    return Fault(location=location, message="is unknown", hint=elsewhere or hint)
+    return ConfigFault(location=location, message="is unknown", hint=elsewhere or hint)
 
 
 _MISSPELLED = 0.8
@@ -275,7 +293,7 @@ def _sections(model: type[BaseModel], before: str = "") -> Iterator[tuple[str, s
                 yield from _sections(inner, f"{path}.")
 
 
-def _meant(model: type[BaseModel], location: Location) -> str:
+def _closest_key(model: type[BaseModel], location: Location) -> str:
     """Return the key that an unknown one resembles most; empty where it resembles none."""
     close = difflib.get_close_matches(str(location[-1]), sorted(_keys_at(model, location[:-1])), 1, 0.6)
     return close[0] if close else ""
@@ -310,7 +328,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
                 yield from _models(argument)
 
 
-def concluded(faults: Iterable[Fault], removed: Sequence[Location]) -> Iterator[Fault]:
+def drop_consequences(faults: Iterable[ConfigFault], removed: Sequence[Location]) -> Iterator[ConfigFault]:
     """Yield the ``faults`` that do not merely follow from a key that was already reported."""
     for fault in faults:
         concerns = (fault.location, *fault.concerns)

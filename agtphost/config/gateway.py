@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, told_base
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import Items, Line, Text
@@ -30,7 +30,7 @@ _HTTP = (
 )
 
 
-def _forwarded(name: str) -> str:
+def _field_name(name: str) -> str:
     text = name.strip().lower()
     if _NAME.fullmatch(text) is None:
         raise ValueError(f"holds {name[:64]!r}, which is not the name of a header field")
@@ -75,7 +75,7 @@ class GatewaySection(HttpSection):
     with an AGTP identity makes its agent the caller, with assurance ``certificate``.
     """
 
-    forward: Items[Annotated[str, Text, AfterValidator(_forwarded)]] = ()
+    forward: Items[Annotated[str, Text, AfterValidator(_field_name)]] = ()
     """
     Further header fields that endpoints see, in ``context.forwarded``; such as ``["accept-language"]``. None of those
     that say who calls, nor any ``x-``.
@@ -98,15 +98,15 @@ def absent_gateway() -> GatewaySection:
     return GatewaySection(listen=None)
 
 
-def gateway_faults(given: GatewaySection) -> Iterator[Fault]:
+def gateway_faults(given: GatewaySection) -> Iterator[ConfigFault]:
     """Check rules that span several keys of ``[gateway]``, besides those of all HTTP listeners."""
     where: Location = ("gateway",)
     if (given.certificate is None) != (given.key is None):
-        yield Fault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
     if given.listen is None and given.model_fields_set - {"listen"}:
-        yield Fault(location=(*where, "listen"), message="is missing", hint=f'such as listen = "{LISTEN}"')
+        yield ConfigFault(location=(*where, "listen"), message="is missing", hint=f'such as listen = "{LISTEN}"')
     seen: set[str] = set()
     for index, name in enumerate(given.forward):
         if name in seen:
-            yield Fault(location=(*where, "forward", index), message="is listed twice")
+            yield ConfigFault(location=(*where, "forward", index), message="is listed twice")
         seen.add(name)

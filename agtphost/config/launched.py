@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import MCPServerSection
 
 _INTERPRETERS = re.compile(r"(?:python|pypy|node|nodejs|bun|ruby|perl|bash|sh|php)[0-9.]*(?:\.exe)?")
@@ -42,7 +42,7 @@ def script_of(command: Sequence[str]) -> Path | None:
     return None
 
 
-def missing_scripts(servers: Iterable[MCPServerSection]) -> Iterator[Fault]:
+def missing_scripts(servers: Iterable[MCPServerSection]) -> Iterator[ConfigFault]:
     """
     Yield what is wrong with the commands of servers whose scripts are not there.
 
@@ -57,7 +57,7 @@ def missing_scripts(servers: Iterable[MCPServerSection]) -> Iterator[Fault]:
         names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
         near = difflib.get_close_matches(script.name, names, 1)
         meant = f'did you mean "{script.with_name(near[0])}"? ' if near else ""
-        yield Fault(
+        yield ConfigFault(
             location=("mcp", "server", number, "command"),
             message=f"names a script that does not exist: {script}; the server cannot start",
             hint=f"{meant}a relative path is looked for in cwd, {server.cwd}",

@@ -74,7 +74,7 @@ def waits(table: str, key: str) -> bool:
     return keys == WHOLE or (below.partition(".")[0] or key) in keys
 
 
-def settled(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
+def merge_reloadable(read: Config, running: Config) -> tuple[Config, list[str], list[str]]:
     """
     Merge a configuration that was read into that of a running host.
 

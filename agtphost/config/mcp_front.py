@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, certificates_count, listener_of
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.config.values import Items, Line, Section, Text, form
@@ -59,7 +59,7 @@ class MCPFront(HttpSection):
     it wants, and reads no other definition.
     """
 
-    def reached(self, server_id: str) -> str:
+    def public_base(self, server_id: str) -> str:
         """
         Return the address at which clients find the front, without the path.
 
@@ -85,7 +85,7 @@ class MCP(Section):
     front: MCPFront = Field(default_factory=MCPFront)
 
 
-def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[Fault]:
+def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_auth: str) -> Iterator[ConfigFault]:
     """
     Check rules that span several keys of ``[mcp.front]``, besides those of all HTTP listeners.
 
@@ -96,24 +96,24 @@ def mcp_front_faults(given: MCPFront, *, holders: bool, issuers: bool, client_au
     where: Location = ("mcp", "front")
     if given.listen is None:
         if given.model_fields_set:
-            yield Fault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
+            yield ConfigFault(location=(*where, "listen"), message="is missing", hint='such as "ssl:8443"')
         return
     if (given.certificate is None) != (given.key is None):
-        yield Fault(location=where, message="needs both certificate and key, or neither")
+        yield ConfigFault(location=where, message="needs both certificate and key, or neither")
     if given.anonymous and given.agent:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "agent"),
             message="cannot be combined with anonymous, which is the agent of clients that are none",
             hint="leave one of them out",
         )
     if given.agent and not issuers:
-        yield Fault(
+        yield ConfigFault(
             location=(*where, "agent"),
             message="is for identity providers' tokens, and none is trusted",
             hint="add [[policies.oauth.issuer]]; or remove it",
         )
     if not (given.speaker or holders or certificates_count(given.listen, given.client_certificates, client_auth)):
-        yield Fault(
+        yield ConfigFault(
             location=where,
             message="has no clients, so that no call could be made",
             hint="add [[http.client]] with a token and an agent; docs/mcp-front.rst shows how",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
 
 from agtphost.config import secret
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.oauth import algorithm
 from agtphost.config.values import Items, Line, Section, load_context
 from agtphost.identity.bearer import read_keys
@@ -64,21 +64,21 @@ class MerchantSection(Section):
     """Without one, no Intent-Assertion is believed, and a PURCHASE that carries one is refused."""
 
 
-def merchant_faults(given: MerchantSection) -> Iterator[Fault]:
+def merchant_faults(given: MerchantSection) -> Iterator[ConfigFault]:
     """Every fault of the section whose single keys are sound."""
     names = [platform.issuer for platform in given.platform]
     for number, platform in enumerate(given.platform):
         location: Location = ("merchant", "platform", number)
         if not platform.issuer:
-            yield Fault(location=(*location, "issuer"), message="is missing", hint="the iss of its assertions")
+            yield ConfigFault(location=(*location, "issuer"), message="is missing", hint="the iss of its assertions")
         elif names.count(platform.issuer) > 1:
-            yield Fault(location=(*location, "issuer"), message="is repeated, so that its rules are ambiguous")
+            yield ConfigFault(location=(*location, "issuer"), message="is repeated, so that its rules are ambiguous")
         if platform.jwks is None:
-            yield Fault(
+            yield ConfigFault(
                 location=(*location, "jwks"),
                 message="is missing",
                 hint="a file with its JSON Web Key Set",
                 concerns=((*location, "jwks"),),
             )
         if not platform.allowed_algs:
-            yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')
+            yield ConfigFault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["EdDSA"]')

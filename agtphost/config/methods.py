@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.prices import PriceSection, price_faults
 from agtphost.config.sending import PLACE, ConnectSection, SendSection
 from agtphost.config.signing_keys import SigningKeySection, signing_key_faults
@@ -59,7 +59,7 @@ def _formulas(value: Any) -> Mapping[str, Any]:
         if not isinstance(formula, Mapping):
             raise ValueError(f'holds {name!r}, which is not a formula such as {{ op = "negate", args = [1] }}')
         try:
-            formulas.checked(formula)
+            formulas.check_formula(formula)
         except formulas.FormulaError as error:
             raise ValueError(f"holds {name!r}, which cannot be worked out: {error}") from None
     return value
@@ -210,12 +210,12 @@ RIGHTS: Final = (("read", "reads"), ("write", "writes"))
 """The keys of a collection that say who may do what."""
 
 
-def _access_faults(section: MethodsSection) -> Iterator[Fault]:
+def _access_faults(section: MethodsSection) -> Iterator[ConfigFault]:
     """Find collections of a production host that do not say who reads and who writes them."""
     for number, each in enumerate(section.collection):
         for key, does in RIGHTS:
             if key not in each.model_fields_set:
-                yield Fault(
+                yield ConfigFault(
                     location=("methods", "collection", number, "name"),
                     message=f'is "{each.name}", and {key} is missing: in production a collection says who {does}',
                     hint=f'add {key} = ["{each.name}:{key}"] with the scopes that it takes, or {key} = [] for every '
@@ -223,7 +223,7 @@ def _access_faults(section: MethodsSection) -> Iterator[Fault]:
                 )
 
 
-def methods_faults(section: MethodsSection, *, development: bool = False) -> Iterator[Fault]:
+def methods_faults(section: MethodsSection, *, development: bool = False) -> Iterator[ConfigFault]:
     """Find what no key tells alone."""
     if not development:
         yield from _access_faults(section)
@@ -234,14 +234,16 @@ def methods_faults(section: MethodsSection, *, development: bool = False) -> Ite
         at = ("methods", "collection", number)
         if each.name in RESERVED_NAMES:
             said = "is what every host has already"
-            yield Fault(location=(*at, "name"), message=said, hint="choose another name")
+            yield ConfigFault(location=(*at, "name"), message=said, hint="choose another name")
         if each.name in seen:
-            yield Fault(location=(*at, "name"), message="is the name of two collections", hint="choose another name")
+            yield ConfigFault(
+                location=(*at, "name"), message="is the name of two collections", hint="choose another name"
+            )
         seen.add(each.name)
     if section.pdf and re.fullmatch(PLACE, section.pdf) is None:
-        yield Fault(location=("methods", "pdf"), message="is not a METHOD /path", hint='write "TRANSFORM /pdf"')
+        yield ConfigFault(location=("methods", "pdf"), message="is not a METHOD /path", hint='write "TRANSFORM /pdf"')
     for number, send in enumerate(section.send):
         at = ("methods", "send", number)
         if send.channel == "webhook" and not send.recipients:
             said = "must name the webhooks: callers name no addresses"
-            yield Fault(location=(*at, "recipients"), message=said, hint='recipients = ["ops"]')
+            yield ConfigFault(location=(*at, "recipients"), message=said, hint='recipients = ["ops"]')

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import FilePath, Items, Line, Method, Seconds, Section
 from agtphost.identity.bearer import ALGORITHMS, read_keys
@@ -79,11 +79,11 @@ class OAuth(Section):
 _SOURCES = "jwks (a file), jwks_uri or discovery_url"
 
 
-def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
+def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[ConfigFault]:
     """Every fault of the section whose single keys are sound."""
     base: Location = ("policies", "oauth")
     if settings.required_on_methods and not settings.issuer:
-        yield Fault(
+        yield ConfigFault(
             location=(*base, "required_on_methods"),
             message="requires credentials, but no issuer is trusted",
             hint="add [[policies.oauth.issuer]]",
@@ -92,16 +92,20 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
     for number, issuer in enumerate(settings.issuer):
         location: Location = (*base, "issuer", number)
         if not issuer.expected_issuer:
-            yield Fault(location=(*location, "expected_issuer"), message="is missing", hint="the iss of its tokens")
+            yield ConfigFault(
+                location=(*location, "expected_issuer"), message="is missing", hint="the iss of its tokens"
+            )
         elif names.count(issuer.expected_issuer) > 1:
-            yield Fault(location=(*location, "expected_issuer"), message="is repeated, so that its rules are ambiguous")
+            yield ConfigFault(
+                location=(*location, "expected_issuer"), message="is repeated, so that its rules are ambiguous"
+            )
         if issuer.sources != 1:
             sources = tuple((*location, name) for name in ("jwks", "jwks_uri", "discovery_url"))
-            yield Fault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)
+            yield ConfigFault(location=location, message=f"needs exactly one of {_SOURCES}", concerns=sources)
         if not issuer.allowed_algs:
-            yield Fault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["RS256"]')
+            yield ConfigFault(location=(*location, "allowed_algs"), message="allows nothing", hint='write ["RS256"]')
         if not issuer.expected_audience and not development:
-            yield Fault(
+            yield ConfigFault(
                 location=(*location, "expected_audience"),
                 message="is needed in the production profile: tokens for other services would be accepted",
                 concerns=(("host", "profile"),),
@@ -109,7 +113,7 @@ def oauth_faults(settings: OAuth, *, development: bool) -> Iterator[Fault]:
         yield from _files(location, issuer.jwks, issuer.ca)
 
 
-def _files(location: Location, jwks: Path | None, ca: Path | None) -> Iterator[Fault]:
+def _files(location: Location, jwks: Path | None, ca: Path | None) -> Iterator[ConfigFault]:
     for name, path in (("jwks", jwks), ("ca", ca)):
         if path is None:
             continue
@@ -118,4 +122,4 @@ def _files(location: Location, jwks: Path | None, ca: Path | None) -> Iterator[F
             if name == "jwks" and not read_keys(octets).keys:
                 raise ValueError("it has no usable public key")
         except (OSError, ValueError) as error:
-            yield Fault(location=(*location, name), message=f"cannot be used: {error}")
+            yield ConfigFault(location=(*location, name), message=f"cannot be used: {error}")

@@ -25,7 +25,7 @@ class Places:
     def __hash__(self) -> int:
         return hash(Places)
 
-    def of(self, location: Location) -> tuple[int, bool]:
+    def find_line(self, location: Location) -> tuple[int, bool]:
         """Return the line of a key, and True; otherwise that of the nearest table around it, or 0, and False."""
         around = location
         while around and around not in self._lines:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.values import Line, Section, form
 from agtphost.vocabulary import budget
 from agtphost.vocabulary.grants import is_grant
@@ -56,10 +56,10 @@ class PriceSection(Section):
     """How sure the estimate is, as QUOTE states it."""
 
 
-def price_faults(prices: Sequence[PriceSection]) -> Iterator[Fault]:
+def price_faults(prices: Sequence[PriceSection]) -> Iterator[ConfigFault]:
     """Find ranges that are none, and more prices than there may be."""
     if len(prices) > MOST_PRICES:
-        yield Fault(
+        yield ConfigFault(
             location=("methods", "price"),
             message=f"has {len(prices)} entries; {MOST_PRICES} are possible",
             hint="name several calls with one: files.*",
@@ -67,12 +67,12 @@ def price_faults(prices: Sequence[PriceSection]) -> Iterator[Fault]:
     for number, each in enumerate(prices):
         at = ("methods", "price", number)
         if not each.expected:
-            yield Fault(location=(*at, "expected"), message="names no amount", hint='write "tokens=500"')
+            yield ConfigFault(location=(*at, "expected"), message="names no amount", hint='write "tokens=500"')
         for key, bound, wrong in (("min", each.min, 1), ("max", each.max, -1)):
             for unit, amount in bound.items():
                 if unit not in each.expected:
                     message = f"has {unit}, which expected has not"
-                    yield Fault(location=(*at, key), message=message, hint="name the same units in both")
+                    yield ConfigFault(location=(*at, key), message=message, hint="name the same units in both")
                 elif (amount - each.expected[unit]) * wrong > 0:
                     message = f"is {'more' if wrong > 0 else 'less'} than expected in {unit}"
-                    yield Fault(location=(*at, key), message=message, hint="order them: min, expected, max")
+                    yield ConfigFault(location=(*at, key), message=message, hint="order them: min, expected, max")

@@ -5,44 +5,44 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.config.sections import Config
 from agtphost.vocabulary.tomltext import Location
 
 
-def published_faults(config: Config) -> Iterator[Fault]:
+def published_faults(config: Config) -> Iterator[ConfigFault]:
     """Names that are missing or taken, and HTTPS files that cannot be used."""
-    yield from _named("api", [entry.name for entry in config.api])
+    yield from _name_faults("api", [entry.name for entry in config.api])
     for index, entry in enumerate(config.api):
         if not entry.base_url:
-            yield Fault(
+            yield ConfigFault(
                 location=("api", index, "base_url"),
                 message="is missing",
                 hint='such as base_url = "https://shop.example.com/v1"',
             )
-    yield from _named("data_class", [entry.name for entry in config.data_class])
+    yield from _name_faults("data_class", [entry.name for entry in config.data_class])
     yield from _wellknown(config)
 
 
-def _named(section: str, names: list[str]) -> Iterator[Fault]:
+def _name_faults(section: str, names: list[str]) -> Iterator[ConfigFault]:
     first: dict[str, int] = {}
     for index, name in enumerate(names):
         where: Location = (section, index, "name")
         if not name:
-            yield Fault(location=where, message="is missing")
+            yield ConfigFault(location=where, message="is missing")
         elif name in first:
-            yield Fault(location=where, message=f"is that of number {first[name] + 1} already")
+            yield ConfigFault(location=where, message=f"is that of number {first[name] + 1} already")
         first.setdefault(name, index)
 
 
-def _wellknown(config: Config) -> Iterator[Fault]:
+def _wellknown(config: Config) -> Iterator[ConfigFault]:
     given = config.wellknown
     if given.listen is not None:
         try:
             bootstrap_facts(config)
         except NoPresence as error:
-            yield Fault(
+            yield ConfigFault(
                 location=("wellknown", "listen"),
                 message=f"has nothing to serve: {error}",
                 concerns=(("host", "server_id"), ("wellknown", "domain"), ("wellknown", "port"), ("listen", "port")),
@@ -50,16 +50,16 @@ def _wellknown(config: Config) -> Iterator[Fault]:
     pair: tuple[Location, ...] = (("wellknown", "certificate"), ("wellknown", "key"))
     if (given.certificate is None) != (given.key is None):
         there, missing = ("certificate", "key") if given.key is None else ("key", "certificate")
-        yield Fault(
+        yield ConfigFault(
             location=("wellknown", there), message=f"needs {missing} beside it", hint="set both or none", concerns=pair
         )
     for name, path in (("certificate", given.certificate), ("key", given.key)):
         if path is None:
             continue
         if not path.is_file():
-            yield Fault(location=("wellknown", name), message=f"names a file that does not exist: {path}")
+            yield ConfigFault(location=("wellknown", name), message=f"names a file that does not exist: {path}")
         elif name == "key" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            yield Fault(
+            yield ConfigFault(
                 location=("wellknown", name),
                 message=f"can be read by others than its owner: {path}",
                 hint=f"run: chmod 600 {path}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.config.checks import check
-from agtphost.config.faults import Fault, admit, concluded, default_hint, subject
+from agtphost.config.faults import ConfigFault, admit, default_hint, drop_consequences, subject
 from agtphost.config.sections import Config
 from agtphost.config.values import LoadContext, can_be_path
 from agtphost.errors import ConfigurationError, Problem
@@ -40,11 +40,11 @@ class HostFile:
         """The tables of the file."""
         return self.document.tree
 
-    def problems(self, faults: Iterable[Fault]) -> list[Problem]:
+    def problems(self, faults: Iterable[ConfigFault]) -> list[Problem]:
         """``faults`` with their keys, file and lines, in file order."""
         found = [
             Problem(
-                message=f"{subject(fault.location, self.tree)} {fault.message}{self._beside(fault)}",
+                message=f"{subject(fault.location, self.tree)} {fault.message}{self._other_line(fault)}",
                 file=str(self.file),
                 line=self.document.line(fault.location),
                 hint=fault.hint or default_hint(Config, fault.location, fault.message),
@@ -53,7 +53,7 @@ class HostFile:
         ]
         return sorted(found, key=lambda problem: problem.line)
 
-    def _beside(self, fault: Fault) -> str:
+    def _other_line(self, fault: ConfigFault) -> str:
         line = 0 if fault.beside is None else self.document.line(fault.beside)
         return f" (line {line})" if line else ""
 
@@ -81,7 +81,7 @@ def line_of(file: Path, location: Location) -> int:
         return 0
 
 
-def problems_in(file: Path, faults: Iterable[Fault]) -> list[Problem]:
+def problems_in(file: Path, faults: Iterable[ConfigFault]) -> list[Problem]:
     """
     Return the faults of a configuration in use as problems, as reading its file would report them.
 
@@ -127,15 +127,15 @@ def examine(path: str | os.PathLike[str], environ: Mapping[str, str] = os.enviro
     :param environ: for ``AGTPHOST_STATE_DIR`` and the variables that secrets name.
     :raises ConfigurationError: the file cannot be read, or is not TOML.
     """
-    return _examined(read(path), environ)
+    return _examine(read(path), environ)
 
 
-def _examined(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
+def _examine(document: HostFile, environ: Mapping[str, str], apart_from: Collection[Location] = ()) -> Reading:
     context = context_of(document, environ)
     config, faults, removed = admit(Config, copy.deepcopy(document.tree), context)
     config = config.read_from(document.file, document.document.lines)
     concerning = (fault for fault in check(config, context) if fault.location not in apart_from)
-    faults.extend(concluded(concerning, removed))
+    faults.extend(drop_consequences(concerning, removed))
     return Reading(
         config=config,
         problems=tuple(document.problems(faults)),
@@ -163,7 +163,7 @@ def read_tree(
     :param apart_from: keys that nothing is to be concluded of, as the files that they name are never read.
     :raises ConfigurationError: with every problem found.
     """
-    return _sound(_examined(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
+    return _sound(_examine(HostFile(file=file, document=Document(copy.deepcopy(dict(tree)), "")), environ, apart_from))
 
 
 def _sound(reading: Reading) -> Config:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from agtphost.config import secret
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.http import HttpSection, told_base
 from agtphost.config.values import (
     FilePath,
@@ -135,7 +135,7 @@ class RegistrySection(HttpSection):
     provider: Items[Provider] = ()
 
 
-def registry_faults(given: RegistrySection | None) -> Iterator[Fault]:
+def registry_faults(given: RegistrySection | None) -> Iterator[ConfigFault]:
     """Every fault of the section whose single keys are sound."""
     if given is None:
         return
@@ -143,15 +143,17 @@ def registry_faults(given: RegistrySection | None) -> Iterator[Fault]:
     for number, provider in enumerate(given.provider):
         location: Location = ("registry", "provider", number)
         if not provider.origin:
-            yield Fault(location=(*location, "origin"), message="is missing", hint="such as https://api.example.com")
+            yield ConfigFault(
+                location=(*location, "origin"), message="is missing", hint="such as https://api.example.com"
+            )
         elif origins.index(provider.origin) < number:
-            yield Fault(
+            yield ConfigFault(
                 location=(*location, "origin"),
                 message="is repeated, so that its rules are ambiguous",
                 beside=("registry", "provider", origins.index(provider.origin), "origin"),
             )
         if provider.origin.startswith("agtp:") and (provider.headers or provider.probe_seconds):
-            yield Fault(
+            yield ConfigFault(
                 location=(*location, "headers" if provider.headers else "probe_seconds"),
                 message="is for https alone",
                 hint="agents at other hosts are called as [delegation] says",

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import web_url
 from agtphost.config.values import FilePath, Items, Line, Network, SecretReference, Section
 from agtphost.vocabulary.tomltext import Location
@@ -70,29 +70,29 @@ class SearchSection(Section):
 ONLY_HTTP = ("url", "key", "ca", "allow_addresses")
 
 
-def search_faults(search: SearchSection, folder: Path) -> Iterator[Fault]:
+def search_faults(search: SearchSection, folder: Path) -> Iterator[ConfigFault]:
     """Check rules that span several keys of ``[search]``."""
 
     def at(key: str) -> Location:
         return ("search", key)
 
     if search.engine == "http" and not search.url:
-        yield Fault(location=at("url"), message="is missing", hint="name where embeddings are asked for")
+        yield ConfigFault(location=at("url"), message="is missing", hint="name where embeddings are asked for")
     if search.engine in ("http", "onnx") and not search.model:
         hint = "name the directory of model.onnx" if search.engine == "onnx" else "name the service's model"
-        yield Fault(location=at("model"), message="is missing", hint=hint)
+        yield ConfigFault(location=at("model"), message="is missing", hint=hint)
     elif search.engine == "onnx":
         for file in MODEL:
             if not (search.folder(folder) / file).is_file():
-                yield Fault(
+                yield ConfigFault(
                     location=at("model"),
                     message=f"has no {file}: {search.folder(folder)}",
                     hint="export the model to ONNX, with the tokenizer.json that it was trained with",
                 )
     if search.engine in ("bm25", "static") and search.model:
-        yield Fault(location=at("model"), message=f"says nothing to the engine {search.engine}", hint="remove it")
+        yield ConfigFault(location=at("model"), message=f"says nothing to the engine {search.engine}", hint="remove it")
     for key in ONLY_HTTP:
         if search.engine != "http" and getattr(search, key):
-            yield Fault(location=at(key), message='is for engine = "http"', hint="remove it")
+            yield ConfigFault(location=at(key), message='is for engine = "http"', hint="remove it")
     if search.ca is not None and not search.ca.is_file():
-        yield Fault(location=at("ca"), message=f"does not exist: {search.ca}")
+        yield ConfigFault(location=at("ca"), message=f"does not exist: {search.ca}")

@@ -434,7 +434,7 @@ class Config(Section):
 
         :param location: such as ``"mcp", "server", 0, "scopes"``.
         """
-        return self._places.of(location)
+        return self._places.find_line(location)
 
     @property
     def folder(self) -> Path:

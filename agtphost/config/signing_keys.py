@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.values import CanonicalAgentID, FilePath, Items, Line, Scope, Section, form
 
 KeyName = Annotated[
@@ -39,17 +39,17 @@ class SigningKeySection(Section):
     """Agent-IDs that may sign with it; empty: every agent that has ``scopes``. One of the two must be there."""
 
 
-def signing_key_faults(keys: Sequence[SigningKeySection]) -> Iterator[Fault]:
+def signing_key_faults(keys: Sequence[SigningKeySection]) -> Iterator[ConfigFault]:
     """Find keys that everybody could sign with, and names of two keys."""
     seen: set[str] = set()
     for number, each in enumerate(keys):
         at = ("methods", "signing_key", number)
         if not each.scopes and not each.agents:
-            yield Fault(
+            yield ConfigFault(
                 location=(*at, "name"),
                 message=f'is "{each.name}", and nothing says who may sign with it',
                 hint='add scopes = ["governance:sign"], or agents = [...] with Agent-IDs',
             )
         if each.name in seen:
-            yield Fault(location=(*at, "name"), message="is the name of two keys", hint="choose another name")
+            yield ConfigFault(location=(*at, "name"), message="is the name of two keys", hint="choose another name")
         seen.add(each.name)

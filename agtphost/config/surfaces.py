@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.gateway import GatewaySection
 from agtphost.config.http import HttpSection, Listener, certificates_count, listener_of
 from agtphost.config.mcp_front import MCPFront
@@ -162,35 +162,35 @@ def _of_registry(config: Config) -> tuple[MountPath, ...]:
     return (MountPath(registry.path),) if taken else (MountPath(registry.path), CARD)
 
 
-def http_faults(config: Config) -> Iterator[Fault]:
+def http_faults(config: Config) -> Iterator[ConfigFault]:
     """Yield the faults of listeners, of surfaces that share one, and of the clients of all of them."""
     yield from _clients(config)
     seen: list[Surface] = []
     for surface in surfaces(config):
         yield from _listener(config, surface)
         for other in seen:
-            yield from _beside(other, surface)
+            yield from _sharing_faults(other, surface)
         seen.append(surface)
 
 
-def _listener(config: Config, surface: Surface) -> Iterator[Fault]:
+def _listener(config: Config, surface: Surface) -> Iterator[ConfigFault]:
     place, listener = (*surface.location, "listen"), surface.listener
     if listener.kind not in KINDS:
-        yield Fault(
+        yield ConfigFault(
             location=place,
             message=f"is of no kind that HTTP is served on: {listener.kind[:32]!r}",
             hint='write "ssl:8443", "tcp:8080:interface=127.0.0.1" or "unix:/run/agtphost/http.sock"',
         )
         return
     if not (listener.secure or listener.local or surface.section.behind_proxy):
-        yield Fault(
+        yield ConfigFault(
             location=place,
             message="must be ssl, except on this machine's own loopback addresses",
             hint='such as "ssl:8443", or "tcp:8080:interface=127.0.0.1"; behind_proxy = true where a proxy speaks TLS',
             concerns=((*surface.location, "behind_proxy"),),
         )
     elif not (listener.secure or listener.local or surface.section.hosts or surface.url):
-        yield Fault(
+        yield ConfigFault(
             location=(*surface.location, "hosts"),
             message="is missing: no certificate tells by which names clients reach the proxy",
             hint='such as hosts = ["agents.example.com"]',
@@ -198,7 +198,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[Fault]:
         )
     agtp = _agtp_port(config)
     if listener.kind != "unix" and agtp and listener.port == agtp:
-        yield Fault(
+        yield ConfigFault(
             location=place,
             message=f"is the port of AGTP itself, {agtp}, where nothing else is spoken",
             hint="choose another port",
@@ -207,7 +207,7 @@ def _listener(config: Config, surface: Surface) -> Iterator[Fault]:
         )
 
 
-def _clients(config: Config) -> Iterator[Fault]:
+def _clients(config: Config) -> Iterator[ConfigFault]:
     fronts = dict.fromkeys(config.a2a.front.tokens, "a token of [a2a.front]")
     names: dict[str, int] = {}
     held: dict[Secret, str] = {}
@@ -215,9 +215,9 @@ def _clients(config: Config) -> Iterator[Fault]:
         where: Location = ("http", "client", index)
         for key in ("name", "token", "agent"):
             if not getattr(client, key):
-                yield Fault(location=(*where, key), message="is missing")
+                yield ConfigFault(location=(*where, key), message="is missing")
         if client.name and client.name in names:
-            yield Fault(
+            yield ConfigFault(
                 location=(*where, "name"),
                 message="is listed twice",
                 beside=("http", "client", names[client.name], "name"),
@@ -227,7 +227,7 @@ def _clients(config: Config) -> Iterator[Fault]:
             continue
         other = held.get(client.token) or fronts.get(client.token)
         if other is not None:
-            yield Fault(
+            yield ConfigFault(
                 location=(*where, "token"),
                 message=f"has the same token as {other}; each client needs its own",
                 hint="write another one: openssl rand -hex 32",
@@ -244,29 +244,29 @@ def _agtp_port(config: Config) -> str:
     return listener.port if listener.kind in KINDS and listener.kind != "systemd" and listener.port != "0" else ""
 
 
-def _beside(first: Surface, second: Surface) -> Iterator[Fault]:
-    def fault(message: str, hint: str) -> Fault:
+def _sharing_faults(first: Surface, second: Surface) -> Iterator[ConfigFault]:
+    def fault(message: str, hint: str) -> ConfigFault:
         place, concerns = (*second.location, "listen"), ((*first.location, "listen"),)
-        return Fault(location=place, message=message, hint=hint, concerns=concerns, beside=first.location)
+        return ConfigFault(location=place, message=message, hint=hint, concerns=concerns, beside=first.location)
 
     if (first.listener.port, first.listener.interface) != (second.listener.port, second.listener.interface):
         return
     if first.listener.kind != second.listener.kind:
         if first.listener.port != "0":
-            message = f"is the place of {_named(first)}, which is {first.listener.kind} there"
+            message = f"is the place of {_section_name(first)}, which is {first.listener.kind} there"
             yield fault(message, "write the same, or choose another port")
         return
     for mine in second.paths:
         for theirs in first.paths:
             if mine.overlaps(theirs):
-                message = f"is where {_named(first)} has {theirs}, which overlaps {mine} here"
+                message = f"is where {_section_name(first)} has {theirs}, which overlaps {mine} here"
                 yield fault(message, "choose another port, or another path where there is a key for it")
                 return
     mine_, theirs_ = second.section, first.section
     if second.listener.secure and (mine_.certificate, mine_.key) != (theirs_.certificate, theirs_.key):
-        message = f"is shared with {_named(first)}, which has another certificate"
+        message = f"is shared with {_section_name(first)}, which has another certificate"
         yield fault(message, "name the same certificate and key in both, or choose another port")
 
 
-def _named(surface: Surface) -> str:
+def _section_name(surface: Surface) -> str:
     return f"[{'.'.join(map(str, surface.location))}]"

@@ -27,11 +27,11 @@ ServerName = Annotated[str, AfterValidator(_server_name)]
 """A host name as SNI has it, lower case."""
 
 
-def _listed(value: Any) -> Any:
+def _to_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, (str, Path)) else tuple(value) if isinstance(value, list) else value
 
 
-Paths = Annotated[tuple[FilePath, ...], BeforeValidator(_listed)]
+Paths = Annotated[tuple[FilePath, ...], BeforeValidator(_to_tuple)]
 """One path, or a list of them."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.upstreams import header_name, web_url
 from agtphost.config.values import FilePath, HeaderValue, Line, Section, Table
 
@@ -47,15 +47,15 @@ class TracesSection(Section):
         return {name: value.reveal() for name, value in self.headers.items()}
 
 
-def traces_faults(traces: TracesSection | None) -> Iterator[Fault]:
+def traces_faults(traces: TracesSection | None) -> Iterator[ConfigFault]:
     """Check rules that span several keys of ``[traces]``."""
     if traces is None:
         return
     if not traces.endpoint:
-        yield Fault(
+        yield ConfigFault(
             location=("traces", "endpoint"),
             message="is missing",
             hint='name the collector, such as endpoint = "http://127.0.0.1:4318"',
         )
     if traces.ca is not None and not traces.ca.is_file():
-        yield Fault(location=("traces", "ca"), message=f"does not exist: {traces.ca}")
+        yield ConfigFault(location=("traces", "ca"), message=f"does not exist: {traces.ca}")

@@ -118,7 +118,7 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _frozen(value: Mapping[K, T]) -> Mapping[K, T]:
+def _freeze(value: Mapping[K, T]) -> Mapping[K, T]:
     return MappingProxyType(dict(value))
 
 
@@ -201,7 +201,7 @@ StateDirectory = Annotated[Path, BeforeValidator(_state_dir)]
 Items = Annotated[tuple[T, ...], BeforeValidator(_as_tuple)]
 """A list of the file, frozen."""
 
-Table = Annotated[Mapping[K, T], AfterValidator(_frozen), PlainSerializer(dict)]
+Table = Annotated[Mapping[K, T], AfterValidator(_freeze), PlainSerializer(dict)]
 """A table with names of the operator's choice, frozen."""
 
 Line = Annotated[str, AfterValidator(_line)]

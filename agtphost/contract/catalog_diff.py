@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any
 
-from agtphost.vocabulary.catalog import Catalog, Entry
+from agtphost.vocabulary.catalog import Catalog, CatalogEntry
 from agtphost.vocabulary.catalog_versions import version_of
 from agtphost.vocabulary.paths import bare
 from agtphost.vocabulary.tomltext import Document, Location
@@ -96,7 +96,7 @@ _METADATA = ("deprecated_in", "removed_in", "successor")
 _COMPARED = ("categories", "description", *_METADATA, "floor", "standard")
 
 
-def _changes(old: Entry, new: Entry) -> Iterator[Change]:
+def _changes(old: CatalogEntry, new: CatalogEntry) -> Iterator[Change]:
     for member in _COMPARED:
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
@@ -141,7 +141,7 @@ def _violations(old: Catalog, new: Catalog, removed: Iterable[str], needed: Bump
             yield f"{name} is newly deprecated, but says that it has been since {since}"
 
 
-def _removal(entry: Entry, version: str) -> Iterator[str]:
+def _removal(entry: CatalogEntry, version: str) -> Iterator[str]:
     if entry.deprecated_in is None:
         yield f"{entry.name} is removed without having been deprecated"
     elif entry.removed_in is not None and version_of(version) < version_of(entry.removed_in):

@@ -39,7 +39,7 @@ class Carries(Protocol):
     def tools(self) -> Iterable[Binding]:
         """Every tool that can be called now."""
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """Its upstreams."""
 
 
@@ -91,7 +91,7 @@ class Grantable:
         raise NotGrantable(f"nothing here is called {text}", self._close(text))
 
     def _upstream(self, text: str, upstream: str, part: str) -> str:
-        known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted()}
+        known = {str(entry["name"]) for adapter in self._adapters for entry in adapter.hosted_protocols()}
         if upstream not in known:
             raise NotGrantable(f"no server behind this host is named {upstream}", self._close(text))
         if part == ANY or part.startswith(UNLISTED):

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from agtphost.contract.schema_pool import SchemaPool
-from agtphost.identity.kept_forms import Item, ItemWriter, kept
+from agtphost.identity.kept_forms import EncodedItem, ItemWriter, encode_array
 
 PARTS = "parts"
 """The member of a manifest, and of the input that asks for a part: ``part``."""
@@ -37,13 +37,13 @@ class PartError(ValueError):
     """Parts that are not those of one manifest; the message says why."""
 
 
-def split_items(items: Sequence[Item], most: int = PART_OCTETS) -> Iterator[list[Item]]:
+def split_items(items: Sequence[EncodedItem], most: int = PART_OCTETS) -> Iterator[list[EncodedItem]]:
     """
     Return the items in groups, in order; at least one group.
 
     :param most: octets of JSON in a group, unless one item alone has more.
     """
-    group: list[Item] = []
+    group: list[EncodedItem] = []
     octets = 0
     for item in items:
         octets += item.octets + 1
@@ -139,7 +139,7 @@ class PartReader:
         if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
             return document
         try:
-            return {**document, "endpoints": kept(map(self._writer.item, listed))}
+            return {**document, "endpoints": encode_array(map(self._writer.item, listed))}
         except (ValueError, TypeError):
             return document
 

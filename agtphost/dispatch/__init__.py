@@ -2,6 +2,7 @@
 The one way in and the one way out.
 
 - :mod:`.exchange`: one request's progress, what is proven so far
+- :mod:`.call_view`: what an operator's gate sees of a call
 - :mod:`.authority`: effective scopes, and the one function that decides who may call what
 - :mod:`.granted`: what another agent authorized a caller to do
 - :mod:`.rights`: which grants are in force, and of whom

@@ -39,7 +39,7 @@ class Authority:
 NOWHERE = Authority("", 0)
 
 
-def moved(target: str, explanation: str) -> Refusal:
+def redirect_to(target: str, explanation: str) -> Refusal:
     """Return a 301 to ``target``."""
     return Refusal(
         Reason.MOVED_PERMANENTLY,
@@ -81,7 +81,7 @@ def refuse_label(label: str, rest: str, host: str | None = None, own: Authority 
     """
     suffixed = _SUFFIXED.fullmatch(label)
     if suffixed is not None and is_agent_name(suffixed[1]):
-        raise moved(
+        raise redirect_to(
             location(suffixed[1], rest, host, own),
             "URIs are addresses, not file names: a package's suffix is not part of one.",
         )
@@ -99,7 +99,7 @@ def redirect(domain: str, path: str) -> Refusal:
     suffixed = _SUFFIXED.fullmatch(label)
     name = label if suffixed is None else suffixed[1]
     target = f"{SCHEME}://{domain}/agents" + (f"/{name}{slash}{rest}" if name else "")
-    return moved(target, f"The agents of this domain are at {domain}.")
+    return redirect_to(target, f"The agents of this domain are at {domain}.")
 
 
 def alias_conflict(label: str, claimed: str) -> Refusal:

@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Answer, Overstepped, checked_refusal
+from agtphost.handlers.built_in import Answer, Overstepped, require_plain_refusal
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -49,14 +49,14 @@ def check_output(binding: Binding, schema: CompiledSchema, answer: Any) -> None:
 
 
 def require_plain(binding: Binding, refusal: Refusal) -> None:
-    """An operator's code refuses as it answers: with nothing of the host's (see :func:`checked_refusal`)."""
+    """An operator's code refuses as it answers: with nothing of the host's (see :func:`require_plain_refusal`)."""
     try:
-        checked_refusal(refusal)
+        require_plain_refusal(refusal)
     except Overstepped as error:
-        raise overstepped(binding, error) from None
+        raise refuse_overstepping(binding, error) from None
 
 
-def overstepped(binding: Binding, error: Overstepped) -> Refusal:
+def refuse_overstepping(binding: Binding, error: Overstepped) -> Refusal:
     """
     Return the refusal for an answer that no handler may give. The caller only learns that the handler failed; the log
     says why.
@@ -71,7 +71,7 @@ def overstepped(binding: Binding, error: Overstepped) -> Refusal:
     return surprise()
 
 
-def declared(binding: Binding, error: EndpointError) -> Refusal:
+def refuse_named_error(binding: Binding, error: EndpointError) -> Refusal:
     """Return the refusal for a named error: 422, or 500 where the endpoint does not declare it."""
     if error.name not in binding.errors:
         log.error(

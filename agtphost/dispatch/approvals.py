@@ -67,7 +67,7 @@ class AwaitsApproval(Refusal):
             extra={"approval": said} if changes else {},
         )
 
-    def remembered(self) -> AwaitsApproval:
+    def as_durable(self) -> AwaitsApproval:
         """Return the same refusal without changes, for when the approval is durable."""
         return AwaitsApproval({**self.shown, "until": self.until}, self.explanation)
 
@@ -131,7 +131,7 @@ class Approvals:
         self._running: set[str] = set()
         self._coming: OrderedDict[str, str] = OrderedDict()
         self._waiting: dict[str, list[Deferred[None]]] = {}
-        held.watch(APPROVAL, self._changed)
+        held.watch(APPROVAL, self._note_change)
 
     # What the gate asks
 
@@ -165,7 +165,7 @@ class Approvals:
     def _judge(self, exchange: Exchange, document: Mapping[str, Any], digest: str) -> None:
         item = self._latest(digest)
         if item is None:
-            raise self._proposed(exchange, document, digest)
+            raise self._propose(exchange, document, digest)
         value, now = item.value, self.now()
         state = self.state(item)
         if state == "pending":
@@ -173,7 +173,11 @@ class Approvals:
         if state == "rejected" and value["until"] > now:
             raise Refusal(
                 Reason.APPROVAL_REJECTED,
-                details={**_named(value), "decided_at": value["decision"]["at"], "said": value["decision"]["reason"]},
+                details={
+                    **_details_of(value),
+                    "decided_at": value["decision"]["at"],
+                    "said": value["decision"]["reason"],
+                },
             )
         if state == "approved":
             exchange.approval = Release(
@@ -186,21 +190,21 @@ class Approvals:
             )
             return
         if state == "used":
-            self._used(exchange, item, document, digest)
+            self._handle_used(exchange, item, document, digest)
             return
-        raise self._proposed(exchange, document, digest)
+        raise self._propose(exchange, document, digest)
 
-    def _used(self, exchange: Exchange, item: StateItem, document: Mapping[str, Any], digest: str) -> None:
+    def _handle_used(self, exchange: Exchange, item: StateItem, document: Mapping[str, Any], digest: str) -> None:
         """
         Let a repeat with the same Idempotency-Key pass to its stored answer; for other calls, propose a new approval.
         """
         value = item.value
         if value["status"] == RUNNING and item.key in self._running:
-            raise Refusal(Reason.APPROVAL_IN_USE, details=_named(value), headers=(("Retry-After", "1"),))
+            raise Refusal(Reason.APPROVAL_IN_USE, details=_details_of(value), headers=(("Retry-After", "1"),))
         if value.get("key") and value["key"] == _key_of(exchange):
             return
         doubt = item.key if value["status"] == RUNNING else ""
-        raise self._proposed(exchange, document, digest, doubt)
+        raise self._propose(exchange, document, digest, doubt)
 
     def _document(self, exchange: Exchange) -> Mapping[str, Any]:
         binding = exchange.binding
@@ -216,10 +220,10 @@ class Approvals:
         return call_document(exchange, self.policy)
 
     def _latest(self, digest: str) -> StateItem | None:
-        found = self._held.by(APPROVAL, "digest", digest)
+        found = self._held.items_by(APPROVAL, "digest", digest)
         return max(found, key=lambda item: float(item.brief["created"]), default=None)
 
-    def _proposed(self, exchange: Exchange, document: Mapping[str, Any], digest: str, doubt: str = "") -> Refusal:
+    def _propose(self, exchange: Exchange, document: Mapping[str, Any], digest: str, doubt: str = "") -> Refusal:
         owner = exchange.owner
         self._require_room(owner)
         now = self.now()
@@ -260,7 +264,7 @@ class Approvals:
         return AwaitsApproval(value, said, (change,))
 
     def _require_room(self, owner: str) -> None:
-        opened = sum(1 for item in self._held.of(APPROVAL, owner) if self.state(item) == "pending")
+        opened = sum(1 for item in self._held.items_of(APPROVAL, owner) if self.state(item) == "pending")
         if opened >= OPEN_PER_AGENT:
             raise Refusal(
                 Reason.TOO_MANY_APPROVALS,
@@ -269,7 +273,7 @@ class Approvals:
                 headers=(("Retry-After", "60"),),
             )
 
-    def again(self, exchange: Exchange) -> Refusal | None:
+    def find_concurrent(self, exchange: Exchange) -> Refusal | None:
         """
         Return the refusal of a concurrent call that has asked for the same approval, so that both wait for it;
         otherwise None.
@@ -285,9 +289,9 @@ class Approvals:
 
     # What the dispatcher does
 
-    def decided(self, approval_id: str) -> Deferred[None]:
+    def wait_decision(self, approval_id: str) -> Deferred[None]:
         """Return a Deferred that fires once the approval is not pending any more: it was decided, or is gone."""
-        waiting: Deferred[None] = Deferred(lambda _: self._left(approval_id, waiting))
+        waiting: Deferred[None] = Deferred(lambda _: self._stop_waiting(approval_id, waiting))
         item = self._held.get(APPROVAL, approval_id)
         if item is None or item.brief["status"] != OPEN:
             waiting.callback(None)
@@ -295,14 +299,14 @@ class Approvals:
             self._waiting.setdefault(approval_id, []).append(waiting)
         return waiting
 
-    def _left(self, approval_id: str, waiting: Deferred[None]) -> None:
+    def _stop_waiting(self, approval_id: str, waiting: Deferred[None]) -> None:
         others = self._waiting.get(approval_id, [])
         if waiting in others:
             others.remove(waiting)
         if not others:
             self._waiting.pop(approval_id, None)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _note_change(self, key: str, item: StateItem | None) -> None:
         if item is not None:
             self._coming.pop(str(item.brief["digest"]), None)
         if item is None or item.brief["status"] != OPEN:
@@ -321,7 +325,7 @@ class Approvals:
             return "approved" if float(brief["use_by"]) > now else "expired"
         return "rejected" if status == REJECTED else "used"
 
-    def withdrawn(self, item: StateItem, moment: str) -> Change:
+    def withdrawal_change(self, item: StateItem, moment: str) -> Change:
         """Return the change by which the caller withdraws an approval; it cannot be approved any more."""
         value = item.value
         decision = {"by": value["caller"], "at": moment, "reason": "withdrawn", "attestation": None}
@@ -344,7 +348,7 @@ LINKS = ("proposed_audit_id", "decided_audit_id", "reserved_audit_id", "executed
 """Members that name the records of an approval's life, each from its own commit on."""
 
 
-def _named(value: Mapping[str, Any]) -> dict[str, Any]:
+def _details_of(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"approval_id": value["approval_id"], "digest": value["digest"]}
 
 

@@ -49,7 +49,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
         result = functions.call(computation.function, computation.given)
     else:
 
-        async def encoded() -> bytes:
+        async def encode_input() -> bytes:
             if computation.read is None and computation.given is exchange.parameters and exchange.parameter_text:
                 # Writing 300 kB of small values anew takes as long as reading them did.
                 return exchange.parameter_text
@@ -57,7 +57,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
             return given.octets if type(given) is Encoded else await encode(given, clock)
 
         length = len(exchange.request.body)
-        result = Encoded(await pool.run(key_of(exchange), computation.function, encoded, length))
+        result = Encoded(await pool.run(key_of(exchange), computation.function, encode_input, length))
         if finish is not None:
             result = jsontext.decode_kept(result.octets)
     return result if finish is None else finish(result)

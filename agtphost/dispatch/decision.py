@@ -150,7 +150,7 @@ class Decider:
         """
         exchange = Exchange(request, peer, self._now())
         for gate in self._gates:
-            if gate.name not in TRACES and (refusal := await _asked(gate, exchange)) is not None:
+            if gate.name not in TRACES and (refusal := await _ask_gate(gate, exchange)) is not None:
                 return refusal
         rate = next((gate for gate in self._gates if isinstance(gate, RateGate)), None)
         if calls and rate is not None:
@@ -181,7 +181,7 @@ class Decider:
             if gate.name in TRACES or (gate.name in INPUT and (question.input is None or question.partial)):
                 passed_over.append(gate.name)
                 continue
-            refusal = await _asked(gate, exchange)
+            refusal = await _ask_gate(gate, exchange)
             if refusal is not None:
                 refused = gate.name, refusal
                 break
@@ -203,13 +203,13 @@ class Decider:
             required_scopes=() if binding is None else binding.required_scopes,
             min_assurance="" if binding is None else binding.min_assurance.label,
             tier="" if binding is None else binding.tier,
-            name=_named(question, binding),
+            name=_name_of(question, binding),
             binding=binding,
             caller=exchange.caller,
         )
 
 
-async def _asked(gate: IGate, exchange: Exchange) -> Refusal | None:
+async def _ask_gate(gate: IGate, exchange: Exchange) -> Refusal | None:
     try:
         waiting: Awaitable[None] | None = gate.check(exchange)
         if waiting is not None:
@@ -228,7 +228,7 @@ def _of_shape(binding: Binding | None, shape: Mapping[str, Any]) -> Refusal | No
     return Refusal(Reason.INVALID_INPUT, "The input does not follow the input schema.", details={"faults": faults})
 
 
-def _named(question: Question, binding: Binding | None) -> str:
+def _name_of(question: Question, binding: Binding | None) -> str:
     """Return the name of the binding; where EXECUTE has none, the name in the question."""
     if binding is not None and binding.name:
         return binding.name

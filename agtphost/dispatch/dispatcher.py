@@ -23,26 +23,26 @@ from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.dispatch import answers, following, handler_view
 from agtphost.dispatch.approvals import Approvals, AwaitsApproval, Unlisted, patience
 from agtphost.dispatch.computing import run_computations
-from agtphost.dispatch.encoding import PIECE, digest, in_turns, is_heavy, written
+from agtphost.dispatch.encoding import PIECE, digest, encode_result, in_turns, is_heavy
 from agtphost.dispatch.exchange import Exchange, Place
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.invocation import Interim
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.passage import Passage
+from agtphost.dispatch.passage import GateChain
 from agtphost.dispatch.refusals import PAUSE, RefusalRecords, is_read
 from agtphost.dispatch.running import Leaving, RunningCalls
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.single_use import SingleUse
 from agtphost.dispatch.spending import Charges, charge_changes, charge_record
-from agtphost.dispatch.standing import after_handler, stopped
+from agtphost.dispatch.standing import after_handler, refuse_stopped_call
 from agtphost.dispatch.store_refusals import changed_meanwhile, made_durable, no_room, store_down, taken_meanwhile
 from agtphost.dispatch.tracing import Tracer
-from agtphost.dispatch.under_way import UnderWay
+from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import log_unbelieved
-from agtphost.dispatch.waiting import as_deferred, bounded, in_time, resumed
+from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, checked
+from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
@@ -50,7 +50,7 @@ from agtphost.handlers.suitable import advice_on
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 
 log = Logger()
@@ -73,6 +73,7 @@ class Dispatcher:
     :param now: seconds since the Unix epoch, by which certificates and tokens are judged.
     :param offload: decodes long answers of inner calls off the reactor; None: in the reactor's thread.
     :param compute: runs the computations of bindings with that weight; None: they run in this process.
+    :param rest_always: whether the reactor rests after every large body, also where no other one waits.
     """
 
     def __init__(
@@ -86,9 +87,11 @@ class Dispatcher:
         refusals: RefusalRecords | None = None,
         approvals: Approvals | None = None,
         tracer: Tracer | None = None,
-        offload: Aside | None = None,
+        offload: Executor | None = None,
         now: Callable[[], float] = time.time,
         compute: Pool | None = None,
+        *,
+        rest_always: bool = False,
     ) -> None:
         self._approvals, self.offload, self._now = approvals, offload, now
         self._compute = compute or LocalPool()
@@ -97,10 +100,10 @@ class Dispatcher:
         self._refusals = refusals
         self._tracer = tracer
         self._running = running
-        self._passage = Passage(gates, self._objection, clock, ledger.door)
+        self._passage = GateChain(gates, self._objection, clock, ledger.door, rest_always=rest_always)
         self._ledger, self._sealer = ledger, sealer
         self._clock, self._deadlines, self._timeout = clock, Deadlines(clock), timeout
-        self.under_way = UnderWay()  # what another dispatcher waits for that takes the place of this one
+        self.under_way = InFlightWork()  # what another dispatcher waits for that takes the place of this one
 
     async def dispatch(
         self, request: Request, peer: Peer, interim: Interim | None = None, place: Place | None = None
@@ -132,7 +135,7 @@ class Dispatcher:
                     trace.part("handler")
                 answer = await self._handle(exchange, interim)
             if is_heavy(answer):
-                answer = await written(answer, self._clock)
+                answer = await encode_result(answer, self._clock)
             if isinstance(answer, EndpointResponse):
                 outcome = self._sealer.success(exchange, answer)
             else:
@@ -142,8 +145,10 @@ class Dispatcher:
         except Refusal as refusal:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
-                refusal = self._refusals.counted(exchange, refusal)
-            log_unbelieved(exchange, refusal.cause)
+                refusal = self._refusals.count_refused(exchange, refusal)
+            # Of whom only the name is known the answer does not say that nobody knows it: the log does.
+            doubted = exchange.doubted
+            log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
             outcome = self._sealer.refusal(exchange, refusal)
         except CancelledError:
             objection = self._objection(exchange)
@@ -186,14 +191,14 @@ class Dispatcher:
         )
         if self._refusals is not None:
             # Octets that are not a request keep their own answer, even if too many came.
-            self._refusals.counted(exchange, refusal)
+            self._refusals.count_refused(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def turn_away(self, request: Request, refusal: Refusal, peer: Peer) -> Response:
         """Answer a request that a front refuses at its door; see :class:`agtphost.iagtp.IDispatcher`."""
         exchange = Exchange(request, peer, self._now())
         if self._refusals is not None:
-            refusal = self._refusals.counted(exchange, refusal)
+            refusal = self._refusals.count_refused(exchange, refusal)
         return await self._seal(exchange, self._sealer.refusal(exchange, refusal))
 
     async def _admit(self, exchange: Exchange, interim: Interim | None, held: Refusal) -> None:
@@ -223,7 +228,7 @@ class Dispatcher:
                 await self._hear(exchange, held, interim, ends)
             exchange.restart(self._now())
             try:
-                waiting = self._passage.anew(exchange)
+                waiting = self._passage.pass_again(exchange)
                 if waiting is not None:
                     await waiting
                 return
@@ -249,14 +254,14 @@ class Dispatcher:
                 raise
             return  # A concurrent call has asked for the same.
         leaving = None if exchange.peer.depth else exchange.peer.leaving
-        entered = leaving if self._running is None else self._running.of(exchange, leaving)
+        entered = leaving if self._running is None else self._running.entry_for(exchange, leaving)
         seconds = max(held.until - approvals.now(), 0.0) + 0.01
         left = ends - self._clock.seconds()
         try:
-            await bounded(approvals.decided(held.approval_id), min(seconds, left), self._clock, entered)
+            await limit_time(approvals.wait_decision(held.approval_id), min(seconds, left), self._clock, entered)
         except TimeoutError:
             if left < seconds:
-                raise held.remembered() from None
+                raise held.as_durable() from None
             raise Refusal(Reason.APPROVAL_EXPIRED, details=held.shown) from None
 
     def _objection(self, exchange: Exchange) -> StoppedAgent | None:
@@ -288,14 +293,16 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    answer = await in_time(resumed(answer, first, seconds, self._deadlines, leaving), seconds)
+                    answer = await in_time(
+                        continue_coroutine(answer, first, seconds, self._deadlines, leaving), seconds
+                    )
             elif type(answer) is not dict and inspect.isawaitable(answer):
                 deferred = as_deferred(answer)
                 if not deferred.called:
-                    deferred = bounded(deferred, seconds, self._clock, self._leaving(exchange, binding))
+                    deferred = limit_time(deferred, seconds, self._clock, self._leaving(exchange, binding))
                 answer = await in_time(deferred, seconds)
             if type(answer) is not dict and not built_in:
-                checked(answer)
+                require_plain_answer(answer)
         except EndpointError as error:
             answer = error
         except Refusal as refusal:
@@ -303,9 +310,9 @@ class Dispatcher:
                 answers.require_plain(binding, refusal)
             raise
         except Overstepped as error:
-            raise answers.overstepped(binding, error) from None
+            raise answers.refuse_overstepping(binding, error) from None
         if isinstance(answer, EndpointError):
-            raise answers.declared(binding, answer)
+            raise answers.refuse_named_error(binding, answer)
         if binding.output_schema is not None:
             if self.offload is not None and binding.output_schema.takes_long:
                 await self.offload(binding.output_schema.prepare)
@@ -320,7 +327,7 @@ class Dispatcher:
         stopped agent ends in any case.
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
-        return leaving if self._running is None else self._running.of(exchange, leaving)
+        return leaving if self._running is None else self._running.entry_for(exchange, leaving)
 
     def _context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> EndpointContext:
         """Return the context that an operator's code gets."""
@@ -448,7 +455,7 @@ class Dispatcher:
         try:
             sealed = await self._ledger.submit(draft)
         except Stopped as error:
-            refusal = stopped(exchange, error, performed=performed)
+            refusal = refuse_stopped_call(exchange, error, performed=performed)
             if outcome.continuation:
                 raise refusal from None
             return await self._seal(exchange, self._sealer.refusal(exchange, refusal), performed=performed)
@@ -464,10 +471,10 @@ class Dispatcher:
                 # Otherwise the ledger has logged it once: a line for each request would fill the rest of the disk.
                 log.error("a record could not be made durable: {why}", why=str(error))
             return self._undurable(exchange, response_id, draft.began)
-        charge_record(self.charges, exchange, draft, sealed)
+        charge_record(self.charges, exchange, draft, sealed, outcome)
         if not outcome.continuation:
             exchange.call.audit_id = sealed.audit_id
-        following.kept(exchange, outcome)
+        following.mark_durable(exchange, outcome)
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
@@ -477,7 +484,7 @@ class Dispatcher:
         """
         refusal = None
         if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
-            refusal = self._approvals.again(exchange)
+            refusal = self._approvals.find_concurrent(exchange)
         if exchange.approval is not None:
             exchange.approval.forget()
         return self._sealer.refusal(exchange, refusal or taken_meanwhile())

@@ -68,7 +68,7 @@ def is_heavy(answer: Any) -> bool:
     return weight(answer) > HEAVY
 
 
-async def written(answer: Any, clock: IReactorTime) -> Any:
+async def encode_result(answer: Any, clock: IReactorTime) -> Any:
     """
     Encode the result of an answer to JSON text, in turns.
 

@@ -15,6 +15,7 @@ from agtphost.contract.table import Match
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
+from agtphost.errors import Refusal
 from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
@@ -98,6 +99,12 @@ class Exchange:
 
     as_named: Exchange | None = None
     """The exchange that this is one without a caller of; None for all others."""
+
+    doubted: Refusal | None = None
+    """
+    Why a caller is refused that only names an agent: nobody knows that agent, or it is stopped. It is told where a name
+    is enough to call, by the last gate of authority; everywhere else the answer is that to any name.
+    """
 
     counted: bool = False
     """Whether the request was counted for its caller's rate, or for its address's."""
@@ -189,7 +196,7 @@ class Exchange:
     """Called when the call is over, or begins anew; None where nothing waits for that."""
 
     @property
-    def settled(self) -> bool:
+    def is_binding_final(self) -> bool:
         """Whether :attr:`binding` is final: the body of an EXECUTE or a QUERY may name another one."""
         return self.method != "EXECUTE" and self.method != "QUERY"
 
@@ -216,7 +223,7 @@ class Exchange:
         return replace(self, caller=None, assurance=Assurance.NONE, scopes=frozenset(), narrowings=(), as_named=self)
 
     @property
-    def listed(self) -> Exchange:
+    def for_lists(self) -> Exchange:
         """The exchange for whose caller lists are made: as the caller named itself."""
         return self.as_named or self
 

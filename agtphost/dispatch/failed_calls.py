@@ -37,7 +37,7 @@ Failures = Callable[[Exchange, Outcome], tuple[Change, ...]]
 """What is kept of a call that failed."""
 
 
-def failed(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
+def failure_changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     """Return the changes that keep a failed call for RETRY; see :data:`Failures`."""
     binding, caller = exchange.binding, exchange.caller
     if (

@@ -19,7 +19,7 @@ def changes(exchange: Exchange, outcome: Outcome) -> tuple[Change, ...]:
     return (*finished, *followed)
 
 
-def kept(exchange: Exchange, outcome: Outcome) -> None:
+def mark_durable(exchange: Exchange, outcome: Outcome) -> None:
     """Note that the changes are durable."""
     if exchange.peer.follow is not None and not outcome.continuation:
         exchange.peer.follow.mark_durable()

@@ -1,8 +1,8 @@
 """
 The mark of code that GENERATE made and that was not reviewed (methods v01 sections 4.12 and 10.4).
 
-GENERATE leaves the digest of its code (:func:`marked`), VALIDATE that finds the code sound takes it away
-(:func:`cleared`), and no RUN gets a text that bears one, unless a person approves that very call
+GENERATE leaves the digest of its code (:func:`mark_change`), VALIDATE that finds the code sound takes it away
+(:func:`clear_changes`), and no RUN gets a text that bears one, unless a person approves that very call
 (:class:`agtphost.dispatch.gates.procedure.ProcedureGate`).
 """
 
@@ -16,7 +16,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 MARK: Final = "generated-code"
 """The kind of state item: digests of code that was not reviewed."""
@@ -30,7 +30,7 @@ PIECE: Final = 32_768
 
 def digest(code: str) -> str:
     """Return the digest by which a piece of code is known; blank lines and trailing spaces do not change it."""
-    return finished(_digesting(code))
+    return run_to_end(_digesting(code))
 
 
 def _digesting(code: str) -> Generator[None, None, str]:
@@ -47,7 +47,7 @@ def _digesting(code: str) -> Generator[None, None, str]:
     return found.hexdigest()
 
 
-def marked(code: str, owner: str, now: float) -> Change:
+def mark_change(code: str, owner: str, now: float) -> Change:
     """
     Return the change that GENERATE commits with its answer, where ``output_type`` is ``code``.
 
@@ -59,7 +59,7 @@ def marked(code: str, owner: str, now: float) -> Change:
     return Change(kind=MARK, key=known, value=value, owner=owner, expires_at=int((now + KEPT) * 1000))
 
 
-def cleared(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
+def clear_changes(held: StateTable, looked_at: Any) -> tuple[Change, ...]:
     """
     Return the changes that VALIDATE commits with its answer where all that it was given is sound.
 

@@ -10,17 +10,17 @@ from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange, Place
-from agtphost.dispatch.spending import Charges, InnerCalls
-from agtphost.dispatch.under_way import UnderWay
+from agtphost.dispatch.spending import Charges, InnerCalls, charge_later
+from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
-from agtphost.identity.peer import INTERNAL, Following, Peer
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer
 from agtphost.vocabulary import jsontext, media_types, scopes
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common, Headers
 from agtphost.wire.heads import PER_CALL
@@ -55,8 +55,8 @@ Interim = Callable[[Response], None]
 class Dispatches(Protocol):
     """The part of :class:`agtphost.dispatch.dispatcher.Dispatcher` that an invocation needs."""
 
-    under_way: UnderWay
-    offload: Aside | None
+    under_way: InFlightWork
+    offload: Executor | None
     charges: Charges | None
 
     async def dispatch(
@@ -107,7 +107,7 @@ class Invocation:
         self._heads: dict[tuple[str, str], _Head] = {}
 
     @property
-    def under_way(self) -> UnderWay:
+    def under_way(self) -> InFlightWork:
         """The work in flight, which must be held by what goes on beyond the call: further calls are made through it."""
         return self._dispatcher.under_way
 
@@ -118,7 +118,7 @@ class Invocation:
 
     def admits(self, binding: Binding) -> bool:
         """Whether the caller could call ``binding``: what lists are filtered by."""
-        return authority.admits(self._exchange.listed, binding)
+        return authority.admits(self._exchange.for_lists, binding)
 
     def require(self, binding: Binding) -> None:
         """
@@ -135,10 +135,10 @@ class Invocation:
 
         :param agent: one that serves.
         """
-        return authority.admits(replace(self._exchange.listed, agent=agent, agent_state=None), binding)
+        return authority.admits(replace(self._exchange.for_lists, agent=agent, agent_state=None), binding)
 
     @property
-    def addressed(self) -> bool:
+    def is_addressed_by_path(self) -> bool:
         """Whether the request names its addressee by the path ``/agents/NAME``."""
         return self._exchange.request.path.startswith("/agents/")
 
@@ -149,7 +149,7 @@ class Invocation:
 
     def authority(self) -> tuple[Any, ...]:
         """Everything of the exchange that :func:`.authority.admits` looks at, but for the binding."""
-        exchange = self._exchange.listed
+        exchange = self._exchange.for_lists
         agent = exchange.agent
         return (
             None if exchange.caller is None else exchange.caller.agent_id,
@@ -183,7 +183,7 @@ class Invocation:
         relay: Interim | None = None,
         *,
         key: str = "",
-        follow: Following | None = None,
+        follow: FollowUp | None = None,
     ) -> Response:
         """
         Call another endpoint of this host, and return its answer, refusals included.
@@ -193,7 +193,7 @@ class Invocation:
         :param follow: what becomes true with the record of the call.
         :raises Refusal: calls inside calls go too deep, or are too many, or the caller's rate is used up.
         """
-        place = self._made().enter(method)
+        place = self._inner_calls().enter(method)
         inner = self._caller() if follow is None else replace(self._caller(), follow=follow)
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(
@@ -205,9 +205,13 @@ class Invocation:
 
     def announce(self, calls: int, *, lists: bool = False, alone: bool = False) -> None:
         """Charge for calls before the first of them; see :meth:`.InnerCalls.announce`."""
-        self._made().announce(calls, lists=lists, alone=alone)
+        self._inner_calls().announce(calls, lists=lists, alone=alone)
 
-    def _made(self) -> InnerCalls:
+    def charge_later(self, octets: int) -> None:
+        """Charge for what is stored in the caller's name after the call; see :func:`.spending.charge_later`."""
+        charge_later(self._dispatcher.charges, self._exchange, octets)
+
+    def _inner_calls(self) -> InnerCalls:
         if self._calls is None:
             self._calls = InnerCalls(self._exchange, self._dispatcher.charges)
         return self._calls
@@ -226,7 +230,7 @@ class Invocation:
         """Return the peer that makes the calls: the caller of the present request, from inside this host."""
         if self._inner is None:
             exchange = self._exchange
-            peer, approved = exchange.peer, self._approved()
+            peer, approved = exchange.peer, self._approval_of_steps()
             usual = not approved and exchange.granted is None and exchange.acting_principal is None
             inside = peer.inside
             if usual and type(inside) is _Inside and inside.peer.link is peer.link:
@@ -246,7 +250,7 @@ class Invocation:
         """Whether the caller asked for a stream, and gets one."""
         return self._interim is not None and self._exchange.context.get("stream") is True
 
-    def _approved(self) -> str:
+    def _approval_of_steps(self) -> str:
         """
         Return the approval under which the steps of this call run: a recipe is approved with all its steps.
 
@@ -289,7 +293,7 @@ class Invocation:
         :param path: at the delegatee, ``/agents/NAME/...``.
         """
         exchange = self._exchange
-        place = self._made().enter(method)
+        place = self._inner_calls().enter(method)
         peer = _inner(exchange, delegation=lineage, approved="")
         kept = OF_PURCHASE if method == "PURCHASE" else ()
         request = self._request(method, path, input, lineage.scope, session_id, kept)
@@ -328,7 +332,7 @@ class Invocation:
             bound = exchange.request.headers.get(name.lower())
             if bound is not None:
                 fields.append((name, bound))
-        return inner_request(method, self._addressed(path), input, Headers(fields), stream=stream)
+        return inner_request(method, self._path_at_agent(path), input, Headers(fields), stream=stream)
 
     def _head(self, method: str, path: str) -> _Head:
         """Return the head of such a call; from the second on, calls of one kind share it, as on a connection."""
@@ -340,8 +344,8 @@ class Invocation:
         if self._usual is None:
             self._usual = Headers(self._fields(None, None))
             self._lasting = tuple(each for each in self._usual.fields if each[0].lower() not in PER_CALL)
-        headers = Headers.indexed(self._usual.fields, self._usual.by_name)
-        head = _Head(method, self._addressed(path), headers)
+        headers = Headers.from_index(self._usual.fields, self._usual.by_name)
+        head = _Head(method, self._path_at_agent(path), headers)
         if self._inside is not None:
             head = self._inside.like(head, self._lasting)
         if len(self._heads) < MOST_HEADS:
@@ -363,7 +367,7 @@ class Invocation:
         fields.extend((name, given[lowered]) for name, lowered in _BOUNDS if lowered in given)
         return fields
 
-    def _addressed(self, path: str) -> str:
+    def _path_at_agent(self, path: str) -> str:
         """Return the path at the agent that the present request addresses by its own path, if it does."""
         exchange = self._exchange
         own = path == "/agents" or path.startswith("/agents/")
@@ -465,7 +469,7 @@ def awaits_approval(status: int, body: Any) -> bool:
     )
 
 
-def _held(status: int, body: Any) -> dict[str, Any]:
+def _approval_members(status: int, body: Any) -> dict[str, Any]:
     """Return the members that name the approval a call waits for; empty for all others."""
     names = ("approval_id", "expires_at", "digest")
     return {name: body[name] for name in names if name in body} if awaits_approval(status, body) else {}
@@ -499,6 +503,6 @@ def result_of(response: Response) -> Mapping[str, Any]:
     raise Refusal(
         ForeignReason(reason or Reason.INVOCATION_FAILED, Status(response.status)),  # type: ignore[call-arg]
         body.get("explanation", "") if isinstance(body, dict) else "",
-        details={"audit_id": response.audit_id, **_held(response.status, body)},
+        details={"audit_id": response.audit_id, **_approval_members(response.status, body)},
         scopes=scopes_of(body),
     )

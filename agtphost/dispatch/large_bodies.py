@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.internet.interfaces import IReactorProcess, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.turns import key_of
@@ -58,13 +58,13 @@ class LargeBodies:
     Says whose large body is read next.
 
     :param clock: the reactor's, for the rest between two, and for how long one waits.
-    :param rest_always: whether a body that comes during the rest waits too; None for all reactors but those of a host
-        in memory, whose time only its test moves.
+    :param rest_always: whether a body that comes after the last one waiting was read rests too. A host in memory does
+        without: only its test moves the clock.
     """
 
-    def __init__(self, clock: IReactorTime, *, rest_always: bool | None = None) -> None:
+    def __init__(self, clock: IReactorTime, *, rest_always: bool) -> None:
         self._clock = clock
-        self._rest_always = IReactorProcess.providedBy(clock) if rest_always is None else rest_always
+        self._rest_always = rest_always
         self._queues: dict[str, deque[_Waiting]] = {}
         self._octets: dict[str, int] = {}
         self._answering: set[str] = set()
@@ -111,7 +111,7 @@ class LargeBodies:
             finally:
                 leaving.discard(leave)
         if alone:
-            exchange.when_over = self._answered(waiting.key)
+            exchange.when_over = self._release_after(waiting.key)
         return self._turn()
 
     def _turn(self) -> Callable[[], None]:
@@ -129,7 +129,7 @@ class LargeBodies:
 
         return end
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._resting = False
         self._next()
 
@@ -138,15 +138,15 @@ class LargeBodies:
         left = self._rested_at - self._clock.seconds()
         if left > 0 and not self._resting:
             self._resting = True
-            self._clock.callLater(left, self._rested)
+            self._clock.callLater(left, self._end_rest)
         return self._resting
 
-    def _answered(self, key: str) -> Callable[[], None]:
-        def over() -> None:
+    def _release_after(self, key: str) -> Callable[[], None]:
+        def release() -> None:
             self._answering.discard(key)
             self._next()
 
-        return over
+        return release
 
     def _next(self) -> None:
         """Let one go on, if the turn is free."""

@@ -56,7 +56,7 @@ class MerchantManifests:
         self._signed = signed
         self._known: dict[str, tuple[Agent, bytes, MerchantManifest]] = {}
 
-    def of(self, agent: Agent, state: LifecycleState) -> MerchantManifest:
+    def manifest_of(self, agent: Agent, state: LifecycleState) -> MerchantManifest:
         """Return the manifest of an agent in a state."""
         octets = self._serve(agent, state)
         known = self._known.get(agent.agent_id)

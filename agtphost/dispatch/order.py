@@ -54,6 +54,9 @@ class Collaborators:
     other_catalogs: Sequence[Catalog] = ()
     """Further versions that requests can ask to be validated against."""
 
+    discloses: identity.Discloses = lambda exchange, agent: True
+    """Who may read documents about an agent."""
+
     rate: IGate | None = None
     """Counts callers; None counts none."""
 
@@ -109,12 +112,13 @@ def gates(given: Collaborators) -> Sequence[IGate]:
     return (
         identity.FramingGate(),
         identity.ConnectionGate(given.revocations),
-        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings),
+        identity.CallerGate(given.directory, given.states, given.authorities, given.narrowings, given.floor),
         *((given.rate,) if given.rate is not None else ()),
         identity.AddresseeGate(
             *(given.directory, given.states, given.by_server_name, given.agents_at, _verbs(given.policy, METHOD)),
             own=given.own,
             documents=_documents(given.policy, given.table),
+            discloses=given.discloses,
         ),
         *((given.granted,) if given.granted is not None else ()),
         method.ReservedHeadersGate(),

@@ -4,7 +4,7 @@ How a request passes the gates, and which of them need not look again at the nex
 Theory of operation. A connection mostly carries requests of one kind: the same first line, the same fields but for
 identifiers of single calls (:mod:`agtphost.wire.heads`), from the same peer. What most gates in front of the body find
 in one of them, they would find in all, as long as nothing changes that they consult. So gates say what their verdict
-rests on (:class:`agtphost.iagtp.ILastingGate`): nothing but head and peer, or what they name as conditions, which are
+rests on (:class:`agtphost.iagtp.ICacheableGate`): nothing but head and peer, or what they name as conditions, which are
 asked of every request: that the certificate counts at this moment, that caller and addressee are the same agents in the
 same states, that the caller is not narrowed. Where all hold, the findings are reused, and only the remaining gates
 check, in their order: those that count, read the body, or are the operator's own. Where one does not hold, every gate
@@ -31,7 +31,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.encoding import LARGE
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.large_bodies import LargeBodies
-from agtphost.iagtp import Condition, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.steps import TURN
 from agtphost.wire.headers import Common
@@ -50,7 +50,7 @@ _OWN = ("request", "peer", "now", "call", "place", "stored", "unpaid")
 _MEMBERS = tuple(name for name in Exchange.__slots__ if name not in _OWN)
 
 
-class _Kept:
+class _CachedPass:
     """The findings of the gates about one kind of request."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class _Kept:
         *("path", "peer"),
     )
 
-    def __init__(self, exchange: Exchange, passage: Passage) -> None:
+    def __init__(self, exchange: Exchange, passage: GateChain) -> None:
         request = exchange.request
         self.passage = passage
         self.peer: Peer = exchange.peer
@@ -75,7 +75,7 @@ class _Kept:
         """Of the gates that look at each."""
 
 
-class Passage:
+class GateChain:
     """
     All gates, in order.
 
@@ -83,6 +83,7 @@ class Passage:
     :param objection: why a call may not go on although it waited for a gate alone; None: it may.
     :param clock: between two gates that read a large body the others have their turn.
     :param door: where calls wait while what gates consult is taken over from the store.
+    :param rest_always: see :class:`agtphost.dispatch.large_bodies.LargeBodies`.
     """
 
     def __init__(
@@ -91,17 +92,19 @@ class Passage:
         objection: Callable[[Exchange], Exception | None],
         clock: IReactorTime,
         door: Door,
+        *,
+        rest_always: bool = False,
     ) -> None:
         self.gates = tuple(gates)
         self._objection = objection
         self._clock = clock
         self._door = door
-        self._large = LargeBodies(clock)
+        self._large = LargeBodies(clock, rest_always=rest_always)
         self._checks: tuple[_Check, ...] = tuple(gate.check for gate in gates)
         names = [gate.name for gate in gates]
         self._learns = names[:1] == [FRAMING] and BODY in names
         self._body = names.index(BODY) if self._learns else len(names)
-        self._kept: WeakKeyDictionary[Common, _Kept | int] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[Common, _CachedPass | int] = WeakKeyDictionary()
         """Or how often it was tried in vain to learn something: it is tried again, but less and less often."""
 
     def begin(self, exchange: Exchange) -> Awaitable[None] | None:
@@ -117,15 +120,15 @@ class Passage:
         common = request.headers.common
         if common is None or not self._learns:
             return self._pass(exchange, self._checks)
-        kept: _Kept | None = None if common.found is None else common.found()
-        if kept is not None and kept.passage is self and self._again(exchange, kept):
+        kept: _CachedPass | None = None if common.found is None else common.found()
+        if kept is not None and kept.passage is self and self._reuse(exchange, kept):
             return self._pass(exchange, kept.checks)
         before = self._kept.get(common, 0)
         tries = before if isinstance(before, int) else 0
         self._kept[common] = tries + 1
         return self._pass(exchange, self._checks) if tries & (tries - 1) else self._learn(exchange, common)
 
-    def anew(self, exchange: Exchange) -> Awaitable[None] | None:
+    def pass_again(self, exchange: Exchange) -> Awaitable[None] | None:
         """Pass a request once more: every gate checks it again."""
         if len(exchange.request.body) > LARGE or self._door.shut:
             return self._slowly(exchange)
@@ -150,7 +153,7 @@ class Passage:
     async def _slowly(self, exchange: Exchange) -> None:
         """Every gate, once the door is open, and for a large body: the others have their turn where it took long."""
         if self._door.shut:
-            await self._door.passed()
+            await self._door.wait_turn()
         await self._each(exchange, self._checks[: self._body])
         if len(exchange.request.body) <= LARGE or self._body == len(self._checks):
             await self._each(exchange, self._checks[self._body :])
@@ -189,7 +192,7 @@ class Passage:
 
     # What need not be asked again
 
-    def _again(self, exchange: Exchange, kept: _Kept) -> bool:
+    def _reuse(self, exchange: Exchange, kept: _CachedPass) -> bool:
         """
         Reuse the findings about a request of the same kind; False where all gates have to check.
 
@@ -222,7 +225,7 @@ class Passage:
 
     def _learn(self, exchange: Exchange, common: Common) -> Awaitable[None] | None:
         """Have every gate look, and keep what need not be looked at again."""
-        kept = _Kept(exchange, self)
+        kept = _CachedPass(exchange, self)
         conditions: list[Condition] = []
         checks: list[_Check] = []
         found: dict[str, Any] = {}
@@ -234,14 +237,14 @@ class Passage:
                 if worth and number >= self._body:
                     self._keep(common, kept, conditions, found, (*checks, *self._checks[number:]))
                 return self._rest(exchange, waiting, self._checks[number + 1 :])
-            holds = gate.lasting(exchange) if ILastingGate.providedBy(gate) else None
+            holds = gate.conditions(exchange) if ICacheableGate.providedBy(gate) else None
             if number == 0:
                 kept.named = _named(exchange)
             elif holds is not None:
                 conditions += holds
                 if before:
                     found.update(_differences(before, _members(exchange)))
-            elif number < self._body and ILastingGate.providedBy(gate):
+            elif number < self._body and ICacheableGate.providedBy(gate):
                 worth = False
             else:
                 checks.append(self._checks[number])
@@ -254,7 +257,7 @@ class Passage:
     def _keep(
         self,
         common: Common,
-        kept: _Kept,
+        kept: _CachedPass,
         conditions: Sequence[Condition],
         found: dict[str, Any],
         checks: Sequence[_Check],

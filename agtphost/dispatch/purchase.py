@@ -70,7 +70,7 @@ class UsedAssertions:
     def __init__(self, held: StateTable) -> None:
         self._held = held
 
-    def used(self, intent: Intent) -> bool:
+    def is_used(self, intent: Intent) -> bool:
         """Return whether an assertion of that issuer and ``jti`` was used."""
         return self._held.get(KIND, intent.key) is not None
 
@@ -79,7 +79,7 @@ class UsedAssertions:
         return self._held.count(KIND, agent_id) >= MOST_PER_AGENT
 
 
-def unverified(
+def refuse_unverified(
     reason: Reason, explanation: str | None = None, remedy: str | None = None, *, retryable: bool, **details: object
 ) -> Refusal:
     """
@@ -97,9 +97,9 @@ def unverified(
     )
 
 
-def replayed() -> Refusal:
+def refuse_replayed() -> Refusal:
     """Return a refusal with 458 for an assertion that was used, or is being used by a purchase that has not ended."""
-    return unverified(
+    return refuse_unverified(
         Reason.INTENT_ASSERTION_REPLAYED,
         retryable=False,
         fault="jti",

@@ -49,7 +49,7 @@ class Quote:
     expires_at: int
     """The same in milliseconds since the Unix epoch."""
 
-    def signed(self) -> dict[str, Any]:
+    def signed_members(self) -> dict[str, Any]:
         """Return the members that the quote's signature covers."""
         return {
             "quote_id": self.quote_id,
@@ -134,14 +134,14 @@ class Quotes:
         :param digest: for that cart and no other.
         """
         found = None
-        for quote in self._of(owner):
+        for quote in self._quotes_of(owner):
             wanted = quote_id in (None, quote.quote_id) and digest in (None, quote.cart_digest)
             if wanted and quote.merchant_id == merchant_id:
                 found = quote
         return found
 
-    def _of(self, owner: str) -> Iterator[Quote]:
-        return map(_quote, self._held.of(KIND, owner))
+    def _quotes_of(self, owner: str) -> Iterator[Quote]:
+        return map(_quote, self._held.items_of(KIND, owner))
 
     @staticmethod
     def change(quote: Quote) -> Change:

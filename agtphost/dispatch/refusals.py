@@ -21,9 +21,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agtphost.audit.summaries import Origin, Read, Refused, Summaries
+from agtphost.audit.summaries import AnsweredRead, Origin, RefusedCall, Summaries
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.gates.limits import Counted, address_origin
+from agtphost.dispatch.gates.limits import AllowanceTable, address_origin
 from agtphost.dispatch.outcome import Outcome
 from agtphost.dispatch.violations import LONGEST, claims_of, violation_of
 from agtphost.errors import Refusal
@@ -74,9 +74,9 @@ class RefusalRecords:
         ledger: ILedger,
         rate: IGate | None = None,
         now: Callable[[], float] = time.monotonic,
-        counted: Counted | None = None,
+        counted: AllowanceTable | None = None,
     ) -> None:
-        of = (counted or Counted()).of
+        of = (counted or AllowanceTable()).allowances_of
         self._summaries = summaries
         self._ledger = ledger
         self._rate = rate
@@ -87,7 +87,7 @@ class RefusalRecords:
         self._reads = of("reads", limits.reads, WINDOW)
         self._strangers_reads = of("reads of strangers", limits.strangers_reads, WINDOW)
 
-    def counted(self, exchange: Exchange, refusal: Refusal) -> Refusal:
+    def count_refused(self, exchange: Exchange, refusal: Refusal) -> Refusal:
         """
         Count a request whose refusal came before the gate that counts.
 
@@ -118,15 +118,15 @@ class RefusalRecords:
         if performed and _may_have_acted(exchange, origin):
             return ""
         if self._ledger.healthy:
-            if self._recorded(origin, outcome):
+            if self._take_allowance(origin, outcome):
                 return ""
         elif not (self._ledger.low and exchange.binding is not None and exchange.binding.vital):
             return ""  # 503, as everything is.
-        refused = Refused(
+        refused = RefusedCall(
             status=int(outcome.status),
             reason=outcome.reason,
             address=exchange.peer.address,
-            claimed=_claimed(exchange, origin),
+            claimed=_further_claims(exchange, origin),
             cause=outcome.cause,
             violation=violation_of(exchange, outcome),
         )
@@ -140,16 +140,16 @@ class RefusalRecords:
         if not self._reads.take(origin, now) and not self._strangers_reads.take(None, now):
             return ""
         binding = exchange.binding
-        read = Read(
+        read = AnsweredRead(
             status=int(outcome.status),
             method=exchange.method,
             path="" if binding is None else binding.path[:LONGEST],
             address=exchange.peer.address,
-            claimed=_claimed(exchange, origin),
+            claimed=_further_claims(exchange, origin),
         )
         return self._summaries.add(origin, read)
 
-    def _recorded(self, origin: Origin, outcome: Outcome) -> bool:
+    def _take_allowance(self, origin: Origin, outcome: Outcome) -> bool:
         """Use up an allowance for a record; return whether one was left."""
         now = self._now()
         if origin.kind != "address":
@@ -208,7 +208,7 @@ def _may_have_acted(exchange: Exchange, origin: Origin) -> bool:
     return binding.handler.kind != "built_in" or (origin.kind != "address" and not binding.vital)
 
 
-def _claimed(exchange: Exchange, origin: Origin) -> dict[str, str]:
+def _further_claims(exchange: Exchange, origin: Origin) -> dict[str, str]:
     """Return the claims of a request about its caller that the origin does not have already."""
     claimed = claims_of(exchange)
     if claimed.get("agent_id") == origin.name:

@@ -77,7 +77,7 @@ class Release:
         """Change the item no further."""
         self.forgotten = True
 
-    def said(self) -> dict[str, Any]:
+    def record_members(self) -> dict[str, Any]:
         """Return the members that the call's record has of the approval; empty where the call did not get that far."""
         if self.item is None:
             return {"id": self.approval_id, "step": True}

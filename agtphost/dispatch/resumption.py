@@ -15,7 +15,7 @@ from typing import Any
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import BOUNDS, Dispatches, inner_request
 from agtphost.identity.keys import VerifyingKey
-from agtphost.identity.peer import INTERNAL, Following, Peer, PeerCertificate
+from agtphost.identity.peer import INTERNAL, FollowUp, Peer, PeerCertificate
 from agtphost.vocabulary import media_types, scopes, times
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -24,7 +24,7 @@ _TEXTS = ("fingerprint", "sha256", "serial", "subject", "agent_id", "principal_i
 _MORE = ("archetype", "activation_certificate_id")
 
 
-def standing(exchange: Exchange) -> dict[str, Any] | None:
+def caller_to_json(exchange: Exchange) -> dict[str, Any] | None:
     """
     Return the caller of this call as JSON, so that further calls can be made in its name.
 
@@ -40,7 +40,7 @@ def standing(exchange: Exchange) -> dict[str, Any] | None:
         "agent_id": caller.agent_id,
         "address": peer.address,
         "loopback": peer.loopback,
-        "certificate": None if peer.certificate is None else _written(peer.certificate),
+        "certificate": None if peer.certificate is None else _certificate_to_json(peer.certificate),
         "scopes": scopes.render(exchange.scopes),
         "task_id": exchange.task_id,
         "session_id": exchange.session_id,
@@ -51,7 +51,7 @@ def standing(exchange: Exchange) -> dict[str, Any] | None:
     }
 
 
-def _written(certificate: PeerCertificate) -> dict[str, Any]:
+def _certificate_to_json(certificate: PeerCertificate) -> dict[str, Any]:
     kept = {name: getattr(certificate, name) for name in (*_TEXTS, *_MORE)}
     return {
         **kept,
@@ -77,19 +77,19 @@ def _certificate(kept: Mapping[str, Any]) -> PeerCertificate:
     )
 
 
-def resumed(
+def build_resumed_call(
     kept: Mapping[str, Any],
     method: str,
     path: str,
     input: Mapping[str, Any],
     *,
     key: str = "",
-    follow: Following | None = None,
+    follow: FollowUp | None = None,
 ) -> tuple[Request, Peer]:
     """
     Build a call in the name of an earlier caller, and its peer.
 
-    :param kept: what :func:`standing` found.
+    :param kept: what :func:`caller_to_json` found.
     """
     certificate = kept["certificate"]
     peer = Peer(
@@ -117,7 +117,7 @@ class Resumed:
     """
     Makes the calls.
 
-    :param kept: what :func:`standing` found.
+    :param kept: what :func:`caller_to_json` found.
     """
 
     def __init__(self, dispatcher: Dispatches, kept: Mapping[str, Any]) -> None:
@@ -125,7 +125,9 @@ class Resumed:
         self._kept = kept
 
     async def ask(
-        self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: Following | None = None
+        self, method: str, path: str, input: Mapping[str, Any], *, key: str = "", follow: FollowUp | None = None
     ) -> Response:
         """Call an endpoint; see :meth:`agtphost.dispatch.invocation.Invocation.ask`."""
-        return await self._dispatcher.dispatch(*resumed(self._kept, method, path, input, key=key, follow=follow))
+        return await self._dispatcher.dispatch(
+            *build_resumed_call(self._kept, method, path, input, key=key, follow=follow)
+        )

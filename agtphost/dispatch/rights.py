@@ -33,7 +33,7 @@ class Rights:
         self._configured: Mapping[str, tuple[Grant, ...]] = {}
         self._narrowed: dict[str, tuple[float, Narrowing]] = {}
         self._known: set[str] = set()
-        held.watch(GRANT, self._changed)
+        held.watch(GRANT, self._note_change)
 
     def configure(self, grants: Iterable[Grant]) -> None:
         """Replace the grants of the configuration."""
@@ -43,12 +43,12 @@ class Rights:
         self._configured = found
         self._narrowed.clear()
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _note_change(self, key: str, item: StateItem | None) -> None:
         agent_id = key.partition(" ")[0]
         self._narrowed.pop(agent_id, None)
         if item is not None:
             self._known.add(agent_id)
-        elif not any(self._held.of(GRANT, agent_id)):
+        elif not any(self._held.items_of(GRANT, agent_id)):
             self._known.discard(agent_id)
 
     # Reading
@@ -57,7 +57,7 @@ class Rights:
         """Whether an agent may call only what its grants name."""
         return agent_id in self._known or agent_id in self._configured
 
-    def of(self, agent_id: str) -> Narrowing | None:
+    def narrowing_of(self, agent_id: str) -> Narrowing | None:
         """Return what an agent may call at most; None where it is not narrowed."""
         if not self.is_narrowed(agent_id):
             return None
@@ -69,14 +69,14 @@ class Rights:
             self._narrowed[agent_id] = kept
         return kept[1]
 
-    def narrowed(self) -> list[str]:
+    def list_narrowed(self) -> list[str]:
         """Return the Agent-IDs of all that have grants, or had."""
         return sorted({*self._known, *self._configured})
 
     def grants(self, agent_id: str) -> Iterator[Grant]:
         """Yield the grants of an agent, expired ones included: the configuration's first."""
         yield from self._configured.get(agent_id, ())
-        for item in self._held.of(GRANT, agent_id):
+        for item in self._held.items_of(GRANT, agent_id):
             if item.value["allow"]:
                 yield granted(item.value)
 
@@ -84,7 +84,7 @@ class Rights:
 
     def put(self, agent_id: str, grants: Iterable[Grant], label: str) -> Iterator[Change]:
         """Yield the changes that give an agent these grants, in place of those that name the same."""
-        yield from self._marked(agent_id, label)
+        yield from self._mark_narrowed(agent_id, label)
         for grant in grants:
             value = {
                 "agent_id": agent_id,
@@ -98,16 +98,16 @@ class Rights:
 
     def take(self, agent_id: str, names: Iterable[str], label: str) -> Iterator[Change]:
         """Yield the changes that take grants back; the agent stays narrowed."""
-        yield from self._marked(agent_id, label)
+        yield from self._mark_narrowed(agent_id, label)
         for name in names:
             yield self._change(agent_id, name, None)
 
     def release(self, agent_id: str) -> Iterator[Change]:
         """Yield the changes after which the agent is not narrowed by operators any more."""
-        for item in self._held.of(GRANT, agent_id):
+        for item in self._held.items_of(GRANT, agent_id):
             yield self._change(agent_id, item.value["allow"], None)
 
-    def _marked(self, agent_id: str, label: str) -> Iterator[Change]:
+    def _mark_narrowed(self, agent_id: str, label: str) -> Iterator[Change]:
         """Yield the change that marks the agent as narrowed; of two concurrent changes of its grants, one fails."""
         yield self._change(agent_id, "", {"agent_id": agent_id, "label": label, "allow": ""})
 

@@ -81,7 +81,7 @@ class Rule:
         return f"{self.file}:{self.line}" if self.line else self.file
 
 
-class Ruling:
+class RuleSource:
     """
     Finds the rules behind decisions.
 
@@ -91,7 +91,7 @@ class Ruling:
     def __init__(self, config: Config) -> None:
         self._config = config
 
-    def of(
+    def find_rule(
         self,
         reason: str,
         binding: Binding | None,
@@ -130,7 +130,7 @@ class Ruling:
         """Return a function that finds the rule behind a refusal; nothing is looked up before it is called."""
         binding, caller = exchange.binding, exchange.caller
         method = exchange.method
-        return lambda: self.of(reason, binding, caller, method=method, extra=extra)
+        return lambda: self.find_rule(reason, binding, caller, method=method, extra=extra)
 
     def _of_endpoint(self, binding: Binding, name: str) -> Rule:
         file, _, line = binding.origin.rpartition(":")

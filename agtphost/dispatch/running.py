@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States, StoppedAgent, refuse_stopped
-from agtphost.dispatch.standing import standing
+from agtphost.dispatch.standing import required_agents
 from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.steps import TURN
 
@@ -93,7 +93,7 @@ class RunningCalls:
 
     def list(self) -> Sequence[RunningCall]:
         """Return the calls that wait now, the longest first."""
-        return sorted(map(_listed, self._waiting.values()), key=lambda call: call.since)
+        return sorted(map(_to_running_call, self._waiting.values()), key=lambda call: call.since)
 
     def end(self, response_id: str) -> bool:
         """End one call that waits, as if its caller had left; whether there was one."""
@@ -102,16 +102,16 @@ class RunningCalls:
             self._clock.callLater(0, stop)
         return bool(stops)
 
-    def of(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
+    def entry_for(self, exchange: Exchange, leaving: Leaving | None) -> Leaving:
         """Return the registry for a call that waits: this one, and ``leaving`` or the front that may withdraw it."""
         peer = exchange.peer
         if isinstance(peer.link, Withdrawable) and not peer.depth:
             leaving = peer.link
         return _Entry(self._stops, self._waiting, exchange, leaving)
 
-    def changed(self, agent_id: str, state: LifecycleState) -> None:
+    def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Note an agent's new state, and end its calls if it is stopped."""
-        if state.stopped and agent_id in self._stops:
+        if state.is_stopped and agent_id in self._stops:
             self._clock.callLater(0, self._end, agent_id)
 
     def _end(self, agent_id: str) -> None:
@@ -136,7 +136,7 @@ class RunningCalls:
 
     def objection(self, exchange: Exchange) -> StoppedAgent | None:
         """Return why an exchange may not go on: its caller or its addressee was stopped since the gates checked."""
-        needed = standing(exchange)
+        needed = required_agents(exchange)
         try:
             for agent, who in ((exchange.caller, "caller"), (exchange.agent, "agent")):
                 if agent is not None and agent.agent_id in needed:
@@ -157,7 +157,7 @@ class _Entry:
         self._stops = stops
         self._waiting = waiting
         self._exchange = exchange
-        self._agents = standing(exchange)
+        self._agents = required_agents(exchange)
         self._leaving = leaving
 
     def add(self, stop: Stop, /) -> None:
@@ -179,7 +179,7 @@ class _Entry:
             self._leaving.discard(stop)
 
 
-def _listed(exchange: Exchange) -> RunningCall:
+def _to_running_call(exchange: Exchange) -> RunningCall:
     caller, agent, binding = exchange.caller, exchange.agent, exchange.binding
     return RunningCall(
         response_id=exchange.call.response_id,

@@ -98,7 +98,7 @@ class BudgetGate:
         limit = budget_limit(exchange)
         if limit is None:
             return
-        beyond = budget.beyond(limit, cost)
+        beyond = budget.find_exceeded(limit, cost)
         if beyond:
             raise budget_exceeded(cost, beyond)
 
@@ -129,7 +129,7 @@ def require_affordable(exchange: Exchange, costs: Iterable[Mapping[str, Decimal]
         for unit, amount in (cost or {}).items():
             total[unit] = total.get(unit, Decimal(0)) + amount
     limit = budget_limit(exchange) if total else None
-    if limit is not None and (beyond := budget.beyond(limit, total)):
+    if limit is not None and (beyond := budget.find_exceeded(limit, total)):
         raise budget_exceeded(total, beyond)
 
 

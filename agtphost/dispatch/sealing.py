@@ -23,14 +23,15 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
 from agtphost.dispatch.masking import DEMANDED, demanded_of
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
-from agtphost.dispatch.ruling import Ruling
-from agtphost.dispatch.standing import standing
+from agtphost.dispatch.ruling import RuleSource
+from agtphost.dispatch.standing import required_agents
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
+from agtphost.identity.required_assurance import BELIEVED
 from agtphost.identity.trust import TrustPosture
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.identifiers import uuid7
@@ -67,11 +68,12 @@ class Sealer:
         warnings: Mapping[str, str] | None = None,
         *,
         floor: Assurance = Assurance.CERTIFICATE,
-        ruling: Ruling | None = None,
+        ruling: RuleSource | None = None,
         failed: Failures | None = None,
     ) -> None:
         self._failed = failed
         self._floor = floor
+        self._proven = min(floor, BELIEVED)
         self._ruling = ruling
         self._server_id = server_id
         self._warnings = warnings or {}
@@ -97,7 +99,7 @@ class Sealer:
         elif answer.status == Status.NO_CONTENT:
             body = b""
         elif built_in is None or built_in.enveloped:
-            beside = _beside(answer.status, NOTHING if built_in is None else built_in.beside)
+            beside = _envelope_members(answer.status, NOTHING if built_in is None else built_in.beside)
             body = self.envelope(exchange, answer.status, answer.result, beside)
         elif type(answer.result) is Encoded:
             body = answer.result.octets
@@ -198,6 +200,9 @@ class Sealer:
         refused = bool(outcome.reason)
         server_level = refused or agent is None or binding is None or binding.server_level
         caller = exchange.caller
+        # A stranger who names an agent is answered with the record: it does not tell whether that agent is known,
+        # unless the answer itself does.
+        named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
             "audit_record_version": "1",
             "server_id": self._server_id,
@@ -208,12 +213,12 @@ class Sealer:
             "status": int(outcome.status),
             "method": exchange.method or request.method,
             "path": request.path,
-            "caller_id": "" if caller is None else caller.agent_id,
+            "caller_id": caller.agent_id if caller is not None else exchange.agent_id if named else "",
             "identity_assurance": exchange.assurance.label,
             "request_hash": sha256(request.line + request.body).hexdigest(),
             "result_hash": outcome.digest or sha256(outcome.body).hexdigest(),
         }
-        _name(exchange, payload)
+        _name(exchange, payload, principal=exchange.assurance >= self._proven)
         if refused:
             payload["reason"] = outcome.reason
             evidence = evidence_of(exchange, outcome)
@@ -227,13 +232,13 @@ class Sealer:
             _extend(payload, {"http": exchange.peer.http})
         if exchange.method == "EXECUTE" and (action := action_of(exchange)):
             _extend(payload, action)
-        if exchange.approval is not None and (approved := exchange.approval.said()):
+        if exchange.approval is not None and (approved := exchange.approval.record_members()):
             _extend(payload, {"approval": approved})
         trace = exchange.call.trace
         if trace is not None:
             # The last draft of a call is the one that it is answered with.
             trace.reason = outcome.reason
-            _extend(payload, {"trace": trace.named})
+            _extend(payload, {"trace": trace.record_members})
         if exchange.invoked:
             # What was called in this call's course: its records are found from here, and they from its Task-ID.
             payload["invoked"] = list(exchange.invoked)
@@ -254,7 +259,7 @@ class Sealer:
         if refused and self._ruling is not None:
             draft.rule = self._ruling.later(outcome.reason, exchange, outcome.extra or NOTHING)
         if not refused:
-            draft.standing = standing(exchange)
+            draft.standing = required_agents(exchange)
         draft.changes, draft.events = outcome.changes, outcome.events
         if refused and self._failed is not None:
             draft.changes = (*draft.changes, *self._failed(exchange, outcome))
@@ -334,7 +339,7 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
     return ("AGTP-Agent-Warning", "; ".join(parts))
 
 
-def _beside(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
+def _envelope_members(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     Return the members that an answer's envelope has next to its result: ``error`` where a handler answered with a
     refusal's status.
@@ -392,10 +397,14 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
             _extend(payload, {"input_shape": shape})
 
 
-def _name(exchange: Exchange, payload: dict[str, object]) -> None:
-    """Say who answers for the caller, and what the request named."""
+def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
+    """
+    Say who answers for the caller, and what the request named.
+
+    :param principal: whether the caller has proven to be the agent: whom an agent belongs to is told to no stranger.
+    """
     caller = exchange.caller
-    if caller is not None:
+    if caller is not None and principal:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
         payload["caller_principal_id"] = caller.owner_id or caller.principal
     if exchange.session_id is not None:
@@ -433,13 +442,13 @@ def recall(result: bytes) -> EndpointResponse:
     """
     gone = read_unkept(result)
     if gone is not None:
-        raise _done(*gone)
+        raise _refuse_done(*gone)
     head, _, body = result.partition(b"\n")
     status, _, content_type = head.decode().partition(" ")
     return EndpointResponse(status=int(status), body=body, content_type=content_type)
 
 
-def _done(status: int, digest: str, octets: int) -> Refusal:
+def _refuse_done(status: int, digest: str, octets: int) -> Refusal:
     """
     Return a refusal of a call that was made and is not repeated; a caller with its first answer can compare the hash.
     """
@@ -471,7 +480,7 @@ class AttestingSealer(Sealer):
         kind: str,
         evidence: str,
         floor: Assurance = Assurance.CERTIFICATE,
-        ruling: Ruling | None = None,
+        ruling: RuleSource | None = None,
         failed: Failures | None = None,
     ) -> None:
         super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling, failed=failed)
@@ -492,16 +501,16 @@ class AttestingSealer(Sealer):
         return outcome
 
     def plain(self, exchange: Exchange, result: Any) -> Outcome:
-        return self._attested(super().plain(exchange, result))
+        return self._attest(super().plain(exchange, result))
 
     def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
-        return self._attested(super().interim(exchange, event, token))
+        return self._attest(super().interim(exchange, event, token))
 
     def refusal(self, exchange: Exchange, refusal: Refusal) -> Outcome:
         outcome = super().refusal(exchange, refusal)
         outcome.body = outcome.body[:-1] + self._member
-        return self._attested(outcome)
+        return self._attest(outcome)
 
-    def _attested(self, outcome: Outcome) -> Outcome:
+    def _attest(self, outcome: Outcome) -> Outcome:
         outcome.headers = (*outcome.headers, *self._fields)
         return outcome

@@ -82,7 +82,7 @@ class SessionTable:
         since = self._clock() - seconds
         return sum(1 for used in self._agents.get(agent_id, {}).values() if used >= since)
 
-    def listed(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
+    def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, float]]:
         """Yield Agent-ID, Session-ID and seconds since its last use of each that goes on; of one agent or of all."""
         now = self._clock()
         for owner in self._agents if agent_id is None else (agent_id,):
@@ -99,7 +99,7 @@ class SessionTable:
         for session_id in self._agents.pop(agent_id, ()):
             self._sessions[session_id] = agent_id, _ENDED
 
-    def ended(self, session_id: str, agent_id: str) -> bool:
+    def has_ended(self, session_id: str, agent_id: str) -> bool:
         """Return whether the agent's session ended with the agent; False for other callers."""
         return self._sessions.get(session_id) == (agent_id, _ENDED)
 
@@ -138,7 +138,7 @@ class SessionRegistry:
     def list_sessions(self, agent_id: str | None) -> Iterator[tuple[str, str, str, float]]:
         """Yield Agent-ID, Session-ID, assurance and idle seconds of each that goes on; of one agent or of all."""
         for assurance, table in self._tables.items():
-            for owner, session_id, idle in table.listed(agent_id):
+            for owner, session_id, idle in table.list_sessions(agent_id):
                 yield owner, session_id, assurance.label, idle
 
     def knows(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
@@ -150,13 +150,13 @@ class SessionRegistry:
         for table in self._tables.values():
             table.end(agent_id)
 
-    def ended(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
+    def has_ended(self, session_id: str, agent_id: str, assurance: Assurance = Assurance.CERTIFICATE) -> bool:
         """Return whether the caller's session ended with its agent."""
-        return self._tables[assurance].ended(session_id, agent_id)
+        return self._tables[assurance].has_ended(session_id, agent_id)
 
-    def changed(self, agent_id: str, state: LifecycleState) -> None:
+    def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Take notice of an agent's new lifecycle state."""
-        if state.stopped:
+        if state.is_stopped:
             self.end(agent_id)
 
 
@@ -204,7 +204,7 @@ class Suspensions:
             self._places[f"{ESCALATION} {key}"] = place
             self._escalated.setdefault(place, {})[key] = item.brief["status"]
 
-    def suspended(self, owner: str) -> int:
+    def count_suspended(self, owner: str) -> int:
         """Count an owner's suspensions."""
         return self._of.get(owner, 0)
 
@@ -230,7 +230,7 @@ class Suspensions:
         escalations = self._escalated.get((owner, task_id))
         if escalations:
             key, status = min(escalations.items(), key=lambda entry: entry[1] != "rejected")
-            raise _escalated(task_id, key, status)
+            raise _refuse_escalated(task_id, key, status)
 
     def _refusal(self, of: str, item: StateItem) -> Refusal:
         details = {f"{of}_id": item.brief["name"], "suspension_id": item.brief["suspension_id"]}
@@ -242,7 +242,7 @@ class Suspensions:
         )
 
 
-def _escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
+def _refuse_escalated(task_id: str, escalation_id: str, status: str) -> Refusal:
     details = {"task_id": task_id, "escalation_id": escalation_id}
     if status == "rejected":
         return Refusal(Reason.TASK_REJECTED, details=details)

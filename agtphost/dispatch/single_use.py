@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.audit.drafts import Change
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.purchase import Purchase, replayed
+from agtphost.dispatch.purchase import Purchase, refuse_replayed
 from agtphost.dispatch.release import in_use
 from agtphost.dispatch.sealing import Sealer, new_id
 from agtphost.dispatch.store_refusals import made_durable
@@ -38,7 +38,7 @@ class SingleUse:
         :raises Refusal: 458 where it was used, 503 where nothing can be made durable.
         """
         if purchase.use is not None:
-            await self._make_durable(exchange, {"type": "intent-assertion-used"}, purchase.use, replayed)
+            await self._make_durable(exchange, {"type": "intent-assertion-used"}, purchase.use, refuse_replayed)
 
     async def approval(self, exchange: Exchange) -> None:
         """

@@ -18,6 +18,7 @@ from agtphost.audit.drafts import Draft, Sealed
 from agtphost.dispatch.exchange import CallTree, Exchange, Place
 from agtphost.dispatch.outcome import Outcome
 from agtphost.errors import Refusal
+from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.bounds import stored_octets
 from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.reasons import Reason
@@ -147,10 +148,32 @@ def charge_changes(charges: Charges | None, exchange: Exchange, draft: Draft, ou
     draft.grows = charge
 
 
-def charge_record(charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed) -> None:
-    """Charge for a record that was stored, its answer that is kept, and its handler's records: none can be refused."""
+def charge_later(charges: Charges | None, exchange: Exchange, octets: int) -> None:
+    """
+    Charge for what the host will store in the caller's name when the call is over.
+
+    :param charges: None charges nobody.
+    :raises Refusal: 429; the caller has fewer calls left than that costs.
+    """
+    calls = (octets + OCTETS_PER_CALL - 1) // OCTETS_PER_CALL
+    if calls and charges is not None:
+        charges.charge(exchange, exchange.request.method, calls, octets)
+
+
+def charge_record(
+    charges: Charges | None, exchange: Exchange, draft: Draft, sealed: Sealed, outcome: Outcome | None = None
+) -> None:
+    """
+    Charge for a record that was stored, its answer that is kept, and its handler's records: none can be refused.
+
+    :param outcome: of the call; None in the middle of one.
+    """
     octets = len(sealed.jws) + len(exchange.request.path) + exchange.unpaid
     exchange.unpaid = 0
+    if exchange.peer.http is not None and outcome is not None:
+        link = exchange.peer.link
+        if isinstance(link, Withdrawable) and link.keeps:
+            octets += stored_octets(min(len(outcome.body), link.keeps))
     if draft.reservation is not None:
         octets += stored_octets(min(len(draft.result), ANSWERS.longest))
     further = _further(exchange, octets)

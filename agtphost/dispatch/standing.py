@@ -15,7 +15,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import StoppedAgent, reaches_stopped, refuse_stopped
 
 
-def standing(exchange: Exchange) -> tuple[str, ...]:
+def required_agents(exchange: Exchange) -> tuple[str, ...]:
     """Return the Agent-IDs of the caller, and of the addressee unless the method reaches stopped agents."""
     caller, agent, binding = exchange.caller, exchange.agent, exchange.binding
     if agent is not None and exchange.agent_state is not None and binding is not None and reaches_stopped(binding):
@@ -25,7 +25,7 @@ def standing(exchange: Exchange) -> tuple[str, ...]:
     return (caller.agent_id,) if agent is None else (caller.agent_id, agent.agent_id)
 
 
-def stopped(exchange: Exchange, error: Stopped, *, performed: bool) -> StoppedAgent:
+def refuse_stopped_call(exchange: Exchange, error: Stopped, *, performed: bool) -> StoppedAgent:
     """
     Return the refusal of a call whose record could not be written, because an agent was stopped.
 

@@ -8,7 +8,7 @@ from agtphost.audit.drafts import Draft, LedgerUnavailable, Sealed, StaleChange,
 from agtphost.audit.state import StateFull
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.sealing import RETRY_AFTER
-from agtphost.dispatch.standing import stopped
+from agtphost.dispatch.standing import refuse_stopped_call
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
 from agtphost.vocabulary.reasons import Reason
@@ -72,7 +72,7 @@ async def made_durable(
     try:
         return await ledger.submit(draft)
     except Stopped as error:
-        raise stopped(exchange, error, performed=performed) from None
+        raise refuse_stopped_call(exchange, error, performed=performed) from None
     except StaleChange:
         raise taken() from None
     except StateFull as full:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from agtphost.dispatch.exchange import Exchange
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, counted_as
 
 
 def key_of(exchange: Exchange) -> str:
     """
     The caller, where more than a header names it; else the address that the call comes from.
 
-    Otherwise a stranger could take the turns of an agent that it names, or be many agents.
+    Otherwise a stranger could take the turns of an agent that it names, or be many agents. An agent's certificate and
+    its tokens have one turn together: see :func:`agtphost.identity.peer.counted_as`.
     """
     caller = exchange.caller
     if caller is not None and exchange.assurance >= Assurance.GATEWAY:
-        return exchange.owner
+        return counted_as(caller.agent_id, exchange.assurance)
     return f"address {exchange.peer.address}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class UnderWay:
+class InFlightWork:
     """Counts what goes on: calls, and what they leave behind that makes further calls."""
 
     __slots__ = ("_count", "_over")

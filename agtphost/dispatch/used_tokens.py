@@ -39,9 +39,9 @@ class UsedTokens:
         self._held = held
         self._by_token: dict[str, str] = {}
         self._of_key: dict[str, str] = {}
-        held.watch(KIND, self._changed)
+        held.watch(KIND, self._note_change)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _note_change(self, key: str, item: StateItem | None) -> None:
         known = self._of_key.pop(key, None)
         if known is not None:
             self._by_token.pop(known, None)
@@ -50,7 +50,7 @@ class UsedTokens:
             self._by_token[token] = key
             self._of_key[key] = token
 
-    def used(self, token: DelegationToken) -> bool:
+    def is_used(self, token: DelegationToken) -> bool:
         """Return whether a token of that issuer and ``jti`` was used before."""
         return self._held.get(KIND, _key(token.issuer, token.token_id)) is not None
 

@@ -40,7 +40,7 @@ def claims_of(exchange: Exchange) -> dict[str, str]:
     if agent_id is None:
         # Another field was malformed, or this one is repeated.
         headers = exchange.request.headers
-        sent = None if "agent-id" in headers.repeated else headers.get("agent-id")
+        sent = None if "agent-id" in headers.repeated_names else headers.get("agent-id")
         agent_id = sent if sent is not None and is_agent_id(sent) else None
     if agent_id is not None:
         said["agent_id"] = agent_id
@@ -58,15 +58,19 @@ def evidence_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if outcome.cause:
         said["cause"] = outcome.cause
-    if exchange.caller is None:
+    if exchange.caller is None and (exchange.doubted is None or outcome.cause):
         claimed = claims_of(exchange)
         if claimed:
             said["claimed"] = claimed
-    elif exchange.assurance is not Assurance.CERTIFICATE and exchange.peer.certificate is not None:
+    elif (
+        exchange.caller is not None
+        and exchange.assurance is not Assurance.CERTIFICATE
+        and exchange.peer.certificate is not None
+    ):
         # Known by header alone, over a connection whose certificate names no agent.
         said["claimed"] = {"certificate": exchange.peer.certificate.sha256}
     if outcome.status in VIOLATIONS:
-        said["scopes"] = list(_shown(outcome.scopes))
+        said["scopes"] = list(_bound_scopes(outcome.scopes))
         if len(outcome.scopes) > MOST_SCOPES:
             said["further_scopes"] = len(outcome.scopes) - MOST_SCOPES
     return said
@@ -94,7 +98,7 @@ def violation_of(exchange: Exchange, outcome: Outcome) -> dict[str, Any] | None:
     return {
         "method": (exchange.method or exchange.request.method)[:LONGEST],
         "path": exchange.request.path[:LONGEST],
-        "scopes": _shown(outcome.scopes),
+        "scopes": _bound_scopes(outcome.scopes),
     }
 
 
@@ -120,5 +124,5 @@ def log_unbelieved(exchange: Exchange, cause: str) -> None:
     )
 
 
-def _shown(scopes: tuple[str, ...]) -> tuple[str, ...]:
+def _bound_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(scope[:LONGEST] for scope in scopes[:MOST_SCOPES])

@@ -37,13 +37,13 @@ class _Wait:
     __slots__ = ("_awaited", "_deadlines", "_leaving", "answer")
 
     def __init__(self, awaited: Deferred[Any], seconds: float, deadlines: Deadlines, leaving: Leaving | None) -> None:
-        self.answer: Deferred[Any] = Deferred(self._cancelled)
+        self.answer: Deferred[Any] = Deferred(self._cancel_handler)
         self._awaited = awaited
         self._leaving = leaving
         self._deadlines = deadlines
         deadlines.add(seconds, self._late)
         if leaving is not None:
-            leaving.add(self._left)
+            leaving.add(self._end_for_caller)
 
     def settle(self, outcome: Any) -> None:
         """The handler has ended."""
@@ -59,10 +59,10 @@ class _Wait:
     def _late(self) -> None:
         self._give_up(TimeoutError())
 
-    def _left(self) -> None:
+    def _end_for_caller(self) -> None:
         self._give_up(CancelledError())
 
-    def _cancelled(self, _: Deferred[Any]) -> None:
+    def _cancel_handler(self, _: Deferred[Any]) -> None:
         self._awaited.cancel()
 
     def _give_up(self, error: Exception) -> None:
@@ -74,7 +74,7 @@ class _Wait:
     def _tidy(self) -> None:
         self._deadlines.discard(self._late)
         if self._leaving is not None:
-            self._leaving.discard(self._left)
+            self._leaving.discard(self._end_for_caller)
 
 
 def _is_cancellation(error: BaseException | None) -> bool:
@@ -116,7 +116,7 @@ class _Course(_Wait):
         except BaseException:
             self.settle(Failure())  # type: ignore[no-untyped-call]
         else:
-            self._awaited = _deferred(awaited)
+            self._awaited = _to_deferred(awaited)
             self._awaited.addBoth(self.advance)
 
 
@@ -124,7 +124,7 @@ def _nothing_to_wait_for() -> Failure:
     return Failure(TypeError("the handler returned a Deferred that it should have awaited"))  # type: ignore[no-untyped-call]
 
 
-def _deferred(awaited: Any) -> Deferred[Any]:
+def _to_deferred(awaited: Any) -> Deferred[Any]:
     """Return the Deferred that a coroutine awaits; for other awaitables, one that awaits them."""
     if isinstance(awaited, Deferred):
         return awaited
@@ -135,7 +135,7 @@ def _deferred(awaited: Any) -> Deferred[Any]:
     return Deferred.fromCoroutine(waiting())
 
 
-def bounded(
+def limit_time(
     working: Deferred[Any],
     seconds: float,
     clock: IReactorTime,
@@ -157,7 +157,7 @@ def bounded(
     return wait.answer
 
 
-def resumed(
+def continue_coroutine(
     begun: Coroutine[Any, Any, Any],
     awaited: Any,
     seconds: float,
@@ -165,12 +165,12 @@ def resumed(
     leaving: Leaving | None = None,
 ) -> Deferred[Any]:
     """
-    Continue a coroutine that has run up to its first wait; see :func:`bounded`.
+    Continue a coroutine that has run up to its first wait; see :func:`limit_time`.
 
     :param awaited: what it waits for.
     :param deadlines: of all waiting calls of one dispatcher.
     """
-    working = _deferred(awaited)
+    working = _to_deferred(awaited)
     course = _Course(begun, working, seconds, deadlines, leaving)
     working.addBoth(course.advance)
     return course.answer
@@ -194,8 +194,8 @@ async def in_time(handler: Deferred[Any], seconds: float) -> Any:
 
 def as_deferred(answer: Awaitable[Any]) -> Deferred[Any]:
     """Return what a handler answered as a Deferred: another kind of awaitable is awaited by a coroutine."""
-    return answer if isinstance(answer, Deferred) else Deferred.fromCoroutine(_awaited(answer))
+    return answer if isinstance(answer, Deferred) else Deferred.fromCoroutine(_await_answer(answer))
 
 
-async def _awaited(answer: Awaitable[Any]) -> Any:
+async def _await_answer(answer: Awaitable[Any]) -> Any:
     return await answer

@@ -60,7 +60,7 @@ class AsyncioLoop:
         if self._running >= self._most:
             raise Refusal(Reason.HANDLERS_BUSY, headers=(("Retry-After", "1"),))
         self._running += 1
-        loop = self._started()
+        loop = self._ensure_loop()
         tasks: list[asyncio.Task[Any]] = []
         result: Deferred[Any] = Deferred(lambda _: _ask_to_cancel(loop, tasks))
         context = copy_context()  # What the loop logs is this call's.
@@ -73,7 +73,7 @@ class AsyncioLoop:
         if loop is not None:
             loop.call_soon_threadsafe(_end, loop)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _ensure_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             Thread(target=_serve, args=(self._loop,), name="agtphost-asyncio", daemon=True).start()
@@ -89,13 +89,13 @@ class AsyncioLoop:
         context: Context,
         result: Deferred[Any],
     ) -> None:
-        task = loop.create_task(called(begin), context=context)
+        task = loop.create_task(await_result(begin), context=context)
         tasks.append(task)
-        task.add_done_callback(partial(self._done, result))
+        task.add_done_callback(partial(self._pass_outcome, result))
         if result.called:
             task.cancel()
 
-    def _done(self, result: Deferred[Any], task: asyncio.Task[Any]) -> None:
+    def _pass_outcome(self, result: Deferred[Any], task: asyncio.Task[Any]) -> None:
         outcome: Any
         if task.cancelled():
             outcome = Failure(CancelledError())  # type: ignore[no-untyped-call]
@@ -103,17 +103,17 @@ class AsyncioLoop:
             outcome = Failure(error)  # type: ignore[no-untyped-call]
         else:
             outcome = task.result()
-        self._reactor.callFromThread(self._ended, result, outcome)
+        self._reactor.callFromThread(self._finish_call, result, outcome)
 
     # In the reactor's thread again
 
-    def _ended(self, result: Deferred[Any], outcome: Any) -> None:
+    def _finish_call(self, result: Deferred[Any], outcome: Any) -> None:
         self._running -= 1
         if not result.called:
             result.callback(outcome)
 
 
-async def called(begin: Callable[[], Awaitable[Any]]) -> Any:
+async def await_result(begin: Callable[[], Awaitable[Any]]) -> Any:
     """Call a function of asyncio and await its result, also where that is awaitable again."""
     answer: Any = begin()
     while hasattr(answer, "__await__"):

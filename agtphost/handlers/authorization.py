@@ -122,7 +122,7 @@ class Authorization:
         Return whose notifications the caller reads as its own: those of its agent, of the person that has its key, and
         of the key itself, which is answered where it has sent something.
         """
-        caller, key = self.named(context), fingerprint(context.peer)
+        caller, key = self.find_caller(context), fingerprint(context.peer)
         found = () if caller is None else (caller.agent_id,)
         return (*found, *sorted(self.addresses.inboxes_of_key(key)), key) if key else found
 
@@ -133,7 +133,7 @@ class Authorization:
         These are its Agent-ID, and the marked names of ``[notify]`` that stand for its key, for its agent, or for the
         operator where the caller acts for the operator. It does not include the empty recipient: see :meth:`decides`.
         """
-        addresses, caller = self.addresses, self.named(context)
+        addresses, caller = self.addresses, self.find_caller(context)
         found = set(addresses.recipients_of_key(fingerprint(context.peer)))
         if self.operates(context) or (caller is not None and holds(context, DECIDE)):
             found |= addresses.recipients_of_member(OPERATOR)
@@ -215,7 +215,7 @@ class Authorization:
 
     # What agents leave to others
 
-    def named(self, context: BuiltInContext) -> Agent | None:
+    def find_caller(self, context: BuiltInContext) -> Agent | None:
         """Return the calling agent, if its assurance is high enough for its own matters."""
         return context.caller if context.caller is not None and context.assurance >= self._floor else None
 
@@ -232,7 +232,7 @@ class Authorization:
             return True
         if recipient.startswith(MARK):
             return recipient in self.recipients(context)
-        caller = self.named(context)
+        caller = self.find_caller(context)
         return caller is not None and (caller.agent_id == recipient or (not recipient and holds(context, DECIDE)))
 
     def actor(self, context: BuiltInContext) -> str:
@@ -241,7 +241,7 @@ class Authorization:
 
         :raises Refusal: 401 where that is not known surely enough.
         """
-        caller = self.named(context)
+        caller = self.find_caller(context)
         if caller is not None:
             return caller.agent_id
         presented = self.person(context)

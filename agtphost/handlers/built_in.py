@@ -4,7 +4,7 @@ What the host's own methods receive and return: more than an operator's code doe
 Built-in methods and payload adapters read header fields and certificates,
 change held state, and write further members into records. An operator's
 function, handler or recipe gets none of this, and an answer of it that has
-some is refused (:func:`checked`).
+some is refused (:func:`require_plain_answer`).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Overstepped(Exception):
     """An operator's code answered with what is the host's to say; the message tells its author."""
 
 
-def checked(answer: Any) -> Any:
+def require_plain_answer(answer: Any) -> Any:
     """
     Check that the answer of an operator's code is only an answer, and return it.
 
@@ -156,11 +156,11 @@ def checked(answer: Any) -> Any:
     return answer
 
 
-def checked_refusal(refusal: Refusal) -> None:
+def require_plain_refusal(refusal: Refusal) -> None:
     """
     Check that a refusal that an operator's code raised is only a refusal.
 
-    :raises Overstepped: as for :func:`checked`.
+    :raises Overstepped: as for :func:`require_plain_answer`.
     """
     if refusal.changes or refusal.extra or refusal.cause:
         raise Overstepped("it raised a Refusal with changes, extra or cause, which are for built-ins")
@@ -169,15 +169,15 @@ def checked_refusal(refusal: Refusal) -> None:
             raise Overstepped(f"it raised a Refusal with the header field {name}, which the host itself writes")
 
 
-async def asked(handler: IHandler, context: BuiltInContext) -> Any:
+async def ask_handler(handler: IHandler, context: BuiltInContext) -> Any:
     """
     Have an operator's handler answer a built-in method, as it would answer a call.
 
-    :raises Overstepped: see :func:`checked` and :func:`checked_refusal`.
+    :raises Overstepped: see :func:`require_plain_answer` and :func:`require_plain_refusal`.
     """
     try:
         answer = handler.handle(context.narrow())
-        return checked(await answer if inspect.isawaitable(answer) else answer)
+        return require_plain_answer(await answer if inspect.isawaitable(answer) else answer)
     except Refusal as refusal:
-        checked_refusal(refusal)
+        require_plain_refusal(refusal)
         raise

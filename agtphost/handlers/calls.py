@@ -73,7 +73,7 @@ CALL: ContextVar[Call | None] = ContextVar("agtphost-call", default=None)
 """The call in whose course this runs; None outside any."""
 
 
-def traced() -> bool:
+def is_traced() -> bool:
     """Return whether the present call has a trace; without one, data for spans need not be gathered."""
     call = CALL.get()
     return call is not None and call.trace is not None

@@ -24,7 +24,7 @@ from agtphost.handlers.context import EndpointContext, EndpointError
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.vocabulary.jsonslices import HEAVY, weight
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 log = Logger()
 
@@ -44,7 +44,7 @@ class Composition:
 
     kind = "composition"
 
-    def __init__(self, recipe: Recipe, clock: IReactorTime, offload: Aside | None = None) -> None:
+    def __init__(self, recipe: Recipe, clock: IReactorTime, offload: Executor | None = None) -> None:
         self.recipe = recipe
         self._clock = clock
         self._offload = offload
@@ -67,7 +67,7 @@ class Run:
     """
 
     def __init__(
-        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, offload: Aside | None = None
+        self, recipe: Recipe, context: EndpointContext, clock: IReactorTime, offload: Executor | None = None
     ) -> None:
         self._recipe = recipe
         self._context = context
@@ -121,13 +121,13 @@ class Run:
         if len(running) == 1:
             return running[0].addCallback(self._single, stage[0])
         gathered: Deferred[Any] = DeferredList(running, consumeErrors=True)
-        return gathered.addCallback(self._together, stage)
+        return gathered.addCallback(self._capture_stage, stage)
 
     def _single(self, value: Any, step: Step) -> None:
         self._keep(step, value)
         self._last = value
 
-    def _together(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
+    def _capture_stage(self, outcomes: Sequence[tuple[bool, Any]], stage: Sequence[Step]) -> None:
         """Capture the results of the steps that succeeded once all have ended, even if another step failed."""
         self._last = {}
         failure: Failure | None = None

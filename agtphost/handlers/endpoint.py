@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 
 from agtphost.contract.hints import Hints, NoHints
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
-from agtphost.handlers.typed import UntoldType, is_model, read, schema_of, written
+from agtphost.handlers.typed import UnsupportedType, is_model, read, schema_of, to_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ def endpoint(
 def _declare(
     function: Callable[..., Any], *, errors: tuple[str, ...], intent: str, for_tools: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    taken = _Taken(function, errors, intent, for_tools)
+    taken = _Signature(function, errors, intent, for_tools)
 
     @functools.wraps(function)
     def called(*args: Any, **values: Any) -> Any:
@@ -89,7 +89,7 @@ def _declare(
     return called
 
 
-class _Taken:
+class _Signature:
     """The signature of a function, read on first use, because hints may name things that are defined further down."""
 
     def __init__(
@@ -117,19 +117,19 @@ class _Taken:
         found = {name: each for name, each in parameters.items() if name not in fixed}
         for position, (name, each) in enumerate(found.items()):
             if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-                raise UntoldType(
+                raise UnsupportedType(
                     f"the parameter {name} has no name that a caller could send",
                     "give each member of the input a parameter of its own; a decorator below @endpoint needs "
                     "functools.wraps",
                 )
             if name not in self._kinds and position == 0 and name in ("self", "cls"):
-                raise UntoldType(
+                raise UnsupportedType(
                     f"{self._written.__qualname__} is a method, and {name} is no member of the input",
                     f"leave @endpoint out in the class, and declare the bound method in the module: "
                     f"NAME = endpoint(INSTANCE.{self._written.__name__})",
                 )
             if name not in self._kinds:
-                raise UntoldType(f"the parameter {name} has no type hint", f"write {name}: str, or what it is")
+                raise UnsupportedType(f"the parameter {name} has no type hint", f"write {name}: str, or what it is")
         return found
 
     @functools.cached_property
@@ -147,18 +147,18 @@ class _Taken:
         if self._context:
             given[self._context] = context
         answer = self.function(**given)
-        return _awaited(answer) if inspect.isawaitable(answer) else _answer(answer)
+        return _await_answer(answer) if inspect.isawaitable(answer) else _answer(answer)
 
     def hints(self) -> Hints:
         """
         Return what the function declares of its endpoint.
 
-        :raises UntoldType: a hint cannot be expressed as a JSON Schema.
+        :raises UnsupportedType: a hint cannot be expressed as a JSON Schema.
         """
         told = _Docstring(inspect.getdoc(self._written) or "")
         members = [name for name in self._parameters if name != self._context]
         if isinstance(self._written, type):
-            raise UntoldType(f"{self._written.__qualname__} is a class", "write a function that returns one")
+            raise UnsupportedType(f"{self._written.__qualname__} is a class", "write a function that returns one")
         code = inspect.unwrap(self._written).__code__
         return Hints(
             description=told.description,
@@ -176,8 +176,8 @@ class _Taken:
             said = {"description": told.members[name]} if name in told.members else {}
             try:
                 properties[name] = {**said, **schema_of(self._kinds[name])}
-            except UntoldType as error:
-                raise UntoldType(f"the parameter {name}: {error}", error.hint) from None
+            except UnsupportedType as error:
+                raise UnsupportedType(f"the parameter {name}: {error}", error.hint) from None
         needed = [name for name in properties if self._parameters[name].default is inspect.Parameter.empty]
         required = {"required": needed} if needed else {}
         return {"type": "object", "properties": properties, **required, "additionalProperties": False}
@@ -185,17 +185,17 @@ class _Taken:
     def _output(self) -> dict[str, Any] | None:
         kind = _without_outcomes(result_of(self._kinds.get("return")))
         if kind is type(None):
-            raise UntoldType(
+            raise UnsupportedType(
                 "it returns None, which is no answer", "return a dictionary: {} where there is nothing to say"
             )
         if kind in (None, Any):
             return None
         try:
             schema = schema_of(kind)
-        except UntoldType as error:
-            raise UntoldType(f"what it returns: {error}", error.hint) from None
+        except UnsupportedType as error:
+            raise UnsupportedType(f"what it returns: {error}", error.hint) from None
         if schema.get("type") != "object":
-            raise UntoldType(
+            raise UnsupportedType(
                 "it returns something else than a mapping, a TypedDict, a dataclass or a model",
                 "return a TypedDict with a member for it; what may be missing is a member, too",
             )
@@ -298,7 +298,7 @@ def written_function(function: Any) -> Any:
     return type(function).__call__
 
 
-async def _awaited(answer: Any) -> Any:
+async def _await_answer(answer: Any) -> Any:
     while inspect.isawaitable(answer):
         answer = await answer
     return _answer(answer)
@@ -309,7 +309,7 @@ def _answer(answer: Any) -> Any:
     if isinstance(answer, (EndpointResponse, EndpointError)):
         return answer
     if isinstance(answer, Mapping) or is_dataclass(answer) or is_model(type(answer)):
-        return written(answer)
+        return to_json(answer)
     return answer
 
 
@@ -333,7 +333,7 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
             "leave @endpoint out above the function, and write endpoint(functools.partial(...))",
         )
     taken = getattr(found, SIGNATURE, None)
-    if not isinstance(taken, _Taken):
+    if not isinstance(taken, _Signature):
         return None
     try:
         return taken.hints()

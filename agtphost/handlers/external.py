@@ -34,7 +34,7 @@ from agtphost.handlers.http_bodies import (
     unsendable,
 )
 from agtphost.handlers.interface import IHandler
-from agtphost.handlers.tracing import around
+from agtphost.handlers.tracing import end_span_after
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed
 from agtphost.upstream.failures import Lost, TooLong
@@ -91,12 +91,12 @@ class Circuit:
             return True
         return False
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         """Note that the upstream answered."""
         self._failures = 0
         self.state = State.CLOSED
 
-    def failed(self) -> bool:
+    def note_failure(self) -> bool:
         """
         Note that the upstream failed.
 
@@ -109,7 +109,7 @@ class Circuit:
             return True
         return False
 
-    def undecided(self) -> None:
+    def note_undecided(self) -> None:
         """Note a call that ended without a result: the next one is the trial."""
         if self.state is State.HALF_OPEN:
             self.state = State.OPEN
@@ -206,7 +206,7 @@ class ExternalService:
             answer = await self._ask(url, {**self._fields(context), **given}, body)
             result = self._result(answer)
             decided = True
-            self._circuit.succeeded()
+            self._circuit.note_success()
             return result
         except (TimeoutError, Lost, TooLong, EndpointError) as error:
             decided = True
@@ -214,13 +214,15 @@ class ExternalService:
         finally:
             self._running -= 1
             if not decided:
-                self._circuit.undecided()
+                self._circuit.note_undecided()
 
     async def _ask(self, url: str, fields: Mapping[str, str], body: bytes | None) -> Answer:
         span = client_span(*self._span)
         if span is not None:
             fields = {**fields, **dict(span.fields)}
-        return await around(span, self._upstream.exchange(url, fields, body, self._reference.timeout), _error_of)
+        return await end_span_after(
+            span, self._upstream.exchange(url, fields, body, self._reference.timeout), _error_of
+        )
 
     # The request
 
@@ -230,7 +232,7 @@ class ExternalService:
         names = reference.input_transform
 
         def place(match: re.Match[str]) -> str:
-            return _encoded(match[1], given.get(self._placed[match[1]]))
+            return _percent_encode(match[1], given.get(self._placed[match[1]]))
 
         path, mark, query = reference.url.partition("?")
         filled = _PLACE.sub(place, path)
@@ -345,21 +347,21 @@ class ExternalService:
         if isinstance(error, EndpointError):
             status = error.details.get("upstream_status", 0)
             if error.name == "upstream_malformed_response" or (error.name == "upstream_error" and status >= 500):
-                self._failed(context, f"it answered {status}, {error.name}")
+                self._note_failure(context, f"it answered {status}, {error.name}")
             else:
-                self._circuit.succeeded()
+                self._circuit.note_success()
             return error
         if isinstance(error, TimeoutError):
-            self._failed(context, "it did not answer in time")
+            self._note_failure(context, "it did not answer in time")
             return EndpointError("upstream_timeout", {"timeout_seconds": self._reference.timeout})
         if isinstance(error, TooLong):
-            self._failed(context, f"its answer has more than {self._reference.max_response} octets")
+            self._note_failure(context, f"its answer has more than {self._reference.max_response} octets")
             return EndpointError("upstream_malformed_response", {"max_response": self._reference.max_response})
-        self._failed(context, str(error))
+        self._note_failure(context, str(error))
         return EndpointError("upstream_connection_error", {})
 
-    def _failed(self, context: EndpointContext, why: str) -> None:
-        opened = self._circuit.failed()
+    def _note_failure(self, context: EndpointContext, why: str) -> None:
+        opened = self._circuit.note_failure()
         log.warn(
             "the upstream of {method} {path} failed: {why}{pause}",
             method=context.method,
@@ -374,7 +376,7 @@ def _error_of(answer: Answer) -> str:
     return str(answer.status) if answer.status >= 400 else ""
 
 
-def _encoded(name: str, value: Any) -> str:
+def _percent_encode(name: str, value: Any) -> str:
     """Percent-encode a value for a path or query, so that it stays one segment or value."""
     text = to_text(value)
     if not text:

@@ -140,9 +140,9 @@ class RegisteredFunction:
     def __init__(self, function: Function, seconds: Callable[[], float] = perf_counter) -> None:
         self._function = function
         self._seconds = seconds
-        self.handle: Function = self._watched
+        self.handle: Function = self._call_timed
 
-    def _watched(self, context: EndpointContext) -> Any:
+    def _call_timed(self, context: EndpointContext) -> Any:
         began = self._seconds()
         try:
             return self._function(context)

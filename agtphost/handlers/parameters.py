@@ -41,7 +41,7 @@ def text(parameters: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def required(parameters: Mapping[str, Any], name: str) -> str:
+def require_text(parameters: Mapping[str, Any], name: str) -> str:
     """Return a text parameter that the method requires."""
     value = text(parameters, name)
     if value is None:
@@ -51,7 +51,7 @@ def required(parameters: Mapping[str, Any], name: str) -> str:
 
 def matching(parameters: Mapping[str, Any], name: str, grammar: Callable[[str], bool], form: str) -> str:
     """A required parameter that follows ``grammar``; ``form`` says in words what that is."""
-    value = required(parameters, name)
+    value = require_text(parameters, name)
     if not grammar(value):
         raise invalid(name, f"{name} is not {form}.", f"Send {form}.")
     return value
@@ -118,7 +118,7 @@ def moment(parameters: Mapping[str, Any], name: str) -> float | None:
     return found
 
 
-def kept(parameters: Mapping[str, Any], name: str, most: int) -> Any:
+def read_json(parameters: Mapping[str, Any], name: str, most: int) -> Any:
     """Return any JSON that the host keeps, of at most ``most`` octets; None where absent."""
     value = parameters.get(name)
     if value is not None and len(jsontext.encode(value)) > most:

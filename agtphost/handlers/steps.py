@@ -17,7 +17,7 @@ from agtphost.contract.recipes.recipe import Step
 from agtphost.errors import Refusal
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 FIRST_PAUSE = 0.1
 """Seconds before the first further attempt; doubled each time, give or take half."""
@@ -89,7 +89,7 @@ class StepCall:
         self._waiting: Deferred[Any] | None = None
         self._cancelled = False
 
-    def run(self, scope: Mapping[str, Any], offload: Aside | None = None) -> Deferred[Any]:
+    def run(self, scope: Mapping[str, Any], offload: Executor | None = None) -> Deferred[Any]:
         """
         Make the call, again where that is allowed and may help.
 
@@ -100,7 +100,7 @@ class StepCall:
         if offload is None:
             outcome: Deferred[Any] = maybeDeferred(self._ready, scope)
         else:
-            outcome = ensureDeferred(_waited(offload(self._ready, scope)))
+            outcome = ensureDeferred(_await_call(offload(self._ready, scope)))
         outcome.addCallback(self._go)
         if self._step.proceed:
             outcome.addErrback(self._passed_over)
@@ -135,7 +135,7 @@ class StepCall:
         if self._step.parameters is None:
             return self._step.path
         template = parse_template(self._step.path)
-        values = self._filled(self._step.parameters, scope)
+        values = self._fill_mapping(self._step.parameters, scope)
         names = iter(template.parameters)
         filled = (self._segment(next(names), values) if literal is None else literal for literal in template.segments)
         return "/" + "/".join(filled)
@@ -144,26 +144,26 @@ class StepCall:
         value = values.get(name)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         if not isinstance(value, (str, int, float)) or not 0 < len(text) <= MAX_SEGMENT or text in (".", ".."):
-            raise self._failed("invalid-step-input", f"The path's parameter {name} has no usable value.")
+            raise self._build_failure("invalid-step-input", f"The path's parameter {name} has no usable value.")
         return quote(text, safe="")
 
     def _input(self, scope: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._step.input is None:
             return {}
-        given = self._filled(self._step.input, scope)
+        given = self._fill_mapping(self._step.input, scope)
         if not isinstance(given, dict):
-            raise self._failed("invalid-step-input", "The step's input is not an object.")
+            raise self._build_failure("invalid-step-input", "The step's input is not an object.")
         return given
 
-    def _filled(self, mapping: Any, scope: Mapping[str, Any]) -> Any:
+    def _fill_mapping(self, mapping: Any, scope: Mapping[str, Any]) -> Any:
         try:
             return mapping.fill(scope)
         except ExpressionError as error:
             log.error("step {number}: {why}", number=self._step.number, why=str(error))
             explanation = "An expression of the step does not suit the values found."
-            raise self._failed("invalid-step-input", explanation) from None
+            raise self._build_failure("invalid-step-input", explanation) from None
 
-    def _failed(self, reason: str, explanation: str) -> StepFailed:
+    def _build_failure(self, reason: str, explanation: str) -> StepFailed:
         return StepFailed(self._step, Status.UNPROCESSABLE, reason, explanation)
 
     # The call
@@ -174,12 +174,12 @@ class StepCall:
         self._calling = calling
         if step.timeout is not None and not calling.called:
             calling.addTimeout(step.timeout, self._clock)
-        return calling.addErrback(self._ended, path, given)
+        return calling.addErrback(self._retry_or_fail, path, given)
 
     async def _invoke(self, path: str, given: Mapping[str, Any]) -> Any:
         return await self._context.invoke(self._step.method, path, given)
 
-    def _ended(self, failure: Failure, path: str, given: Mapping[str, Any]) -> Any:
+    def _retry_or_fail(self, failure: Failure, path: str, given: Mapping[str, Any]) -> Any:
         failed = self._why(failure)
         if self._cancelled or not failed.passing or self._attempt >= self._step.retries:
             raise failed
@@ -211,5 +211,5 @@ class StepCall:
             failure.raiseException()
 
 
-async def _waited(waiting: Awaitable[Any]) -> Any:
+async def _await_call(waiting: Awaitable[Any]) -> Any:
     return await waiting

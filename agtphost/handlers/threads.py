@@ -102,21 +102,21 @@ class Threads:
         while (call := self._queue.get()) is not None:
             # Only ever set to True: the worst that a race can do is to begin a call whose caller just left.
             given_up = call.given_up
-            self._reactor.callFromThread(self._begun)
+            self._reactor.callFromThread(self._note_begin)
             outcome: Any = None
             if not given_up:
                 try:
                     outcome = call.function()
                 except BaseException:
                     outcome = Failure()  # type: ignore[no-untyped-call]
-            self._reactor.callFromThread(self._ended, call, outcome)
+            self._reactor.callFromThread(self._finish_call, call, outcome)
             del call, outcome
 
-    def _begun(self) -> None:
+    def _note_begin(self) -> None:
         self._queued -= 1
         self._busy += 1
 
-    def _ended(self, call: _Call, outcome: Any) -> None:
+    def _finish_call(self, call: _Call, outcome: Any) -> None:
         self._busy -= 1
         if not call.deferred.called:
             call.deferred.callback(outcome)

@@ -40,7 +40,7 @@ class CallTrace(Protocol):
     """Why the call is refused; empty where it is not."""
 
     @property
-    def named(self) -> Mapping[str, str]:
+    def record_members(self) -> Mapping[str, str]:
         """Return the members that describe the trace in the call's record."""
 
     @property
@@ -62,7 +62,7 @@ def no_error(_: object) -> str:
     return ""
 
 
-async def around(span: ClientSpan | None, work: Awaitable[T], error_of: Callable[[T], str] = no_error) -> T:
+async def end_span_after(span: ClientSpan | None, work: Awaitable[T], error_of: Callable[[T], str] = no_error) -> T:
     """
     Await ``work``, and end its span with it.
 

@@ -34,7 +34,7 @@ _DICTS: tuple[object, ...] = (dict, Mapping)
 _DEEPEST = 16
 
 
-class UntoldType(TypeError):
+class UnsupportedType(TypeError):
     """
     A type that no JSON Schema is made of; the message names it.
 
@@ -50,10 +50,10 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
     """
     The JSON Schema of a type.
 
-    :raises UntoldType: there is none, or it leads back to itself.
+    :raises UnsupportedType: there is none, or it leads back to itself.
     """
     if depth > _DEEPEST:
-        raise UntoldType(
+        raise UnsupportedType(
             "the type leads back to itself, or is nested too deeply",
             "write dict[str, Any] or Any where it begins anew, or the schema in the declaration",
         )
@@ -76,12 +76,12 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
         return _list(kind, origin, arguments, depth)
     if origin in _DICTS:
         if arguments and arguments[0] is not str:
-            raise UntoldType(f"{kind}: keys of a JSON object are text")
+            raise UnsupportedType(f"{kind}: keys of a JSON object are text")
         inner = schema_of(arguments[1], depth + 1) if len(arguments) > 1 else {}
         return {"type": "object", **({"additionalProperties": inner} if inner else {})}
     if isinstance(kind, type):
         return _of_class(kind, depth)
-    raise UntoldType(f"{kind!r} cannot be expressed as a JSON Schema", _instead_of(origin))
+    raise UnsupportedType(f"{kind!r} cannot be expressed as a JSON Schema", _instead_of(origin))
 
 
 def _without_name(kind: Any) -> Any:
@@ -129,14 +129,14 @@ def _union(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _choice(values: list[Any]) -> dict[str, Any]:
     if not all(type(value) in _SIMPLE for value in values):
-        raise UntoldType(f"{values!r}: a choice in JSON is of text, numbers, true, false and null")
+        raise UnsupportedType(f"{values!r}: a choice in JSON is of text, numbers, true, false and null")
     kinds = list(dict.fromkeys(_SIMPLE[type(value)] for value in values))
     return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
 
 def _list(kind: Any, origin: Any, arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
     if origin is tuple and not (len(arguments) == 2 and arguments[1] is Ellipsis):
-        raise UntoldType(f"{kind}: write tuple[T, ...] or list[T]")
+        raise UnsupportedType(f"{kind}: write tuple[T, ...] or list[T]")
     inner = schema_of(arguments[0], depth + 1) if arguments else {}
     unique = {"uniqueItems": True} if (origin or kind) in (set, frozenset) else {}
     return {"type": "array", **({"items": inner} if inner else {}), **unique}
@@ -155,8 +155,8 @@ def _of_class(kind: type, depth: int) -> dict[str, Any]:
         needed = [each.name for each in fields if _is_required(each)]
         return _object({each.name: hints[each.name] for each in fields}, needed, depth)
     if is_model(kind):
-        return _inlined(kind.model_json_schema())  # type: ignore[attr-defined]
-    raise UntoldType(f"{kind.__qualname__} cannot be expressed as a JSON Schema", _instead_of(kind))
+        return _inline_references(kind.model_json_schema())  # type: ignore[attr-defined]
+    raise UnsupportedType(f"{kind.__qualname__} cannot be expressed as a JSON Schema", _instead_of(kind))
 
 
 def _is_typed_dict(kind: Any) -> bool:
@@ -189,13 +189,13 @@ def is_model(kind: object) -> bool:
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
 
-def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _inline_references(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of pydantic without references and titles."""
     shared = schema.get("$defs", {})
 
     def walk(value: Any, depth: int, *, members: bool = False) -> Any:
         if depth > 4 * _DEEPEST:
-            raise UntoldType("the model leads back to itself, or is nested too deeply")
+            raise UnsupportedType("the model leads back to itself, or is nested too deeply")
         if isinstance(value, list):
             return [walk(each, depth + 1) for each in value]
         if not isinstance(value, Mapping):
@@ -245,7 +245,7 @@ def _fits(kind: Any, value: Any) -> bool:
     """Whether a JSON value looks like one of a type: which of a union it is."""
     try:
         schema = schema_of(kind)
-    except UntoldType:
+    except UnsupportedType:
         return False
     kinds = schema.get("type")
     named = {"string": str, "integer": int, "boolean": bool, "array": list, "object": Mapping, "null": type(None)}
@@ -261,16 +261,16 @@ def _fits(kind: Any, value: Any) -> bool:
     return not isinstance(value, Mapping) or all(name in value for name in schema.get("required", ()))
 
 
-def written(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a value that a function returned, as JSON."""
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: written(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {each.name: to_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if is_model(type(value)):
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
-        return {name: written(inner) for name, inner in value.items()}
+        return {name: to_json(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [written(each) for each in value]
+        return [to_json(each) for each in value]
     return value

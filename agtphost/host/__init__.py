@@ -20,7 +20,8 @@ What is built, in order:
 - :mod:`.granting`: what the host lets agents do
 - :mod:`.cards`, with :mod:`.kept_cards`, :mod:`.card_calls`, :mod:`.card_peers` and :mod:`.card_watch`: the registry
 - :mod:`.publication`: the manifest and its version
-- :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide
+- :mod:`.plugins` and :mod:`.observers`: what the operator's own packages provide; :mod:`.plugin_settings` checks
+  their settings
 - :mod:`.admission`, with :mod:`.oauth`: gates and dispatcher
 
 Services:

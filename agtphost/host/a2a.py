@@ -29,7 +29,7 @@ def card_key(text: str, folder: Path) -> CardKey:
     :param text: base64url of an Ed25519 key, or ``file:PATH`` of a PEM or JWK file.
     :raises OSError, ValueError: it is none, or the extra ``oauth`` is not installed.
     """
-    if not extras.installed("joserfc"):
+    if not extras.is_installed("joserfc"):
         raise ValueError(extras.missing("joserfc"))
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, OKPKey, RSAKey, import_key

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
@@ -14,16 +14,16 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.failed_calls import failed
+from agtphost.dispatch.failed_calls import failure_changes
 from agtphost.dispatch.gates.action import ActionGate
 from agtphost.dispatch.gates.granted import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
-from agtphost.dispatch.gates.plugin import OperatorGate, placed
+from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.gates.procedure import GrantingGate, ProcedureGate
 from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
-from agtphost.dispatch.ruling import Ruling
+from agtphost.dispatch.ruling import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import AttestingSealer, Sealer
 from agtphost.errors import ConfigurationError, Problem
@@ -36,6 +36,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
+from agtphost.methods.discovery.visibility import disclosed_documents
 from agtphost.methods.inspection.calls import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
@@ -86,7 +87,8 @@ def admitting(
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
-    principals, rate = lasting.principals.of(config.policies.oauth), RateGate(config.limits, counted=lasting.counted)
+    principals = lasting.principals.of(config.policies.oauth)
+    rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -102,7 +104,9 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            granted=GrantedGate(*(evidence.held, loaded.directory, evidence.states.state_of, on.rights.of, on.seconds)),
+            granted=GrantedGate(
+                *(evidence.held, loaded.directory, evidence.states.state_of, on.rights.narrowing_of, on.seconds)
+            ),
             action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
@@ -111,18 +115,19 @@ def admitting(
             merchant=purchase.gate,
             ledger=evidence.ledger,
             negotiator=negotiating,
+            discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
             yaml=config.wire.yaml,
             offload=on.offload,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
             approvals=on.lasting.approvals,
-            narrowings=on.rights.of,
+            narrowings=on.rights.narrowing_of,
         )
     )
     order = _with_operators(on, order)
     # What may be called is asked of these very gates (design decision 14).
-    ruling, decider = Ruling(config), Decider(order, on.latest)
+    ruling, decider = RuleSource(config), Decider(order, on.latest)
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
@@ -142,6 +147,7 @@ def admitting(
             offload=on.offload,
             now=on.latest,
             compute=on.lasting.compute,
+            rest_always=not loaded.volatile,
         ),
         objection=decider.objection,
         sealer=sealer,
@@ -182,18 +188,18 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
     for at, (section, gate) in enumerate(on.loaded.plugins.gates):
         own = OperatorGate(gate, on.reactor, seconds)
         try:
-            order = placed(order, [(section.after, own)])
+            order = place_gates(order, [(section.after, own)])
         except ValueError as error:
-            faults.append(Fault(location=("gate", at, "after"), message=f"cannot be: {error}"))
+            faults.append(ConfigFault(location=("gate", at, "after"), message=f"cannot be: {error}"))
     if faults:
         raise ConfigurationError(problems_of(on.config, faults))
     return order
 
 
-def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: Ruling) -> Sealer:
+def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
     """One that attests, where there is evidence."""
     given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
-    kept = failed if "RETRY" in methods else None
+    kept = failure_changes if "RETRY" in methods else None
     if given.type is None or given.evidence is None:
         return Sealer(server_id, methods, warnings, floor=on.floor, ruling=ruling, failed=kept)
     return AttestingSealer(

@@ -71,13 +71,15 @@ class AgentAdmission(Service):
         problems = list(self.in_the_way())
         if problems:
             raise ConfigurationError(problems)
-        known = self._directory.known()
+        known = self._directory.list_known()
         super().startService()  # type: ignore[no-untyped-call]
         self._begin(self._record_all(known))
 
     def in_the_way(self) -> Iterator[Problem]:
         """Labels that cannot be used again yet; see :class:`agtphost.host.rehearsal.IPrecondition`."""
-        return (problem for agent in self._directory.known() if (problem := self._label_problem(agent)) is not None)
+        return (
+            problem for agent in self._directory.list_known() if (problem := self._label_problem(agent)) is not None
+        )
 
     def stopService(self) -> Deferred[None] | None:
         """What was begun is finished."""
@@ -86,7 +88,7 @@ class AgentAdmission(Service):
 
     def newcomers(self, found: AgentDirectory) -> list[Agent]:
         """Those that are not known yet."""
-        return [agent for agent in found.known() if self._directory.by_id(agent.agent_id) is None]
+        return [agent for agent in found.list_known() if self._directory.by_id(agent.agent_id) is None]
 
     def objections(self, found: AgentDirectory) -> list[Problem]:
         """Why newcomers cannot be taken up."""
@@ -140,9 +142,9 @@ class AgentAdmission(Service):
 
     def _label_problem(self, agent: Agent) -> Problem | None:
         """Of an agent that was never recorded: what has a history had its label before."""
-        if self._states.recorded(agent.agent_id) is not None or not agent.hosted:
+        if self._states.find_recorded(agent.agent_id) is not None or not agent.hosted:
             return None
-        items = self._held.by(retention.RETAINED, "label", agent.name)
+        items = self._held.items_by(retention.RETAINED, "label", agent.name)
         kept = retention.reserved_by(agent.name, agent.agent_id, items, self._now())
         if kept is None:
             return None
@@ -156,7 +158,7 @@ class AgentAdmission(Service):
         """Whether the agent's chain says that it was issued, or nothing needs to."""
         if agent.issue is None or agent.document_status != LifecycleStatus.ACTIVE.value:
             return True
-        if self._states.recorded(agent.agent_id) is not None:
+        if self._states.find_recorded(agent.agent_id) is not None:
             return True
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_entry(agent, agent.issue)))

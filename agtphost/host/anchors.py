@@ -103,7 +103,7 @@ def judge_anew(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> 
 def judge(config: Config, directory: Known, published: Iterable[VerifyingKey]) -> None:
     """Resolve the posture of every agent anew under the issuers that count now."""
     issuers = agents.trusted(config, published)
-    for agent in directory.known():
+    for agent in directory.list_known():
         genesis = agent.genesis
         if genesis is None:
             continue

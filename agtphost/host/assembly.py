@@ -182,7 +182,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     access = AccessLog(on.evidence.ledger)
     access.turn(config.log.access)
     generations.when_turned(lambda core: access.turn(core.on.config.log.access))
-    ending = ExpiryWatch(reactor, lambda: generations.core.on, on.lasting.directory.known)
+    ending = ExpiryWatch(reactor, lambda: generations.core.on, on.lasting.directory.list_known)
     yield ending
     look = looking(on, lambda: generations.core.connected, listening, ending)
     generations.prepare(lambda core: tell_vitals(core.on, look))
@@ -202,7 +202,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
         core = generations.core
         return {
             "server_id": config.host.server_id,
-            "agents": len(on.lasting.directory.hosted()),
+            "agents": len(on.lasting.directory.list_hosted()),
             "endpoints": len(core.bound),
             "tools": len(core.connected.mcp.tools()),
         }

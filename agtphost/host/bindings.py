@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agtphost.config import Config
@@ -21,12 +21,14 @@ from agtphost.handlers.endpoint import hints_of
 from agtphost.handlers.function import RegisteredFunction, UnresolvableFunction, resolve
 from agtphost.handlers.interface import IHandler
 from agtphost.host import handler_factory
+from agtphost.host.handler_factory import WrongHandlerSettings
+from agtphost.host.plugins import Factory
 from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
 from agtphost.methods import execution
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.tomltext import locate
+from agtphost.vocabulary.tomltext import Location, locate
 
 
 def built_ins(
@@ -115,6 +117,9 @@ class Given:
     find: handler_factory.Resolve = resolve
     """Finds their functions."""
 
+    plugins: Mapping[str, Factory] = field(default_factory=dict)
+    """Factories of plugins that are installed nowhere, by the names that endpoints and settings call them by."""
+
 
 def endpoints(
     config: Config,
@@ -147,14 +152,17 @@ def endpoints(
         declared, wrong = [*declared, *further], [*wrong, *faults]
     problems.extend(wrong)
     ready: dict[str, handler_factory.Prepared] = {}
+    factories = {} if given is None else given.plugins
     lacking: dict[str, list[Problem]] = {}
 
     def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
             ids = _agent_ids(endpoint, directory)
-            ready[endpoint.name] = handler_factory.prepare(endpoint, ids, book, environ, find)
+            ready[endpoint.name] = handler_factory.prepare(endpoint, ids, book, environ, find, factories)
+        except WrongHandlerSettings as error:
+            problems.extend(each for each in _setting_problems(endpoint, error) if each not in problems)
         except UnresolvableFunction as error:
-            line = _plugin_line(endpoint) if endpoint.handler.plugin else endpoint.line
+            line = _handler_line(endpoint, ("plugin",)) if endpoint.handler.plugin else endpoint.line
             problem = Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=line, hint=error.hint)
             if error.place is not None:
                 # Of a file that several endpoints need, once.
@@ -182,11 +190,29 @@ def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_
     return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
 
-def _plugin_line(endpoint: Endpoint) -> int:
-    """The line of the key that names its plugin."""
-    text = Path(endpoint.file).read_text(encoding="utf-8")
-    named = [line for place, line in locate(text).items() if place[-2:] == ("handler", "plugin")]
-    return min((line for line in named if line >= endpoint.line), default=endpoint.line)
+def _handler_line(endpoint: Endpoint, key: Location) -> int:
+    """Return the line of a key of its ``[handler]``, or of the nearest thing around it."""
+    if not endpoint.file:
+        return endpoint.line
+    lines = locate(Path(endpoint.file).read_text(encoding="utf-8"))
+    for length in range(len(key), 0, -1):
+        wanted = ("handler", *key[:length])
+        found = [line for place, line in lines.items() if place[-len(wanted) :] == wanted and line >= endpoint.line]
+        if found:
+            return min(found)
+    return endpoint.line
+
+
+def _setting_problems(endpoint: Endpoint, error: WrongHandlerSettings) -> Iterator[Problem]:
+    for fault in error.faults:
+        key = ("settings", *fault.location)
+        name = ".".join(str(step) for step in key)
+        yield Problem(
+            message=f"{endpoint.name}: [handler] {name} {fault.message}",
+            file=endpoint.file,
+            line=_handler_line(endpoint, key),
+            hint=fault.hint or f"correct {fault.location[-1] if fault.location else 'settings'}",
+        )
 
 
 def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 
 from agtphost.config import Config, load
-from agtphost.config.live import settled
+from agtphost.config.live import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import Given
@@ -78,7 +78,7 @@ def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
 def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     """None where files changed meanwhile."""
     old, parts = running.loaded, Parts()
-    config, tables, waiting = settled(load(old.config.file, environ), old.config)
+    config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
     if config.host.development:
         provision(config, parts["identity"])
     invalidate_caches()
@@ -114,7 +114,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     files = inventory(config, fresh[0], () if modules is None else modules.files)
     if _kept(inventory(config, old.tls)) != before:
         return None
-    known = {agent.agent_id for agent in old.directory.known()}
+    known = {agent.agent_id for agent in old.directory.list_known()}
     outcome = judged(
         running.files,
         files,
@@ -168,7 +168,7 @@ def merged(running: AgentDirectory, found: Sequence[Agent], problems: list[Probl
     :param problems: takes what is wrong.
     """
     ids = {agent.agent_id for agent in found}
-    gone = [agent for agent in running.known() if agent.agent_id not in ids]
+    gone = [agent for agent in running.list_known() if agent.agent_id not in ids]
     labels = {agent.name: agent for agent in gone if agent.hosted}
     for agent in found:
         other = labels.get(agent.name) if agent.hosted else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agtphost.adapters.a2a.card import signature_of
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.registry import RegistrySection
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import REGISTRY
@@ -78,7 +78,7 @@ def cards_of(
     changing = ChangeCards(
         cards,
         on.authorization,
-        directory.known,
+        directory.list_known,
         terms.endpoints,
         terms.fetch,
         terms.judge,
@@ -113,7 +113,7 @@ def _terms(on: Foundation, section: RegistrySection) -> Terms:
     try:
         providers = Providers(on.reactor, section.provider)
     except (OSError, ValueError) as error:
-        fault = Fault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
+        fault = ConfigFault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
         raise ConfigurationError(problems_of(on.config, [fault])) from None
     where = Endpoints(development=on.config.host.development, allowed=providers.allowed())
     keys = {each.origin: card_keys(each, on.config) for each in section.provider if each.card_keys}

@@ -40,7 +40,7 @@ class Computing:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """
-        Fires with what the function returns; see :data:`agtphost.vocabulary.steps.Aside`.
+        Fires with what the function returns; see :data:`agtphost.vocabulary.steps.Executor`.
 
         Cancelled, it is not begun any more; what has begun goes on, and nobody hears of it.
         """

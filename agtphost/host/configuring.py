@@ -16,7 +16,7 @@ def configuration_bindings(on: Foundation) -> tuple[Binding, ...]:
     """ACTIVATE; nothing where there are no files that could have changed."""
     if on.loaded.volatile:
         return ()
-    handler = ConfigurationAccess(on.lasting.reloads, on.authorization, on.loaded.directory.known)
+    handler = ConfigurationAccess(on.lasting.reloads, on.authorization, on.loaded.directory.list_known)
     # People are known by their certificate's key, and are no agents.
     return tuple(
         Binding.native(*(*place, handler, STATEMENT, Assurance.NONE), changes=True, server_level=True, timeout=SECONDS)

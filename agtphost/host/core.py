@@ -145,7 +145,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         connected.web.a2a,
         table.match,
     )
-    summary, hosted = summarizing(on, shown), list(loaded.directory.hosted())
+    summary, hosted = summarizing(on, shown), list(loaded.directory.list_hosted())
     return Core(
         on=on,
         connected=connected,

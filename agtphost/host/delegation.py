@@ -22,7 +22,7 @@ from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.calls import client_span
-from agtphost.handlers.tracing import around, fields_of
+from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.host.loaded import Loaded
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
@@ -120,7 +120,7 @@ class HostLink:
         options["headers"] = [*options.get("headers", ()), *fields_of(span)]
         options["idempotent"] = False
         try:
-            reply = await around(
+            reply = await end_span_after(
                 span, client.call(self._settings.uri, method, path, parameters, timeout=seconds, **options)
             )
         except (CannotConnect, TLSRefused, InvalidCall) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from agtphost.audit.domains import ORG_DOMAIN, barring, due, told
+from agtphost.audit.domains import ORG_DOMAIN, barring, due, read_domains
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
@@ -87,10 +87,10 @@ class DomainWatch(Looking):
 
     def _withdraw(self) -> None:
         """Agents without standing are in no list (core v08 section 11.8)."""
-        domains, now = tuple(told(self._held.of(ORG_DOMAIN))), self._now()
+        domains, now = tuple(read_domains(self._held.items_of(ORG_DOMAIN))), self._now()
         withdrawn = frozenset(
             agent.agent_id
-            for agent in (self._directory.known() if domains else ())
+            for agent in (self._directory.list_known() if domains else ())
             if barring(agent, domains, self._own_domain, now) is not None
         )
         if withdrawn != self._withdrawn:
@@ -100,8 +100,8 @@ class DomainWatch(Looking):
 
     async def _look(self) -> None:
         self._withdraw()
-        domains = tuple(told(self._held.of(ORG_DOMAIN)))
-        found = list(due(self._directory.known(), domains, self._states, self._own_domain, self._now()))
+        domains = tuple(read_domains(self._held.items_of(ORG_DOMAIN)))
+        found = list(due(self._directory.list_known(), domains, self._states, self._own_domain, self._now()))
         submitted = [(agent, event, self._ledger.submit(self._draft(agent, event))) for agent, event in found]
         for agent, event, sealing in submitted:
             try:
@@ -127,5 +127,5 @@ class DomainWatch(Looking):
 
     def _until_next(self) -> float:
         now = self._now()
-        moments = [at for one in told(self._held.of(ORG_DOMAIN)) for at in one.moments() if at > now]
+        moments = [at for one in read_domains(self._held.items_of(ORG_DOMAIN)) for at in one.moments() if at > now]
         return min([at - now for at in moments] + [LONGEST_SLEEP])

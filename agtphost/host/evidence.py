@@ -22,7 +22,7 @@ from agtphost.audit.summaries import Summaries
 from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.witness import OperatorWitness, WitnessFile
 from agtphost.config import Config, problems_in
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
 from agtphost.host.loaded import Loaded
@@ -109,7 +109,7 @@ def keep_evidence(
         held=held,
         now=now,
         arrival=clock.latest,
-        leaped=clock.leaped,
+        leaped=clock.leaped_seconds,
         events=config.audit.envelope,
         tree=tree,
         states=_state_keeper(store, loaded, files),
@@ -221,14 +221,14 @@ def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Probl
 
     :param files: by the key that names them; what lies in the state directory is made by the start.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     for location, file in files.items():
         place = file.parent
         if place == config.host.state_dir or os.access(place, os.W_OK | os.X_OK):
             continue
         missing = not place.exists()
         faults.append(
-            Fault(
+            ConfigFault(
                 location=location,
                 message=f"lies in a directory that {'does not exist' if missing else 'cannot be written'}: {place}",
                 hint=f"run: mkdir -p {place}" if missing else "the host runs as the user who owns it",

@@ -80,7 +80,7 @@ def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
 def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Iterator[Expiring]:
     """Grants that are in force and end."""
     names = {agent.agent_id: agent.name for agent in known}
-    for agent_id in rights.narrowed():
+    for agent_id in rights.list_narrowed():
         for grant in rights.grants(agent_id):
             if grant.until is not None and grant.in_force(now):
                 name = f"{names.get(agent_id, agent_id)} {grant.allow}"
@@ -91,7 +91,7 @@ def remarks(config: Config, now: float) -> Iterator[str]:
     """What a start would warn of, soonest first."""
     for each in sorted(expiring_files(config), key=lambda one: one.ends):
         if each.is_soon(now):
-            yield each.told(now)
+            yield each.describe(now)
 
 
 class ExpiryWatch(Looking):
@@ -131,7 +131,7 @@ class ExpiryWatch(Looking):
             self._told[each] = now
             # A grant ends because an operator said so; everything else ends because nobody has renewed it.
             say = log.info if each.kind == expiry.GRANT else log.warn
-            say("{what}", what=each.told(now))
+            say("{what}", what=each.describe(now))
 
 
 def _read(config: Config) -> tuple[Expiring, ...]:

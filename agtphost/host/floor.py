@@ -32,7 +32,7 @@ from agtphost.methods.oversight.notification import Notification
 from agtphost.methods.oversight.suspension import Release, Suspension, Workflows
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def floor_methods(
     adapters: Sequence[IPayloadAdapter],
     endpoints: Iterable[Binding],
     library: Library,
-    offload: Aside,
+    offload: Executor,
     visibility: Visibility,
     authorization: Authorization,
     approvals: Approvals,

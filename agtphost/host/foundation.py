@@ -18,7 +18,7 @@ from agtphost.host.loaded import Loaded
 from agtphost.host.registry import Registry
 from agtphost.host.traces import tracing
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.traces.service import Traces
@@ -95,7 +95,7 @@ class Foundation:
         return self.evidence.clock.latest
 
     @property
-    def offload(self) -> Aside:
+    def offload(self) -> Executor:
         """Calls a function off the reactor."""
         return self.lasting.computing
 
@@ -116,5 +116,5 @@ def _registrars(loaded: Loaded) -> tuple[str, ...]:
     A development host has no operators until somebody lists them: until then whoever has such a key looks at what
     operators see, and approves calls, as it reloads the host and grants what its agents may call.
     """
-    issuers = (agent.issuer_fingerprint for agent in loaded.directory.known())
+    issuers = (agent.issuer_fingerprint for agent in loaded.directory.list_known())
     return tuple(each for each in dict.fromkeys(issuers) if each)

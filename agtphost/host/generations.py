@@ -32,7 +32,7 @@ from agtphost.host.upstreams import Upstreaming
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
 from agtphost.upstream.supervision import State
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 log = Logger()
 
@@ -91,7 +91,7 @@ class Generations:
         self.keys = MultiService()  # type: ignore[no-untyped-call]
         """Parent of what keeps the keys of identity providers fresh."""
 
-        self.core = finished(self._compose(on))
+        self.core = run_to_end(self._compose(on))
         self._begin(self.core)
         self._put_in_force(self.core)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from twisted.logger import Logger
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
 from agtphost.contract.grantable import Grantable, NotGrantable
 from agtphost.contract.grants import Grant
@@ -45,7 +45,7 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
                 await server.risen(RISING)
 
     handler = Granting(
-        on.rights, grantable, on.loaded.directory.known, on.authorization, ask, negotiating.places, on.seconds
+        on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
     )
     return tuple(
         # People are known by their certificate's key, and are no agents.
@@ -71,7 +71,7 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
     :raises agtphost.errors.ConfigurationError: one is of an agent that is not known here, or names nothing.
     """
     grantable = Grantable(on.registry.admitted, upstreams.adapters)
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     grants: list[Grant] = []
     for at, section in enumerate(on.config.grant):
         agent = _agent(on, section.agent, at, faults)
@@ -80,7 +80,9 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
                 grantable.remark(text)
             except NotGrantable as error:
                 meant = f"did you mean {', '.join(error.close)}?" if error.close else "`agtp tools ls` lists tools"
-                faults.append(Fault(location=("grant", at, "allow", place), message=f"cannot be: {error}", hint=meant))
+                faults.append(
+                    ConfigFault(location=("grant", at, "allow", place), message=f"cannot be: {error}", hint=meant)
+                )
         if agent is not None:
             grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
         if section.ends is not None and section.ends <= on.seconds():
@@ -90,9 +92,9 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
     on.rights.configure(grants)
 
 
-def _agent(on: Foundation, named: str, at: int, faults: list[Fault]) -> Agent | None:
+def _agent(on: Foundation, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
     """The agent that an entry names."""
-    known = on.loaded.directory.known()
+    known = on.loaded.directory.list_known()
     found = [agent for agent in known if named in (agent.name, agent.agent_id)]
     if len(found) == 1:
         return found[0]
@@ -102,5 +104,5 @@ def _agent(on: Foundation, named: str, at: int, faults: list[Fault]) -> Agent | 
         near = difflib.get_close_matches(named, sorted({agent.name for agent in known}), 1)
         said, hint = f"names {named}, and no agent known here is called so", "`agtp agent ls` lists them"
         hint = f"did you mean {near[0]}?" if near else hint
-    faults.append(Fault(location=("grant", at, "agent"), message=said, hint=hint))
+    faults.append(ConfigFault(location=("grant", at, "agent"), message=said, hint=hint))
     return None

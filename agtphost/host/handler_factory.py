@@ -8,7 +8,7 @@ once the host runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,9 +17,10 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.config import secret
+from agtphost.config.faults import ConfigFault
 from agtphost.config.secret import Secret
 from agtphost.contract.binding import Binding
-from agtphost.contract.endpoint import Endpoint
+from agtphost.contract.endpoint import Endpoint, HandlerReference
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.service import ServiceReference
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
@@ -117,12 +118,14 @@ def prepare(
     recipes: RecipeBook,
     environ: Mapping[str, str],
     find: Resolve = resolve,
+    factories: Mapping[str, plugins.Factory] | None = None,
 ) -> Prepared:
     """
     Find everything that an endpoint's handler needs.
 
     :param environ: where ``${VAR}`` and ``env:NAME`` are looked up.
     :param find: imports functions.
+    :param factories: of plugins that are installed nowhere, by name.
     :raises agtphost.handlers.function.UnresolvableFunction: with what is missing.
     """
     ids = tuple(agent_ids)
@@ -142,7 +145,7 @@ def prepare(
             make=lambda factory: Composition(recipe, factory.reactor, computing_of(factory.reactor)),
             extra=extra,
         )
-    function = _plugin(reference.plugin, reference.settings) if reference.plugin else find(reference.function)
+    function = _plugin(reference, factories) if reference.plugin else find(reference.function)
     require_suitable(function, blocking=reference.blocking, on_loop=reference.asyncio)
     if reference.asyncio:
         return Prepared(
@@ -159,10 +162,24 @@ def prepare(
     return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda factory: RegisteredFunction(function))
 
 
-def _plugin(name: str, settings: Mapping[str, Any]) -> Function:
+class WrongHandlerSettings(UnresolvableFunction):
+    """
+    The settings of a plugin's handler are wrong.
+
+    :param faults: with locations within the settings.
+    """
+
+    def __init__(self, message: str, faults: Sequence[ConfigFault]) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
+
+
+def _plugin(reference: HandlerReference, factories: Mapping[str, plugins.Factory] | None) -> Function:
     try:
-        provider: IHandler = plugins.make(name, settings, IHandler)
+        provider: IHandler = plugins.make(reference.plugin, reference.settings, IHandler, factories)
     except plugins.Unusable as error:
+        if error.faults:
+            raise WrongHandlerSettings(str(error), error.faults) from None
         raise UnresolvableFunction(str(error), error.hint) from None
     return provider.handle
 

@@ -199,7 +199,7 @@ def judged(
     left += [_named(kind, names) for kind in LEFT if (names := changed(before, now, kind))]
     left += keys.waiting
     there = set(found)
-    gone = [agent.name for agent in known.known() if agent.agent_id not in there]
+    gone = [agent.name for agent in known.list_known() if agent.agent_id not in there]
     if gone:
         left.append(_named("agents whose files are gone", sorted(gone)))
     named = tuple(each.partition(" (")[0] for each in (*taken, *left))

@@ -57,7 +57,7 @@ def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, st
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:
         return known, ""
-    namesakes = [agent for agent in directory.known() if agent.name == named]
+    namesakes = [agent for agent in directory.list_known() if agent.name == named]
     if len(namesakes) == 1:
         return namesakes[0], ""
     if namesakes:

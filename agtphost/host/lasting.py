@@ -18,7 +18,7 @@ from agtphost.adapters.a2a.fronted import FrontedTasks
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords
-from agtphost.dispatch.gates.limits import Counted
+from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import fronted_tasks
@@ -59,7 +59,7 @@ class Lasting:
     sessions: SessionRegistry
     suspensions: Suspensions
     running: RunningCalls
-    counted: Counted
+    counted: AllowanceTable
     """How often everybody asked."""
 
     negotiations: Negotiations
@@ -103,8 +103,8 @@ class Lasting:
         """
         config, held, states = loaded.config, evidence.held, evidence.states
         sessions, running = SessionRegistry(), RunningCalls(states.state_of, reactor)
-        states.watch(running.changed)
-        states.watch(sessions.changed)
+        states.watch(running.note_state)
+        states.watch(sessions.note_state)
         watched = config.admin.listen is not None
         traffic = Traffic(seconds)
         monitors = Monitors(held, evidence.ledger, reactor, seconds)
@@ -123,7 +123,7 @@ class Lasting:
             sessions=sessions,
             suspensions=Suspensions(held, seconds),
             running=running,
-            counted=Counted(),
+            counted=AllowanceTable(),
             negotiations=Negotiations(),
             history=History(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
             propagation=Propagation(reactor, config, held, evidence.records, evidence.ledger),

@@ -30,7 +30,7 @@ from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.key_history import HostKey
-from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
+from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
 from agtphost.identity.redescribing import follow_descriptions
 from agtphost.identity.trust import issuer_keys
@@ -176,7 +176,7 @@ def combine(
     endpoint_problems: list[Problem] = []
     rules = Rules(
         catalog=catalogs.primary,
-        custom=frozenset(custom) | catalogs.superseded,
+        custom=frozenset(custom) | catalogs.superseded_methods,
         removed=catalogs.removed,
         reserved=RESERVED,
         relaxed=_relaxed(config),
@@ -201,7 +201,8 @@ def combine(
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
     overrides = bindings.overrides(config, parts["policies"], given)
-    provided = plugins(config, parts["plugins"]) if provided is None else provided
+    factories = {} if given is None else given.plugins
+    provided = plugins(config, parts["plugins"], factories) if provided is None else provided
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
@@ -320,7 +321,7 @@ def _policy(
         catalogs.primary,
         config.policies.methods,
         custom=custom,
-        registered=catalogs.superseded.union(endpoint.method for endpoint in endpoints),
+        registered=catalogs.superseded_methods.union(endpoint.method for endpoint in endpoints),
         wildcards_accepted=config.policies.wildcards_accepted,
     )
     problems.extend(replace(error, file=error.file or str(config.file)) for error in reading.errors)
@@ -347,7 +348,7 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
         return None
     path = config.audit.key
     try:
-        if exposed(path):
+        if is_exposed(path):
             problems.append(
                 Problem(message="others can read the signing key", file=str(path), hint=f"chmod 600 {path}")
             )
@@ -373,7 +374,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
         where = f'[[methods.signing_key]] "{each.name}"'
         message, hint = "", ""
         try:
-            if exposed(each.key):
+            if is_exposed(each.key):
                 message, hint = f"others can read its key: {each.key}", f"chmod 600 {each.key}"
             else:
                 found[each.name] = SigningKey.load(each.key)

@@ -22,7 +22,7 @@ from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.mcp.front import FrontFacts, FrontResource
 from agtphost.mcp.in_process import Manifest
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 HINT = "The operator of this host opens some tools only to clients that are known more surely than this one."
 """Why a client may miss a tool. It is the same whatever there is, so that it tells nothing of any tool."""
@@ -38,7 +38,7 @@ _REMEDIES = {
 
 
 def mcp_front_facts(
-    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, offload: Aside
+    config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, offload: Executor
 ) -> FrontFacts | None:
     """
     What the front is about under a configuration; None where there is none.
@@ -78,7 +78,7 @@ def mcp_front_facts(
     )
 
 
-def _manifest(publication: Publication, offload: Aside) -> Manifest:
+def _manifest(publication: Publication, offload: Executor) -> Manifest:
     """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
     known: list[tuple[bytes, Mapping[str, Any]]] = []
 
@@ -118,7 +118,7 @@ def stopping(resource: FrontResource) -> Any:
     """Has whatever a stopped agent has open at the front end: a watcher of lifecycle states."""
 
     def changed(agent_id: str, state: LifecycleState) -> None:
-        if state.stopped:
+        if state.is_stopped:
             resource.stopped(agent_id)
 
     return changed

@@ -75,7 +75,7 @@ class PurchaseFeature:
 
     def manifest_of(self, agent: Agent) -> MerchantManifest:
         """A merchant's manifest of this moment."""
-        return self.manifests.of(agent, self._states(agent))
+        return self.manifests.manifest_of(agent, self._states(agent))
 
     def _quotation(self, inner: IHandler | None) -> Quotation:
         return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds, now=self._now)

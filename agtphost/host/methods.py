@@ -104,7 +104,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         endpoints=loaded.endpoints,
         built_ins=on.registry.built_ins,
         adapters=upstreams.adapters,
-        hosted=lambda: visibility.filter_offered(loaded.directory.hosted()),
+        hosted=lambda: visibility.filter_offered(loaded.directory.list_hosted()),
         key=loaded.key,
         history=on.lasting.history,
         clock=on.reactor,
@@ -390,13 +390,13 @@ def _inspection(
             "records": Records(evidence.records, on.authorization, directory).read,
             "feed": feed.read,
             "backup": Backups(on.authorization).read,
-            "chains": Chains(evidence.records, directory.hosted, on.authorization).read,
+            "chains": Chains(evidence.records, directory.list_hosted, on.authorization).read,
             "sessions": Sessions(
                 *(floor.sessions, floor.suspensions, on.authorization, on.lasting.continuations), now=on.seconds
             ).read,
             "agents": KnownAgents(
                 *(
-                    directory.known,
+                    directory.list_known,
                     evidence.states.state_of,
                     floor.sessions,
                     on.authorization,
@@ -432,7 +432,7 @@ def following(propagation: Propagation, now: Callable[[], float]) -> Following:
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
         return (
             *propagation.notices(agent.agent_id, status.value),
-            *retention.retained(agent, status, fields, now()),
+            *retention.retention_changes(agent, status, fields, now()),
         )
 
     return changes
@@ -443,12 +443,12 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
     held, states = evidence.held, evidence.states
 
     def reserved(agent: Agent) -> Mapping[str, Any] | None:
-        kept = held.by(retention.RETAINED, "label", agent.name)
+        kept = held.items_by(retention.RETAINED, "label", agent.name)
         return retention.reserved_by(agent.name, agent.agent_id, kept, on.seconds())
 
     domains = Domains(
         held,
-        directory.known,
+        directory.list_known,
         config.host.server_id,
         on.authorization,
         open=config.lifecycle.auth == LifecycleAuth.OPEN.value,

@@ -43,7 +43,7 @@ def page_access(on: Foundation) -> PageAccess | None:
     if entrance is None:
         return None
     writes = on.config.admin.writes
-    known = on.loaded.directory.known
+    known = on.loaded.directory.list_known
     replies = "REPLY" in on.config.methods.names
     return PageAccess(on.authorization, known, entrance.link, LIFE, writes=writes, replies=replies, now=on.seconds)
 

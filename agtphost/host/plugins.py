@@ -10,8 +10,8 @@ before the host starts, and told with the line that names it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -20,11 +20,12 @@ from zope.interface.exceptions import BrokenImplementation, Invalid
 from zope.interface.verify import verifyObject
 
 from agtphost.config import Config
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault, subject
 from agtphost.config.plugins import GateSection, PluginSection
 from agtphost.config.reading import read
 from agtphost.errors import Problem
-from agtphost.iagtp import IGate, IPayloadAdapter, IPluggableStore, IRecordObserver, IWitness
+from agtphost.host.plugin_settings import UnusableSchema, WrongSettings, read_settings
+from agtphost.iagtp import IOperatorGate, IPayloadAdapter, IPluggableStore, IRecordObserver, IWitness
 from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.plugins"
@@ -36,22 +37,29 @@ class Unusable(Exception):
 
     :param hint: what may help; may be empty.
     :param settings: whether it is its settings that are wrong.
+    :param faults: what is wrong with single settings, with locations within them; empty where nothing more is known.
     """
 
-    def __init__(self, message: str, hint: str = "", *, settings: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, settings: bool = False, faults: Sequence[ConfigFault] = ()
+    ) -> None:
         super().__init__(message)
         self.hint = hint
         self.settings = settings
+        self.faults = tuple(faults)
 
 
-def make(name: str, settings: Mapping[str, Any], interface: type[Interface]) -> Any:
+Factory = Callable[[Any], Any]
+"""Makes a plugin of its settings: a dictionary, or an instance of the dataclass that it declares for them."""
+
+
+def find_factory(name: str) -> tuple[str, Factory]:
     """
-    One plugin.
+    Import the factory of a plugin.
 
     :param name: of its entry point.
-    :param settings: what its factory is called with.
-    :param interface: what it has to provide.
-    :raises Unusable: it is missing, two packages have it, it cannot be imported or made, or is something else.
+    :return: what the entry point names, as text, and the factory.
+    :raises Unusable: it is missing, two packages have it, or it cannot be imported.
     """
     found = entry_points(group=GROUP, name=name)
     if not found:
@@ -69,15 +77,37 @@ def make(name: str, settings: Mapping[str, Any], interface: type[Interface]) -> 
         raise Unusable(f"the plugin {name} ({point.value}) cannot be imported: {error!r}") from error
     if not callable(factory):
         raise Unusable(f"the plugin {name} ({point.value}) is not callable", "name a class, or a function of settings")
+    return point.value, factory
+
+
+def make(
+    name: str, settings: Mapping[str, Any], interface: type[Interface], given: Mapping[str, Factory] | None = None
+) -> Any:
+    """
+    Make a plugin.
+
+    :param name: of its entry point.
+    :param settings: what its factory is called with, once they follow what it declares.
+    :param interface: what it has to provide.
+    :param given: factories that are installed nowhere, by name; they come before entry points.
+    :raises Unusable: it is missing, two packages have it, it cannot be imported or made, or is something else.
+    """
+    value, factory = ("given", given[name]) if given and name in given else find_factory(name)
+    what = f"the plugin {name} ({value})"
     try:
-        made = factory(dict(settings))
+        read = read_settings(factory, settings)
+    except UnusableSchema as error:
+        raise Unusable(f"{what} cannot be used: its {error}", "ask its author for another version") from None
+    except WrongSettings as error:
+        raise Unusable(f"{what} cannot be made: {error}", settings=True, faults=error.faults) from None
+    try:
+        made = factory(read)
     except (Exception, SystemExit) as error:
-        raise Unusable(f"the plugin {name} ({point.value}) cannot be made: {error!r}", settings=True) from error
+        raise Unusable(f"{what} cannot be made: {error!r}", settings=True) from error
     wanted = interface.__name__
     if not interface.providedBy(made):
         raise Unusable(
-            f"the plugin {name} ({point.value}) does not provide {wanted}",
-            f"decorate its class with implementer({wanted})",
+            f"{what} does not provide {wanted}", f"decorate its class with implementer({wanted}) of agtphost.plugin"
         )
     try:
         verifyObject(interface, made)
@@ -86,7 +116,7 @@ def make(name: str, settings: Mapping[str, Any], interface: type[Interface]) -> 
             # Written before there was call_of: its tools are listed as far as their bindings name an action.
             return made
         told = " ".join(str(error).split())
-        raise Unusable(f"the plugin {name} ({point.value}) is no {wanted}: {told}") from None
+        raise Unusable(f"{what} is no {wanted}: {told}") from None
     return made
 
 
@@ -102,27 +132,34 @@ def _only_missing(name: str, error: Invalid) -> bool:
 class Plugins:
     """What ``host.toml`` names, made."""
 
-    gates: Sequence[tuple[GateSection, IGate]] = ()
+    gates: Sequence[tuple[GateSection, IOperatorGate]] = ()
     adapters: Sequence[IPayloadAdapter] = ()
     witnesses: Sequence[IWitness] = ()
     observers: Sequence[tuple[str, IRecordObserver]] = ()
     store: IPluggableStore | None = None
 
 
-def plugins(config: Config, problems: list[Problem]) -> Plugins:
+def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory] | None = None) -> Plugins:
     """
     Make every plugin that ``host.toml`` names; those of endpoints are made with their endpoints.
 
+    :param given: factories that are installed nowhere, by name.
     :param problems: takes what is wrong, with file and line.
     """
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
 
     def one(name: str, settings: Mapping[str, Any], interface: type[Interface], place: Location) -> Any:
         try:
-            return make(name, settings, interface)
+            return make(name, settings, interface, given)
         except Unusable as error:
+            if error.faults:
+                faults.extend(replace(each, location=(*place, "settings", *each.location)) for each in error.faults)
+                return None
             key = "settings" if error.settings and settings else "plugin"
-            faults.append(Fault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint))
+            faults.append(
+                ConfigFault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint)
+            )
+            return None
 
     def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
         every = [
@@ -133,7 +170,7 @@ def plugins(config: Config, problems: list[Problem]) -> Plugins:
 
     store = config.store
     result = Plugins(
-        gates=made(config.gate, IGate, "gate"),
+        gates=made(config.gate, IOperatorGate, "gate"),
         adapters=[each for _, each in made(config.adapter, IPayloadAdapter, "adapter")],
         witnesses=[each for _, each in made(config.audit.witness_plugin, IWitness, "audit", "witness_plugin")],
         observers=[(section.plugin, each) for section, each in made(config.observer, IRecordObserver, "observer")],
@@ -143,6 +180,11 @@ def plugins(config: Config, problems: list[Problem]) -> Plugins:
     return result
 
 
-def problems_of(config: Config, faults: Sequence[Fault]) -> list[Problem]:
-    """Faults with the lines of their keys; the file is read again for them alone."""
-    return read(config.file).problems(faults) if faults else []
+def problems_of(config: Config, faults: Sequence[ConfigFault]) -> list[Problem]:
+    """Return faults with the lines of their keys; the file is read again for them alone."""
+    if not faults:
+        return []
+    if not config.file.exists():
+        # A configuration that is in no file, such as that of a host in memory.
+        return [Problem(message=f"{subject(each.location, {})} {each.message}", hint=each.hint) for each in faults]
+    return read(config.file).problems(faults)

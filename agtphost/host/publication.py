@@ -26,7 +26,16 @@ from agtphost.host.revision import History, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import STEP, Item, ItemWriter, Keeper, Kept, item, kept, text_pieces
+from agtphost.identity.kept_forms import (
+    STEP,
+    EncodedArray,
+    EncodedItem,
+    EncodedItemCache,
+    ItemWriter,
+    encode_array,
+    encode_item,
+    text_pieces,
+)
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.manifest_signature import signature_of, signing
@@ -143,11 +152,11 @@ class Publication:
         self._announce: Callable[[int], None] = lambda _: None
         self._counting = True
         self._own = ""
-        self._fixed: tuple[Item, ...] = ()  # endpoints that stay as they are while the host runs
-        self._listed: Kept | None = None
+        self._fixed: tuple[EncodedItem, ...] = ()  # endpoints that stay as they are while the host runs
+        self._listed: EncodedArray | None = None
         self._last: tuple[FurtherPart, Answer] | None = None
         self._writer = ItemWriter(SHARED)
-        self._agents = Keeper[Agent](lambda agent: agent.agent_id, manifest.project_agent)
+        self._agents = EncodedItemCache[Agent](lambda agent: agent.agent_id, manifest.project_agent)
         self.api_version = 0
         """The number of ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
 
@@ -169,7 +178,7 @@ class Publication:
 
         Whoever does not wait for that has it written when it is first needed.
         """
-        fixed: list[Item] = []
+        fixed: list[EncodedItem] = []
         for entry in manifest.project_all(self._built_ins(), self._endpoints, self._catalog):
             fixed.append(self._writer.item(entry))
             if not len(fixed) % STEP:
@@ -233,7 +242,7 @@ class Publication:
         """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
         if self._over:
             return
-        looked = tuple((adapter.hosted(), tuple(adapter.tools())) for adapter in self._adapters)
+        looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)
         agreed = self._agree()
         if self._looked is not None and agreed == self._agreed and self._same(looked):
             return
@@ -311,7 +320,7 @@ class Publication:
         if not self._own:
             # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
             own = self._document(False, True)
-            own["endpoints"] = kept(self._fixed)
+            own["endpoints"] = encode_array(self._fixed)
             self._own = manifest.surface_digest(own)
             self._agents(self._hosted())  # this, too, takes a while at the first time
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
@@ -361,7 +370,7 @@ class Publication:
         for number, group in enumerate(groups, 1):
             following = tokens[number] if number < len(groups) else None
             about = {"number": number, "of": len(groups), "endpoints": total, "next": following}
-            part = {**document, "endpoints": kept(group), PARTS: about}
+            part = {**document, "endpoints": encode_array(group), PARTS: about}
             document["hosted_agents"] = []  # The first part has them all.
             key = self._key
             kid, signature = ("", None) if key is None else (key.kid, (yield from signature_of(part, key)))
@@ -408,18 +417,18 @@ class Publication:
             document["hosted_agents"] = self._agents(self._hosted())
         return document
 
-    def _callable(self) -> Kept:
+    def _callable(self) -> EncodedArray:
         """The entries of ``endpoints``; the host's own and the operator's are written once."""
         if not self._fixed:
             entries = manifest.project_all(self._built_ins(), self._endpoints, self._catalog)
             self._fixed = tuple(map(self._writer.item, entries))
         if self._listed is None:
-            self._listed = kept(self._items())
+            self._listed = encode_array(self._items())
         return self._listed
 
-    def _items(self) -> list[Item]:
+    def _items(self) -> list[EncodedItem]:
         """The entries of ``endpoints`` with their texts."""
-        return [*self._fixed, *(item(dict(definition)) for definition in self._agreed)]
+        return [*self._fixed, *(encode_item(dict(definition)) for definition in self._agreed)]
 
     def _features(self) -> tuple[str, ...]:
         """What this very host can do, and no more (AGTP-API section 8.3)."""

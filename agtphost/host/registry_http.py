@@ -30,7 +30,7 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
             message = f"[registry] agent is no agent that this host knows: {given.agent[:64]}"
             raise ConfigurationError([Problem(message=message, file=str(config.file))])
         speaker = agent.agent_id
-    hosted, reads = directory.hosted(), certified if asks_certificates(config, given) else None
+    hosted, reads = directory.list_hosted(), certified if asks_certificates(config, given) else None
     return RegistryFacts(
         path=given.path,
         url="" if given.url is None else f"{given.url.rstrip('/')}{given.path}",

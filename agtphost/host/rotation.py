@@ -24,8 +24,8 @@ from agtphost.errors import ConfigurationError
 from agtphost.host.looking import Looking
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
-from agtphost.identity.keys import KeyFormatError, SigningKey, exposed
-from agtphost.protocols.tls import Prepared, ServerTLS
+from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
+from agtphost.protocols.tls import PreparedTLS, ServerTLS
 
 LOOK_EVERY = 2.0
 """Seconds between two looks."""
@@ -103,7 +103,7 @@ class Rotation(Looking):
     async def _renew(self, seen: dict[Path, Stamp]) -> None:
         changed = sorted(str(path) for path in seen if seen[path] != self._seen.get(path))
         try:
-            prepared: Prepared = await self._offload(self._tls.prepare)
+            prepared: PreparedTLS = await self._offload(self._tls.prepare)
         except ConfigurationError as error:
             # A certificate whose key is not there yet, for instance. The next change of a file comes here again.
             self._seen = seen
@@ -163,7 +163,7 @@ def _over(link: Succession) -> bool:
 
 
 def _read(path: Path) -> SigningKey:
-    if exposed(path):
+    if is_exposed(path):
         raise KeyFormatError(f"{path}: others can read it; run chmod 600 {path}")
     return SigningKey.load(path)
 

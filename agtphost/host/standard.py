@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from zope.interface import implementer
 
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.methods import MethodsSection
 from agtphost.contract.binding import LIGHT, Binding
 from agtphost.contract.endpoint import Endpoint
@@ -27,7 +27,7 @@ from agtphost.methods.standard.services import Handlers, MethodServices
 from agtphost.methods.standard.table import STANDARD, StandardMethod
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 FAMILIES: Final[Sequence[Handlers]] = (
     checking.handlers,
@@ -105,7 +105,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodSe
     )
 
 
-def collection_faults(section: MethodsSection) -> list[Fault]:
+def collection_faults(section: MethodsSection) -> list[ConfigFault]:
     """Schemas of collections that are none."""
     found = []
     for number, each in enumerate(section.collection):
@@ -114,7 +114,7 @@ def collection_faults(section: MethodsSection) -> list[Fault]:
                 compile_schema(dict(each.schema_), role="output")
         except SchemaError as error:
             location = ("methods", "collection", number, "schema")
-            found.append(Fault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
+            found.append(ConfigFault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
     return found
 
 
@@ -135,7 +135,7 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
 
 
 def governed(
-    section: MethodsSection, endpoints: Iterable[Binding], offload: Aside, now: Callable[[], float]
+    section: MethodsSection, endpoints: Iterable[Binding], offload: Executor, now: Callable[[], float]
 ) -> list[Binding]:
     """
     The operator's endpoints: those that take the place of a method that is on, under the rules of its table.

@@ -44,12 +44,12 @@ class StandingDirectory:
     def by_name(self, name: str) -> Agent | None:
         return self.in_force.by_name(name)
 
-    def hosted(self) -> Sequence[Agent]:
-        return self.in_force.hosted()
+    def list_hosted(self) -> Sequence[Agent]:
+        return self.in_force.list_hosted()
 
-    def known(self) -> Sequence[Agent]:
+    def list_known(self) -> Sequence[Agent]:
         """Every agent, hosted or not, in label order."""
-        return self.in_force.known()
+        return self.in_force.list_known()
 
 
 Known = AgentDirectory | StandingDirectory

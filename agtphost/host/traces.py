@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def tracing(reactor: Any, config: Config) -> Traces | None:
     """The service; None without the section, and then nothing of OpenTelemetry is imported."""
-    if config.traces is None or not extras.installed(EXPORTER):
+    if config.traces is None or not extras.is_installed(EXPORTER):
         # Of a package that is missing the configuration's own check tells, and no host starts.
         return None
     from agtphost.traces.service import Traces

@@ -28,7 +28,7 @@ from agtphost.negotiation.data_classes import is_negotiable
 def unmatched(loaded: Loaded) -> Iterator[str]:
     """A sentence for each."""
     config = loaded.config
-    known = loaded.directory.known()
+    known = loaded.directory.list_known()
     zones = {agent.governance_zone for agent in known if agent.governance_zone}
     for zone, seen in config.policies.zones.items():
         if zone != "*" and zone not in zones:
@@ -162,7 +162,7 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 f"{loaded.config.host.state_dir}; only a certificate with that key reads what is addressed to {name}, "
                 "and `agtp cert show FILE` prints a certificate's"
             )
-    known = loaded.directory.known()
+    known = loaded.directory.list_known()
     hosted = {agent.name for agent in known if agent.hosted}
     for name in (*notify.people, *notify.groups):
         if name in hosted:

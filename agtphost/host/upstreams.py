@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, MCPServerSection
-from agtphost.config.faults import Fault
+from agtphost.config.faults import ConfigFault
 from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
@@ -157,13 +157,13 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
     """
     names = {"a2a", "acp", *(adapter.name for adapter in known)}
     types = {kind for adapter in known for kind in adapter.payload_types}
-    faults: list[Fault] = []
+    faults: list[ConfigFault] = []
     for at, given in enumerate(on.loaded.plugins.adapters):
         adapter = OperatorAdapter(given, irreversible=on.config.approvals.irreversible)
         taken = [adapter.name] if adapter.name in names else sorted(types & adapter.payload_types)
         if taken:
             faults.append(
-                Fault(
+                ConfigFault(
                     location=("adapter", at, "plugin"),
                     message=f"names an adapter for {taken[0][:64]!r}, which another adapter has",
                     hint="leave out one of them",
@@ -308,7 +308,7 @@ class TaskCancellations:
                 each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
 
     def _stopped(self, agent_id: str, state: LifecycleState) -> None:
-        if state.stopped:
+        if state.is_stopped:
             for each in self._cancellations.values():
                 for owner in state_owners(agent_id):
                     each.agent_stopped(owner, state.status.value)

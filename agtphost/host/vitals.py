@@ -81,7 +81,7 @@ def looking(
             open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
             certificate_ends=tls.until - now,
             expiries=tuple(
-                Expiry(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), told=each.told(now))
+                Expiry(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), told=each.describe(now))
                 for each in ending.found
             ),
             revocation_ends=None if math.isinf(until) else until - now,
@@ -103,7 +103,7 @@ def tell_vitals(on: Foundation, look: Look) -> None:
 
     def told() -> Mapping[str, Any]:
         seen = look()
-        known = Counter(states.state_of(agent).status.value for agent in on.loaded.directory.known())
+        known = Counter(states.state_of(agent).status.value for agent in on.loaded.directory.list_known())
         return {
             "version": __version__,
             "server_id": config.host.server_id,

@@ -164,7 +164,7 @@ class Witnesses(Service):
         def prove(tiles: Tiles) -> Sequence[bytes]:
             return Tree(tiles, second).consistency(first)
 
-        return self._records.proven(prove)
+        return self._records.read_proof(prove)
 
     def startService(self) -> None:
         """Offer the newest checkpoint that there is: the witness may have been away."""

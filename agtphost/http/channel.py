@@ -39,7 +39,7 @@ from agtphost.protocols.limits import (
     WAITING,
     ConnectionLimits,
 )
-from agtphost.protocols.reading import Reading
+from agtphost.protocols.reading import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 
 SPELLED = {
@@ -129,7 +129,7 @@ class BoundedChannel(FramedChannel):
         self._expires = math.inf
         self._spent = False  # whether the next answer is the last
         self._ended = False  # whether our side has ended
-        self._reading = Reading()
+        self._reading = ReadProgress()
         self._peer: Any = None
         self._host: Any = None
         self._secure = False
@@ -220,7 +220,7 @@ class BoundedChannel(FramedChannel):
         self._networkProducer = _Unregulated(self.transport)
         self._expires = self._clock.seconds() + self._limits.connection_age
         self._expect(Wait.HANDSHAKE if self._secure else Wait.HEADER)
-        self._owner.opened(self)
+        self._owner.connection_opened(self)
 
     def handshakeCompleted(self) -> None:
         """The TLS handshake is complete."""
@@ -231,7 +231,7 @@ class BoundedChannel(FramedChannel):
         """The client has proven who it is."""
         if not self._known:
             self._known = True
-            self._owner.authenticated(self)
+            self._owner.connection_authenticated(self)
 
     def shown(self, certified: Callable[[Any, str], Any], address: str) -> Any:
         """
@@ -262,7 +262,7 @@ class BoundedChannel(FramedChannel):
                 call.cancel()
         self._flushing = self._next = None
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
-        self._owner.closed(self)
+        self._owner.connection_closed(self)
 
     def pauseProducing(self) -> None:
         """The transport has enough: no request is looked at until the peer has taken it."""

@@ -63,7 +63,7 @@ class HttpFactory(AcceptingFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """A connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
-        address = self.admitted(addr)
+        address = self.admit_address(addr)
         if address is None:
             return None
         return BoundedChannel(self, self._site, self.bodies, self._limits, self._clock, address)
@@ -139,7 +139,7 @@ class HttpService(ListeningService):
         for what in self._what:
             log.info("{what} is served on port {port}", what=what, port=self.port)
 
-    def _failed(self, failure: Failure) -> None:
+    def _note_failure(self, failure: Failure) -> None:
         # AGTP itself is spoken all the same.
         for what in self._what:
             log.critical("{what} cannot be served: {why}", what=what, why=failure.getErrorMessage())

@@ -53,7 +53,7 @@ def viewer() -> Iterator[tuple[str, Ready]]:
 
 def _distribution() -> Path | None:
     """Where the package has the files of Swagger UI; it is not imported."""
-    if not extras.installed(PACKAGE):
+    if not extras.is_installed(PACKAGE):
         return None
     found = find_spec(PACKAGE)
     places = () if found is None else found.submodule_search_locations or ()

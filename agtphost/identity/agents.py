@@ -83,7 +83,7 @@ class Agent:
     """What an operator should know: for the log at start."""
 
     @property
-    def listed(self) -> bool:
+    def is_listed(self) -> bool:
         """Return whether public lists show the agent: tier 3 is for development (core v08 section 6.5.5)."""
         return self.posture.trust_tier < 3
 
@@ -102,7 +102,7 @@ class Agent:
         :param updated_at: when it changed, RFC 3339.
         :param methods: what this host accepts beyond the floor.
         """
-        return documents.served(self.document, status=status, updated_at=updated_at, methods=methods)
+        return documents.build_served_copy(self.document, status=status, updated_at=updated_at, methods=methods)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ def agent_from(
         description=document["description"],
         principal=document["principal"],
         owner_id=posture.owner_id,
-        document=_served(received, genesis, certificate, posture),
+        document=_add_known_members(received, genesis, certificate, posture),
         document_octets=read.octets,
         genesis=genesis,
         posture=posture,
@@ -178,7 +178,7 @@ LIFTED = ("org_domain", "governance_zone", "log_inclusion_proof")
 """What a document leaves to its Genesis to say (core v08 section 6.3, recommended members)."""
 
 
-def _served(
+def _add_known_members(
     received: Mapping[str, Any],
     genesis: Genesis | None,
     certificate: AgentCertificate | None,
@@ -189,7 +189,7 @@ def _served(
     if certificate is not None:
         known["cert_fingerprint"] = certificate.fingerprint
     members = {name: value for name, value in known.items() if value is not None and received.get(name) is None}
-    return documents.served(received, members={**members, **posture.fields()})
+    return documents.build_served_copy(received, members={**members, **posture.fields()})
 
 
 def reconsider(agent: Agent, *, issuer_known: bool) -> bool:
@@ -204,7 +204,7 @@ def reconsider(agent: Agent, *, issuer_known: bool) -> bool:
     posture = resolve_posture(documents.core_shape(agent.received), agent.genesis, issuer_known=issuer_known)
     if posture == agent.posture:
         return False
-    document = _served(agent.received, agent.genesis, agent.certificate, posture)
+    document = _add_known_members(agent.received, agent.genesis, agent.certificate, posture)
     object.__setattr__(agent, "posture", posture)
     object.__setattr__(agent, "document", document)
     return True

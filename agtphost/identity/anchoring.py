@@ -26,12 +26,12 @@ class NoEvidence(ValueError):
     """Nothing shows what a Genesis would claim; the message says what is missing."""
 
 
-def unchecked(*members: str) -> Mapping[str, Any]:
+def unchecked_evidence(*members: str) -> Mapping[str, Any]:
     """Return the evidence of a Genesis whose issuer checked nothing, with the members that it claims all the same."""
     return {"method": "none", "unchecked": list(members)}
 
 
-def expected(zone: str, issuer: VerifyingKey) -> str:
+def expected_record(zone: str, issuer: VerifyingKey) -> str:
     """Return the TXT record that the domain's owner has to publish."""
     return f"agtp-zone={zone}; cert={issuer.fingerprint}"
 
@@ -49,7 +49,7 @@ def dns_evidence(domain: str, zone: str, issuer: VerifyingKey, lookup: Lookup, c
     for text in lookup(name):
         if wanted.items() <= _members(text).items():
             return {"method": "dns", "record": name, "value": text, "checked_at": checked_at}
-    raise NoEvidence(f'{name} has no TXT record "{expected(zone, issuer)}"')
+    raise NoEvidence(f'{name} has no TXT record "{expected_record(zone, issuer)}"')
 
 
 def _members(text: str) -> dict[str, str]:

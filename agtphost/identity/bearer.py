@@ -105,7 +105,7 @@ def read_keys(octets: bytes) -> KeySet:
 
     :raises ValueError: it is none, or the extra ``oauth`` is not installed.
     """
-    if not extras.installed("joserfc"):
+    if not extras.is_installed("joserfc"):
         raise ValueError(extras.missing("joserfc"))
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
@@ -141,7 +141,7 @@ class BearerTokens:
         header, claims = _read(token)
         issuer = self.issuer_of(claims)
         self._verify(token, header, issuer)
-        return _judged(claims, issuer, now)
+        return _check_claims(claims, issuer, now)
 
     def issuer_of(self, claims: Mapping[str, Any]) -> TokenIssuer:
         """
@@ -198,7 +198,7 @@ def _object(part: str) -> dict[str, Any]:
     return value
 
 
-def _judged(claims: Mapping[str, Any], issuer: TokenIssuer, now: float) -> ActingPrincipal:
+def _check_claims(claims: Mapping[str, Any], issuer: TokenIssuer, now: float) -> ActingPrincipal:
     """Check the times, audience and scopes of verified claims, and return their principal."""
     expires = _time(claims, "exp")
     if expires is None:

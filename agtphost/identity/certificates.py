@@ -92,11 +92,11 @@ def refused_critical_extensions(der: bytes) -> tuple[str, ...]:
         handles; ``("unreadable",)`` if the extensions cannot be read; empty
         if the certificate may pass.
     """
-    return _refused(der) if len(der) <= LONGEST_CERTIFICATE else _refused.__wrapped__(der)
+    return _find_refused(der) if len(der) <= LONGEST_CERTIFICATE else _find_refused.__wrapped__(der)
 
 
 @lru_cache(maxsize=MOST_CERTIFICATES)
-def _refused(der: bytes) -> tuple[str, ...]:
+def _find_refused(der: bytes) -> tuple[str, ...]:
     try:
         found = list(x509.load_der_x509_certificate(der).extensions)
     except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
@@ -134,7 +134,7 @@ def _read_extensions(certificate: x509.Certificate) -> dict[Extension, Any]:
 
 def _key(certificate: x509.Certificate) -> VerifyingKey | None:
     try:
-        return VerifyingKey.of(certificate.public_key())
+        return VerifyingKey.from_public_key(certificate.public_key())
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
 

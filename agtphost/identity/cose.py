@@ -45,7 +45,7 @@ def sign1(payload: bytes, signer: Signer) -> bytes:
     :param payload: JSON text, signed without changes.
     """
     protected = _encode({_ALG: _EDDSA, _KID: signer.kid.encode(), _TYPE: CONTENT_TYPE})
-    signature = signer.sign(_signed(protected, payload))
+    signature = signer.sign(_signature_structure(protected, payload))
     return _encode(_cbor().CBORTag(TAG, [protected, {}, payload, signature]))
 
 
@@ -62,7 +62,7 @@ def verify1(message: bytes, keys: Mapping[str, VerifyingKey]) -> dict[str, Any]:
     key = keys.get(_key_id(header[_KID]))
     if key is None:
         raise COSEError("unknown-key", "the kid names no key known here")
-    if not key.verify(signature, _signed(protected, payload)):
+    if not key.verify(signature, _signature_structure(protected, payload)):
         raise COSEError("signature", "the signature does not match")
     return _object(payload)
 
@@ -86,7 +86,7 @@ def _encode(value: Any) -> bytes:
     return encoded
 
 
-def _signed(protected: bytes, payload: bytes) -> bytes:
+def _signature_structure(protected: bytes, payload: bytes) -> bytes:
     """Return the Sig_structure of RFC 9052 section 4.4."""
     return _encode(["Signature1", protected, b"", payload])
 
@@ -105,7 +105,7 @@ def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
     """The protected header encoded and decoded, the payload, the signature."""
     if len(message) > MAX_LENGTH:
         raise COSEError("malformed", f"the message is longer than {MAX_LENGTH} octets")
-    tagged = _decoded(message, "message")
+    tagged = _decode_deterministic(message, "message")
     if not isinstance(tagged, _cbor().CBORTag) or tagged.tag != TAG:
         raise COSEError("malformed", "the message is not a COSE_Sign1")
     parts = tagged.value
@@ -114,13 +114,13 @@ def _parts(message: bytes) -> tuple[bytes, dict[Any, Any], bytes, bytes]:
     protected, unprotected, payload, signature = parts
     if unprotected != {} or not all(isinstance(part, bytes) for part in (protected, payload, signature)):
         raise COSEError("malformed", "a part of the COSE_Sign1 has the wrong type, or the unprotected header a member")
-    header = _decoded(protected, "protected header")
+    header = _decode_deterministic(protected, "protected header")
     if not isinstance(header, dict):
         raise COSEError("malformed", "the protected header is not a map")
     return protected, header, payload, signature
 
 
-def _decoded(octets: bytes, what: str) -> Any:
+def _decode_deterministic(octets: bytes, what: str) -> Any:
     """Decode CBOR and require the deterministic encoding: a second encoding of one event would have another hash."""
     stream, cbor = BytesIO(octets), _cbor()
     try:

@@ -287,7 +287,7 @@ def _check(claims: Mapping[str, Any]) -> None:
         raise _wrong("the first hop, and only the first, has depth 1 and no parent")
 
 
-def _verified(token: str, keys: Mapping[str, VerifyingKey], typ: str) -> dict[str, Any]:
+def _verify(token: str, keys: Mapping[str, VerifyingKey], typ: str) -> dict[str, Any]:
     try:
         return jws.verify(token, keys, typ=typ)
     except jws.JWSError as error:
@@ -309,10 +309,10 @@ def read(token: str, keys: Mapping[str, VerifyingKey], now: float) -> Delegation
     :param now: seconds since the epoch.
     :raises DelegationError: for every other token.
     """
-    claims = _verified(token, keys, DELEGATION_TYPE)
+    claims = _verify(token, keys, DELEGATION_TYPE)
     _check(claims)
     _in_time(claims, now)
-    return _of(token, claims)
+    return _build_token(token, claims)
 
 
 def show(token: str) -> DelegationToken:
@@ -326,10 +326,10 @@ def show(token: str) -> DelegationToken:
     except jws.JWSError as error:
         raise DelegationError(error.reason, str(error)) from None
     _check(claims)
-    return _of(token, claims)
+    return _build_token(token, claims)
 
 
-def _of(token: str, claims: Mapping[str, Any]) -> DelegationToken:
+def _build_token(token: str, claims: Mapping[str, Any]) -> DelegationToken:
     return DelegationToken(
         issuer=claims["iss"],
         delegator=claims["sub"],
@@ -353,7 +353,7 @@ def read_governance(token: str, issuers: Mapping[str, VerifyingKey], now: float)
     :param issuers: the key of each governance platform, by what it calls itself in ``iss``.
     :raises DelegationError: for every token but a platform's own that is valid now.
     """
-    claims = _verified(token, {key.kid: key for key in issuers.values()}, GOVERNANCE_TYPE)
+    claims = _verify(token, {key.kid: key for key in issuers.values()}, GOVERNANCE_TYPE)
     _members(claims, _GOVERNANCE_REQUIRED, _GOVERNANCE_OPTIONAL, GOVERNANCE_LIFE)
     signed_by = jws.parse(token).header["kid"]
     expected = issuers.get(claims["iss"])

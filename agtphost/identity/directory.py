@@ -62,10 +62,10 @@ class AgentDirectory:
     def by_name(self, name: str) -> Agent | None:
         return self._by_name.get(name)
 
-    def hosted(self) -> Sequence[Agent]:
+    def list_hosted(self) -> Sequence[Agent]:
         return self._hosted
 
-    def known(self) -> Sequence[Agent]:
+    def list_known(self) -> Sequence[Agent]:
         """Every agent, hosted or not, in label order."""
         return sorted(self._by_id.values(), key=lambda agent: (agent.name, agent.agent_id))
 

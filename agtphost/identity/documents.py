@@ -331,7 +331,7 @@ def role_of(document: Mapping[str, Any]) -> str:
 # Signature
 
 
-def _unsigned(document: Mapping[str, Any], names: Iterable[str] = SIGNATURE_FIELDS) -> dict[str, Any]:
+def _without_signature(document: Mapping[str, Any], names: Iterable[str] = SIGNATURE_FIELDS) -> dict[str, Any]:
     left_out = frozenset(names)
     return {name: value for name, value in document.items() if name not in left_out}
 
@@ -359,7 +359,7 @@ def check_signature(document: Mapping[str, Any]) -> VerifyingKey | None:
         octets = encoding.decode_padded(signature)
     except ValueError as error:
         raise DocumentError([f"manifest_signature: {error}"]) from None
-    covered = _unsigned(document, ("manifest_signature",))
+    covered = _without_signature(document, ("manifest_signature",))
     try:
         forms = {canonical(covered), ascii_escaped(covered)}
     except CanonicalError as error:
@@ -376,20 +376,20 @@ def sign(document: Mapping[str, Any], issuer: str, key: SigningKey) -> dict[str,
     :param issuer: the registrar's name: ``manifest_issuer``.
     :raises DocumentError: naming every fault of the document.
     """
-    unsigned = _unsigned(document)
+    unsigned = _without_signature(document)
     faults = faults_of(unsigned)
     if faults:
         raise DocumentError(faults)
-    return vouched(unsigned, issuer, key.public, key)
+    return sign_copy(unsigned, issuer, key.public, key)
 
 
-def vouched(document: Mapping[str, Any], issuer: str, public: VerifyingKey, signer: Signer) -> dict[str, Any]:
+def sign_copy(document: Mapping[str, Any], issuer: str, public: VerifyingKey, signer: Signer) -> dict[str, Any]:
     """
     Sign a copy of a document without faults, by the host that serves it (core v08 section 6.1, step 7).
 
     :param public: the public half of ``signer``.
     """
-    signed = _unsigned(document)
+    signed = _without_signature(document)
     signed["manifest_issuer"] = issuer
     signed["manifest_issuer_public_key"] = public.text
     try:
@@ -403,7 +403,7 @@ def vouched(document: Mapping[str, Any], issuer: str, public: VerifyingKey, sign
 # Serving
 
 
-def served(
+def build_served_copy(
     document: Mapping[str, Any],
     *,
     status: str | None = None,
@@ -428,8 +428,8 @@ def served(
     copy["methods"] = _served_methods(copy["methods"], methods)
     if updated_at is not None and _moment(updated_at) > _moment(copy["updated_at"]):
         copy["updated_at"] = updated_at
-    if _unsigned(copy) != _unsigned(document):
-        return _unsigned(copy)
+    if _without_signature(copy) != _without_signature(document):
+        return _without_signature(copy)
     return copy
 
 

@@ -56,7 +56,7 @@ class Expiring:
         """Return the whole days that are left; negative once it has expired."""
         return int((self.ends - now) // DAY)
 
-    def told(self, now: float) -> str:
+    def describe(self, now: float) -> str:
         """Return a sentence for operators, with what to do."""
         what = f"the {self.kind.replace('-', ' ')} {'of ' if self.kind in (AGENT, GRANT) else ''}{self.name}"
         left = self.ends - now

@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any
 
 from agtphost.identity import encoding
-from agtphost.identity.anchoring import EVIDENCE, unchecked
+from agtphost.identity.anchoring import EVIDENCE, unchecked_evidence
 from agtphost.identity.canonical import CanonicalError, ascii_escaped, canonical
 from agtphost.identity.extensions import ARCHETYPES
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
@@ -336,10 +336,10 @@ def agent_id_of(members: Mapping[str, Any]) -> str:
 
     :raises CanonicalError: if they have no canonical form.
     """
-    return hashlib.sha256(_covered(members)).hexdigest()
+    return hashlib.sha256(_covered_octets(members)).hexdigest()
 
 
-def _covered(members: Mapping[str, Any]) -> bytes:
+def _covered_octets(members: Mapping[str, Any]) -> bytes:
     return canonical({name: value for name, value in members.items() if name not in EXCLUSIONS[0]})
 
 
@@ -377,7 +377,7 @@ def issue(
     if trust_tier == 1 and evidence is None:
         raise GenesisError("verification_path: tier 1 is issued only after its evidence was looked at")
     if evidence is None and (members or {}).get("org_domain"):
-        evidence = unchecked("org_domain")
+        evidence = unchecked_evidence("org_domain")
     if production and (verification_path == SELF_SIGNED or agent_key == issuer.public):
         raise GenesisError("issuer_public_key: a self-signed Genesis is for development only")
     document: dict[str, Any] = {
@@ -398,7 +398,7 @@ def issue(
     if agent_key is not None:
         document["agent_public_key"] = agent_key.text
     try:
-        covered = _covered(document)
+        covered = _covered_octets(document)
         document["agent_id"] = hashlib.sha256(covered).hexdigest()
         document["signature"] = encoding.encode(issuer.sign(covered)).decode("ascii")
         octets = canonical(document)

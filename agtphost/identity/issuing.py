@@ -115,7 +115,7 @@ def inspect_package(
     )
 
 
-def covered(files: Mapping[str, bytes]) -> bytes:
+def covered_octets(files: Mapping[str, bytes]) -> bytes:
     """Return the octets that the author of a ``.nomo`` package signs, made from its other files."""
     return canonical({name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
 
@@ -144,12 +144,12 @@ def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: date
     if len(chain) > LONGEST_CHAIN:
         raise PackageError(f"{CHAIN} has more than {LONGEST_CHAIN} certificates")
     if chain[-1] not in authorities:
-        above = next((one for one in authorities if _issued(chain[-1], one)), None)
+        above = next((one for one in authorities if _is_issued_by(chain[-1], one)), None)
         if above is None:
             raise PackageError(f"{CHAIN} does not lead to a trusted authority: name it by --package-ca")
         chain.append(above)
     for below, above in pairwise(chain):
-        if not _issued(below, above):
+        if not _is_issued_by(below, above):
             raise PackageError(f"{CHAIN}: {below.subject.rfc4514_string()} was not issued by the certificate after it")
     for one in chain:
         if not one.not_valid_before_utc <= now <= one.not_valid_after_utc:
@@ -157,7 +157,7 @@ def _chain(pem: bytes | None, authorities: Sequence[x509.Certificate], now: date
     return chain
 
 
-def _issued(below: x509.Certificate, above: x509.Certificate) -> bool:
+def _is_issued_by(below: x509.Certificate, above: x509.Certificate) -> bool:
     try:
         below.verify_directly_issued_by(above)
         constraints = above.extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -173,7 +173,7 @@ def _check_signature(signature: bytes | None, files: Mapping[str, bytes], author
     if not isinstance(key, Ed25519PublicKey):
         raise PackageError(f"{CHAIN}: the author's key is not Ed25519")
     try:
-        key.verify(decode(signature.decode("ascii").strip()), covered(files))
+        key.verify(decode(signature.decode("ascii").strip()), covered_octets(files))
     except (ValueError, InvalidSignature):
         raise PackageError(f"its {SIGNATURE} is not its author's over these files") from None
 

@@ -24,13 +24,13 @@ __all__ = [
     "JWSError",
     "Parts",
     "Signer",
+    "append_signature",
+    "build_signing_input",
     "compact",
-    "covered",
-    "joined",
     "parse",
     "parse_unverified",
     "protected_header",
-    "signed",
+    "sign_compact",
     "signer",
     "verify",
     "verify_covering",
@@ -86,26 +86,26 @@ def compact(protected: bytes, payload: bytes, signer: Signer | None) -> str:
     :param payload: the JSON text, signed without changes.
     :param signer: None leaves the third part empty: the text then ends in a dot.
     """
-    return signed(protected, payload, signer).decode("ascii")
+    return sign_compact(protected, payload, signer).decode("ascii")
 
 
-def signed(protected: bytes, payload: bytes, signer: Signer | None) -> bytes:
+def sign_compact(protected: bytes, payload: bytes, signer: Signer | None) -> bytes:
     """Sign ``payload`` as :func:`compact` does, and return ASCII octets."""
-    signing_input = covered(protected, payload)
-    return _joined(signing_input, b"" if signer is None else signer.sign(signing_input))
+    signing_input = build_signing_input(protected, payload)
+    return _append_signature(signing_input, b"" if signer is None else signer.sign(signing_input))
 
 
-def covered(protected: bytes, payload: bytes) -> bytes:
+def build_signing_input(protected: bytes, payload: bytes) -> bytes:
     """Return the JWS Signing Input, which a signature covers (RFC 7515 section 5.1)."""
     return b"%b.%b" % (protected, encode_part(payload))
 
 
-def joined(signing_input: bytes, signature: bytes) -> str:
+def append_signature(signing_input: bytes, signature: bytes) -> str:
     """Return the JWS of a signing input and its signature."""
-    return _joined(signing_input, signature).decode("ascii")
+    return _append_signature(signing_input, signature).decode("ascii")
 
 
-def _joined(signing_input: bytes, signature: bytes) -> bytes:
+def _append_signature(signing_input: bytes, signature: bytes) -> bytes:
     return b"%b.%b" % (signing_input, encode_part(signature))
 
 
@@ -171,7 +171,7 @@ def verify(
     :param allow_unsigned: whether ``alg`` ``none`` with an empty signature passes; it proves nothing.
     :raises JWSError: for everything but a record signed by one of ``keys``.
     """
-    return _verified(parse(jws), keys, allow_unsigned=allow_unsigned, typ=typ)
+    return _verify_parts(parse(jws), keys, allow_unsigned=allow_unsigned, typ=typ)
 
 
 def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], *, typ: str) -> dict[str, Any] | None:
@@ -192,16 +192,16 @@ def verify_covering(jws: str, payload: bytes, keys: Mapping[str, VerifyingKey], 
         signing_input=f"{protected}.{encoded}".encode("ascii"),
         signature=_decode(signature, "signature"),
     )
-    _verified(parts, keys, allow_unsigned=False, typ=typ)
+    _verify_parts(parts, keys, allow_unsigned=False, typ=typ)
     return parts.header
 
 
-def _verified(parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str) -> dict[str, Any]:
+def _verify_parts(parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned: bool, typ: str) -> dict[str, Any]:
     header = parts.header
     if header.get("typ") != typ:
         raise JWSError("header", f"the typ is not {typ!r}")
     if header.get("alg") == "none":
-        return _unsigned(parts, allow_unsigned)
+        return _read_unsigned(parts, allow_unsigned)
     if header.get("alg") != "EdDSA":
         raise JWSError("header", "the alg is not EdDSA")
     if header.keys() != {"alg", "kid", "typ"}:
@@ -215,7 +215,7 @@ def _verified(parts: Parts, keys: Mapping[str, VerifyingKey], *, allow_unsigned:
     return parts.payload
 
 
-def _unsigned(parts: Parts, allowed: bool) -> dict[str, Any]:
+def _read_unsigned(parts: Parts, allowed: bool) -> dict[str, Any]:
     if not allowed:
         raise JWSError("unsigned", "the record is not signed")
     if parts.header.keys() != {"alg", "typ"}:

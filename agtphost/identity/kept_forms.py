@@ -24,14 +24,14 @@ STEP = 50
 """Items that are made in one step."""
 
 
-class Plain(str):
+class UnescapedText(str):
     """Text without a character that JSON would escape: base64url and the like. It may be megabytes long."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class EncodedItem:
     """A value with its canonical form and its JSON, in pieces that it may have in common with others."""
 
     value: Any
@@ -41,12 +41,12 @@ class Item:
     """Of the text."""
 
 
-class Kept(list[Any]):
+class EncodedArray(list[Any]):
     """An array with its encodings; it must not be changed."""
 
     __slots__ = ("items",)
 
-    def __init__(self, items: Iterable[Item]) -> None:
+    def __init__(self, items: Iterable[EncodedItem]) -> None:
         self.items = tuple(items)
         super().__init__(each.value for each in self.items)
 
@@ -73,17 +73,17 @@ def _array(items: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
     yield b"]" if sign == b"," else b"[]"
 
 
-def kept(items: Iterable[Item]) -> Kept:
+def encode_array(items: Iterable[EncodedItem]) -> EncodedArray:
     """Join encoded items to an encoded array."""
-    return Kept(items)
+    return EncodedArray(items)
 
 
-def item(value: Any) -> Item:
+def encode_item(value: Any) -> EncodedItem:
     """
     Return a value with its encodings.
     """
     text = jsontext.encode(value)
-    return Item(value, (_forms.form_of(text, value),), (text,), len(text))
+    return EncodedItem(value, (_forms.form_of(text, value),), (text,), len(text))
 
 
 class _CanonicalForms:
@@ -135,7 +135,7 @@ class ItemWriter:
         self._places = dict(places)
         self._parts: dict[tuple[str, int], tuple[Any, bytes, bytes]] = {}
 
-    def item(self, value: Mapping[str, Any]) -> Item:
+    def item(self, value: Mapping[str, Any]) -> EncodedItem:
         """
         Return an item of an object; nothing of it is to be changed.
 
@@ -147,7 +147,7 @@ class ItemWriter:
             if isinstance(value.get(outer), dict) and isinstance(value[outer].get(inner), dict) and value[outer][inner]
         }
         if not shared:
-            return item(value)
+            return encode_item(value)
         text = [b"{"]
         canonical_form = [b"{"]
         for number, (name, member) in enumerate(value.items()):
@@ -163,7 +163,7 @@ class ItemWriter:
         text.append(b"}")
         canonical_form.append(b"}")
         found = _join_short(text)
-        return Item(value, _join_short(canonical_form), found, sum(map(len, found)))
+        return EncodedItem(value, _join_short(canonical_form), found, sum(map(len, found)))
 
     def _text(self, member: Mapping[str, Any], inner: str) -> Iterator[bytes]:
         yield b"{"
@@ -236,7 +236,7 @@ def _order(name: str) -> bytes:
     return name.encode("utf-16be")
 
 
-class Keeper(Generic[Source]):
+class EncodedItemCache(Generic[Source]):
     """
     Encoded items by their source; an item is made again only if its source is another object. The cache has the items
     of the latest array only.
@@ -248,7 +248,7 @@ class Keeper(Generic[Source]):
     def __init__(self, name: Callable[[Source], str], make: Callable[[Source], Any]) -> None:
         self._name = name
         self._make = make
-        self._items: dict[str, tuple[Source, Item]] = {}
+        self._items: dict[str, tuple[Source, EncodedItem]] = {}
 
     def prepare(self, sources: Iterable[Source]) -> Generator[None, None, None]:
         """Make items in steps, so that their array has little left to make."""
@@ -256,24 +256,26 @@ class Keeper(Generic[Source]):
             name = self._name(source)
             found = self._items.get(name)
             if found is None or found[0] is not source:
-                self._items[name] = source, item(self._make(source))
+                self._items[name] = source, encode_item(self._make(source))
             if not number % STEP:
                 yield
 
-    def __call__(self, sources: Iterable[Source]) -> Kept:
+    def __call__(self, sources: Iterable[Source]) -> EncodedArray:
         """The array of what is made of the sources, in their order."""
         known, items = self._items, {}
         for source in sources:
             name = self._name(source)
             found = known.get(name)
-            items[name] = (source, item(self._make(source))) if found is None or found[0] is not source else found
+            items[name] = (
+                (source, encode_item(self._make(source))) if found is None or found[0] is not source else found
+            )
         self._items = items
-        return kept(each for _, each in items.values())
+        return encode_array(each for _, each in items.values())
 
 
 def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
-    Yield the pieces of the canonical form of an object whose members may be :class:`Kept`
+    Yield the pieces of the canonical form of an object whose members may be :class:`EncodedArray`
     (:func:`agtphost.identity.canonical.canonical`).
 
     :param document: with names in ASCII.
@@ -283,10 +285,10 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     for name in sorted(document):
         value = document[name]
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        if type(value) is Kept:
+        if type(value) is EncodedArray:
             yield from value.canonical_pieces()
         elif type(value) is list:
-            # Item by item: thousands of endpoints at once take ten times their octets while they are written.
+            # EncodedItem by item: thousands of endpoints at once take ten times their octets while they are written.
             yield from _array((canonical(each),) for each in value)
         else:
             yield canonical(value)
@@ -298,16 +300,16 @@ def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     """
     Yield the pieces of the JSON of an object, as :func:`agtphost.vocabulary.jsontext.encode` writes it.
 
-    Its members may be :class:`Kept` or :class:`Plain`.
+    Its members may be :class:`EncodedArray` or :class:`UnescapedText`.
 
     :param document: with names in ASCII that need no escapes.
     """
     sign = b"{"
     for name, value in document.items():
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        if type(value) is Plain:
+        if type(value) is UnescapedText:
             yield b'"%b"' % value.encode("ascii")
-        elif type(value) is Kept:
+        elif type(value) is EncodedArray:
             yield from value.text_pieces()
         else:
             yield jsontext.encode(value)

@@ -34,7 +34,7 @@ class KeyRing(dict[str, VerifyingKey]):
         """The successor of each key that has one, by the ``kid`` of the earlier key, in the order learned."""
 
     @classmethod
-    def of(cls, keys: Mapping[str, VerifyingKey]) -> KeyRing:
+    def copy_of(cls, keys: Mapping[str, VerifyingKey]) -> KeyRing:
         """
         Copy keys, with their links and ends where they are a ring; the copy can grow without changing the original.
         """
@@ -86,7 +86,7 @@ class KeyRing(dict[str, VerifyingKey]):
             link = self.links.get(link.new.kid)
         return False
 
-    def ended(self, kid: str, moment: object) -> bool:
+    def has_ended(self, kid: str, moment: object) -> bool:
         """Return whether a key's use had ended at a time (RFC 3339); an invalid time counts as too late."""
         until = self.until.get(kid)
         if until is None:
@@ -106,7 +106,7 @@ def read_statements(statements: object) -> list[Succession]:
     return [read_statement(statement) for statement in statements]
 
 
-def followed(keys: Iterable[VerifyingKey], statements: object) -> KeyRing:
+def follow_statements(keys: Iterable[VerifyingKey], statements: object) -> KeyRing:
     """
     Return trusted keys with all keys that follow them.
 

@@ -72,7 +72,7 @@ class VerifyingKey:
         object.__setattr__(self, "_key", Ed25519PublicKey.from_public_bytes(self.raw))
 
     @classmethod
-    def of(cls, key: object) -> VerifyingKey:
+    def from_public_key(cls, key: object) -> VerifyingKey:
         """
         Wrap a public key of the cryptography library.
 
@@ -104,8 +104,8 @@ class VerifyingKey:
         try:
             octets = text.encode("ascii")
             if "-----BEGIN CERTIFICATE" in text:
-                return cls.of(x509.load_pem_x509_certificate(octets).public_key())
-            return cls.of(serialization.load_pem_public_key(octets))
+                return cls.from_public_key(x509.load_pem_x509_certificate(octets).public_key())
+            return cls.from_public_key(serialization.load_pem_public_key(octets))
         except KeyFormatError:
             raise
         except (ValueError, UnsupportedAlgorithm):
@@ -246,6 +246,6 @@ def fastest_signer(key: SigningKey) -> Signer:
     return _SodiumSigner(key, bindings)
 
 
-def exposed(path: Path) -> bool:
+def is_exposed(path: Path) -> bool:
     """Return whether other users than the owner may read or change the key file ``path``."""
     return path.stat().st_mode & 0o077 != 0

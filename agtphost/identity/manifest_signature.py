@@ -11,9 +11,9 @@ from typing import Any
 
 from agtphost.identity import jws
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import Plain, canonical_pieces
+from agtphost.identity.kept_forms import UnescapedText, canonical_pieces
 from agtphost.identity.keys import Signer, VerifyingKey
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 SIGNATURE = "manifest_signature"
 """The member that holds it."""
@@ -25,7 +25,7 @@ def sign_manifest(manifest: Mapping[str, Any], signer: Signer | None) -> dict[st
 
     :param signer: None leaves the member null.
     """
-    return finished(signing(manifest, signer))
+    return run_to_end(signing(manifest, signer))
 
 
 def signing(
@@ -42,7 +42,7 @@ def signing(
     covered = yield from _covering(body, signer)
     signature = signer.sign(covered) if known is None else known
     yield
-    return {**body, SIGNATURE: Plain(jws.joined(covered, signature))}
+    return {**body, SIGNATURE: UnescapedText(jws.joined(covered, signature))}
 
 
 def signature_of(manifest: Mapping[str, Any], signer: Signer) -> Generator[None, None, bytes]:
@@ -59,7 +59,7 @@ def signature_of(manifest: Mapping[str, Any], signer: Signer) -> Generator[None,
 def _covering(body: Mapping[str, Any], signer: Signer) -> Generator[None, None, bytes]:
     payload = b"".join(canonical_pieces(body))
     yield
-    covered = jws.covered(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
+    covered = jws.build_signing_input(jws.protected_header(signer, jws.MANIFEST_TYPE), payload)
     yield
     return covered
 
@@ -68,7 +68,7 @@ def verify_manifest(manifest: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     """
     Check that a manifest is what its signature covers.
 
-    :param manifest: whose members may be :class:`~agtphost.identity.kept_forms.Kept`.
+    :param manifest: whose members may be :class:`~agtphost.identity.kept_forms.EncodedArray`.
     :param keys: by ``kid``; from somewhere other than the manifest itself, or it proves nothing.
     :raises agtphost.identity.jws.JWSError: where it is unsigned, or signed otherwise.
     """

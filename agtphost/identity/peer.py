@@ -74,6 +74,18 @@ def state_owners(agent_id: str) -> tuple[str, ...]:
     return tuple(state_owner(agent_id, assurance) for assurance in Assurance if assurance)
 
 
+def counted_as(agent_id: str, assurance: Assurance) -> str:
+    """
+    Return the name under which is counted what a caller does: its requests, turns and concurrent calls.
+
+    Every credential that proves an agent counts for that agent, so that a token beside a certificate gives it no second
+    share. Whoever merely says the name counts apart, and uses up nothing of the agent's.
+
+    :return: 64 hexadecimal digits.
+    """
+    return agent_id if assurance >= Assurance.GATEWAY else state_owner(agent_id, assurance)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerCertificate:
     """A client certificate that passed chain verification: AGTP-CERT."""
@@ -145,6 +157,9 @@ class Withdrawable:
     client: str = ""
     """Which of the front's clients calls; empty: the calling agent itself."""
 
+    keeps: int = 0
+    """Octets of its answer that the front keeps durably, at the most: they are charged with the record of the call."""
+
     stops: set[Callable[[], None]] = field(default_factory=set, repr=False)
     """What ends the call while it waits."""
 
@@ -164,7 +179,7 @@ class Withdrawable:
         return bool(stops)
 
 
-class Following(Protocol):
+class FollowUp(Protocol):
     """Further changes in the transaction of a call's record, besides those of the call itself."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Any, ...]:
@@ -230,7 +245,7 @@ class Peer:
     approved: str = ""
     """With ``internal``: the approval of the recipe that the call is a step of, which is for it too; else empty."""
 
-    follow: Following | None = field(default=None, repr=False, compare=False)
+    follow: FollowUp | None = field(default=None, repr=False, compare=False)
     """With ``internal``: what becomes true with the record of this very call, as the end of a workflow's step does."""
 
     greeted: bool = field(default=False)

@@ -72,7 +72,7 @@ def _follow(
     description: AgentDescription, issued: IssuedAgent, registrar: SigningKey, issuer: str, now: datetime
 ) -> None:
     origin = Genesis.load(issued.genesis.read_bytes())
-    for member, settled in _settled(description, origin):
+    for member, settled in _find_conflicts(description, origin):
         raise ProvisioningError(
             f"{member}: the agent was issued with {settled}, which is part of its identity; "
             f"remove {issued.directory} to issue another agent of this name"
@@ -85,11 +85,11 @@ def _follow(
     if signer is None or signer.fingerprint != registrar.public.fingerprint:
         return  # Another registrar signed it.
     octets = new_document(description, origin, registrar, issuer, now)
-    if _stated(documents.decode(octets)) != _stated(present):
+    if _described_members(documents.decode(octets)) != _described_members(present):
         files.replace(issued.document, octets, files.PUBLIC)
 
 
-def _settled(description: AgentDescription, origin: Genesis) -> Iterator[tuple[str, str]]:
+def _find_conflicts(description: AgentDescription, origin: Genesis) -> Iterator[tuple[str, str]]:
     """Yield the members of a description that contradict the Genesis, with the value in the Genesis."""
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("scopes_accepted", frozenset(description.scopes), origin.scopes),
@@ -105,5 +105,5 @@ def _settled(description: AgentDescription, origin: Genesis) -> Iterator[tuple[s
             yield member, " ".join(sorted(settled)) if isinstance(settled, frozenset) else str(settled)
 
 
-def _stated(document: dict[str, Any]) -> dict[str, Any]:
+def _described_members(document: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in _OF_ISSUING}

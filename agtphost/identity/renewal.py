@@ -12,7 +12,9 @@ from agtphost.identity import certificates
 from agtphost.identity.certificates import Authority, CertificateError
 
 
-def renewed(certificate: x509.Certificate, authority: Authority, now: datetime, days: int) -> x509.Certificate:
+def renew_certificate(
+    certificate: x509.Certificate, authority: Authority, now: datetime, days: int
+) -> x509.Certificate:
     """
     Issue the next certificate for the subject of this one.
 

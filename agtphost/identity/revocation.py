@@ -101,11 +101,11 @@ def require_signatures(
     """
     for found in lists:
         named = [authority for authority in authorities if authority.subject == found.issuer]
-        if named and not any(_signed(found, authority) for authority in named):
+        if named and not any(_is_signed_by(found, authority) for authority in named):
             raise RevocationError(f"holds a revocation list that {found.issuer.rfc4514_string()} did not sign")
 
 
-def _signed(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
+def _is_signed_by(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
     try:
         return found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
     except (TypeError, ValueError, UnsupportedAlgorithm):
@@ -118,7 +118,7 @@ def link_of_entry(found: x509.CertificateRevocationList, entry: x509.RevokedCert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revoked:
+class RevokedLinks:
     """The certificates that several lists revoke together, at one time."""
 
     links: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class Revoked:
     """Seconds since the Unix epoch: the earliest ``nextUpdate``, after which the state of certificates is unknown."""
 
     @classmethod
-    def of(cls, lists: Iterable[x509.CertificateRevocationList]) -> Revoked:
+    def from_lists(cls, lists: Iterable[x509.CertificateRevocationList]) -> RevokedLinks:
         """Combine lists that are in force together."""
         links: set[str] = set()
         until = inf
@@ -137,7 +137,7 @@ class Revoked:
         return cls(links=frozenset(links), until=until)
 
 
-UNKNOWN = Revoked(until=0.0)
+UNKNOWN = RevokedLinks(until=0.0)
 """What is known while a list that is needed cannot be read: nothing, so no certificate counts."""
 
 
@@ -152,9 +152,9 @@ class Revocations:
         self._required = required
         self._until = inf
         self._free = frozenset[str]().isdisjoint
-        self.revoked = Revoked()
+        self.revoked = RevokedLinks()
 
-    def adopt(self, revoked: Revoked, *, required: bool | None = None) -> None:
+    def adopt(self, revoked: RevokedLinks, *, required: bool | None = None) -> None:
         """
         Replace the revocations; they apply from the next request on every connection.
 
@@ -231,7 +231,7 @@ def require_own(authority: Authority, found: x509.CertificateRevocationList) -> 
 
     :raises RevocationError: it was not.
     """
-    if found.issuer != authority.certificate.subject or not _signed(found, authority.certificate):
+    if found.issuer != authority.certificate.subject or not _is_signed_by(found, authority.certificate):
         raise RevocationError("is not a revocation list of this authority")
 
 

@@ -240,7 +240,7 @@ class TrustedIssuers:
     def __bool__(self) -> bool:
         return bool(self.everywhere or self.zones or self.awaited)
 
-    def of(self, zone: str | None) -> frozenset[VerifyingKey]:
+    def keys_for(self, zone: str | None) -> frozenset[VerifyingKey]:
         """Return the keys that count for an agent of ``zone``; None: without a zone."""
         named = self.zones.get(zone) if zone else None
         registrars = self.zones.get(ANY_ZONE, ()) if named is None else named
@@ -248,7 +248,7 @@ class TrustedIssuers:
 
     def knows(self, key: VerifyingKey, zone: str | None) -> bool:
         """Whether ``key`` may sign for ``zone``."""
-        return key in self.of(zone)
+        return key in self.keys_for(zone)
 
 
 def trusted_issuers(

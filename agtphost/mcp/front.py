@@ -36,7 +36,7 @@ from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
 from agtphost.protocols.driving import drive
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside, spread
+from agtphost.vocabulary.steps import Executor, spread
 
 log = Logger()
 
@@ -90,7 +90,7 @@ class FrontFacts:
     manifest: Manifest
     """What the host says of its own endpoints."""
 
-    offload: Aside
+    offload: Executor
     """Does what takes its time off the reactor."""
 
     approval_wait: float = 0.0

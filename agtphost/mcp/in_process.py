@@ -17,7 +17,7 @@ from agtphost.iagtp import IDispatcher
 from agtphost.mcp.link import Link, OnEvent, Operation
 from agtphost.mcp.messages import refused
 from agtphost.vocabulary import jsontext, media_types
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
@@ -43,7 +43,7 @@ class InProcess:
         path: str,
         manifest: Manifest,
         approval_wait: Callable[[], float],
-        offload: Aside,
+        offload: Executor,
     ) -> None:
         self._offload = offload
         self._dispatcher = dispatcher

@@ -152,8 +152,8 @@ def request(number: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
 
 
 def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> Fault:
-    """A status outside 2xx: see :func:`agtphost.client.mcp.refusals.refused`."""
-    return _fault(refusals.refused(reply, modern=modern, uri=uri, name=name))
+    """A status outside 2xx: see :func:`agtphost.client.mcp.refusals.to_rpc_error`."""
+    return _fault(refusals.to_rpc_error(reply, modern=modern, uri=uri, name=name))
 
 
 def unreachable(error: ClientError) -> Fault:

@@ -80,7 +80,7 @@ class Relay:
     async def list_tools(self, context: Context) -> dict[str, Any]:
         """``tools/list``; the host's own endpoints are on the first page."""
         if self._search is not None:
-            return _complete(context, {"tools": self._search.listed()})
+            return _complete(context, {"tools": self._search.list_definitions()})
         result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
         result["tools"] = [self._shown_tool(tool) for tool in result.get("tools", ())]
         if context.params.get("cursor") is None:
@@ -91,7 +91,7 @@ class Relay:
         if self._endpoints is None:
             return []
         try:
-            listed = await self._endpoints.listed(context.conversation.session_id)
+            listed = await self._endpoints.list_callable(context.conversation.session_id)
         except ClientError as error:
             raise unreachable(error) from error
         for tool in listed:
@@ -117,12 +117,12 @@ class Relay:
     async def list_resources(self, context: Context) -> dict[str, Any]:
         """``resources/list``."""
         result = await self._page(context, "mcp.resources.list", "resources", "mcp_response")
-        return self.view.addressed(result, "resources", "uri")
+        return self.view.address_entries(result, "resources", "uri")
 
     async def list_templates(self, context: Context) -> dict[str, Any]:
         """``resources/templates/list``."""
         result = await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
-        return self.view.addressed(result, "resourceTemplates", "uriTemplate")
+        return self.view.address_entries(result, "resourceTemplates", "uriTemplate")
 
     async def _page(
         self, context: Context, action: str, family: str, member: str, cursor: str | None = None
@@ -139,20 +139,20 @@ class Relay:
         if self._search is not None and shown == SEARCH:
             return await self._searched(context, self._search, arguments)
         if self._search is not None and shown == CALL:
-            meant = self._search.meant(arguments)
+            meant = self._search.read_call(arguments)
             if isinstance(meant, dict):
                 return _complete(context, meant)
             shown, arguments = meant
-        name = self._tools.known(shown)
+        name = self._tools.find_host_name(shown)
         endpoint = None if name is not None else await self._endpoint(context, shown)
         if endpoint is not None:
             return await self._call_endpoint(context, endpoint, arguments)
         if name is None:
             await self._walk(context, "tools")
-            name = self._tools.known(shown) or self._tools.guess(shown)
+            name = self._tools.find_host_name(shown) or self._tools.guess(shown)
         payload = {"tool": name, "arguments": arguments}
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
-        return self.view.called(name, result)
+        return self.view.address_result(name, result)
 
     async def _searched(self, context: Context, search: ToolSearch, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -165,10 +165,10 @@ class Relay:
         """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
         if self._endpoints is None or "__" in shown:
             return None
-        found = self._endpoints.known(shown)
+        found = self._endpoints.find(shown)
         if found is None:
             await self._listed_endpoints(context)
-            found = self._endpoints.known(shown)
+            found = self._endpoints.find(shown)
         return found
 
     async def _call_endpoint(
@@ -233,10 +233,10 @@ class Relay:
         return await self._simple(context, f"mcp.{context.method.replace('/', '.')}", "tasks", payload, "mcp_response")
 
     async def _prompt(self, context: Context, shown: str) -> str:
-        name = self._prompts.known(shown)
+        name = self._prompts.find_host_name(shown)
         if name is None:
             await self._walk(context, "prompts")
-            name = self._prompts.known(shown) or self._prompts.guess(shown)
+            name = self._prompts.find_host_name(shown) or self._prompts.guess(shown)
         return name
 
     async def _walk(self, context: Context, family: str) -> None:

@@ -25,7 +25,7 @@ from agtphost.audit.domains import (
     OrgDomain,
     barring,
     domain_name,
-    told,
+    read_domains,
 )
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.state import StateTable
@@ -79,7 +79,7 @@ class Domains:
 
     def barring(self, agent: Agent) -> OrgDomain | None:
         """The domain for whose sake an agent must not become active now."""
-        return barring(agent, told(self._held.of(ORG_DOMAIN)), self._own_domain, self._now())
+        return barring(agent, read_domains(self._held.items_of(ORG_DOMAIN)), self._own_domain, self._now())
 
     def __call__(self, context: BuiltInContext) -> Answer:
         """
@@ -102,7 +102,7 @@ class Domains:
         concerned = [agent for agent in self._agents() if self._is_under(domain, agent)]
         self._authorize(context, concerned)
         before = self._held.get(ORG_DOMAIN, domain)
-        known = OrgDomain.of(before.value) if before is not None else None
+        known = OrgDomain.from_item(before.value) if before is not None else None
         now = self._now()
         tell = self._read_expiry if context.method == "DEACTIVATE" else self._read_renewal
         entry = tell(domain, known, given, now)

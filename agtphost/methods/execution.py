@@ -46,7 +46,7 @@ def list_offered_tools(adapters: Iterable[IPayloadAdapter], context: BuiltInCont
 
 def may_execute(context: BuiltInContext) -> bool:
     """Return whether the caller, as lists take it, is known well enough to call any tool."""
-    known = context.assurance if context.invocation is None else context.invocation.exchange.listed.assurance
+    known = context.assurance if context.invocation is None else context.invocation.exchange.for_lists.assurance
     return bool(known >= FLOOR)
 
 

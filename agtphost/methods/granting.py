@@ -75,7 +75,7 @@ class Granting:
             return Answer(
                 result={"agents": [self._render_agent(agent_id) for agent_id in self._requested_agents(context)]}
             )
-        agent = self._find_managed_agent(context, parameters.required(context.input, "subject"))
+        agent = self._find_managed_agent(context, parameters.require_text(context.input, "subject"))
         return await self._grant(context, agent) if context.method == "AUTHORIZE" else self._take_back(context, agent)
 
     # Who
@@ -206,10 +206,10 @@ class Granting:
     def _requested_agents(self, context: BuiltInContext) -> Iterator[str]:
         named = parameters.text(context.input, "agent")
         if self._authorization.looks(context) or (named and self._is_issuer(context, named)):
-            yield from [self._agent(named).agent_id] if named else self._rights.narrowed()
+            yield from [self._agent(named).agent_id] if named else self._rights.list_narrowed()
             return
         # An agent may read its own grants; a caller that merely names the agent may not.
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         if caller is None or (named is not None and named not in (caller.name, caller.agent_id)):
             raise Refusal(Reason.OPERATORS_ONLY, "An agent sees its own grants, and operators those of all.")
         yield caller.agent_id

@@ -21,8 +21,8 @@ from agtphost.audit.lifecycle import (
     LifecycleState,
     LifecycleStatus,
     Noop,
-    Refused,
     Transition,
+    TransitionRefused,
     decide,
 )
 from agtphost.dispatch.outcome import LifecycleOutcome
@@ -99,7 +99,7 @@ class Lifecycle:
         fields = self._fields(context)
         state = self._states(agent)
         decision = decide(state, context.method, genesis_loaded=agent.genesis is not None)
-        if isinstance(decision, Refused):
+        if isinstance(decision, TransitionRefused):
             raise Refusal(
                 decision.reason,
                 decision.explanation,
@@ -160,7 +160,7 @@ class Lifecycle:
             return
         if is_registrar(context.peer, agent):
             return
-        known = self._directory.known() if agent is None or not agent.issuer_fingerprint else ()
+        known = self._directory.list_known() if agent is None or not agent.issuer_fingerprint else ()
         issues = any(is_registrar(context.peer, each) for each in known)
         if agent is None and issues:
             return
@@ -210,7 +210,7 @@ class Lifecycle:
     def _fields(context: BuiltInContext) -> dict[str, object]:
         given = context.input
         fields: dict[str, object] = {}
-        reason = (parameters.required if context.method == "REVOKE" else parameters.text)(given, "reason")
+        reason = (parameters.require_text if context.method == "REVOKE" else parameters.text)(given, "reason")
         if reason is not None:
             fields["reason"] = reason
         actor = parameters.text(given, "actor")

@@ -28,7 +28,7 @@ from agtphost.dispatch.quotes import MOST_PER_AGENT, CartError, Quote, Quotes, c
 from agtphost.dispatch.sealing import new_id
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import IPayloadAdapter
@@ -285,13 +285,13 @@ class Quotation:
         if cart is None:
             if "method" in context.input:
                 return self._estimates.answer(context)
-            return asked(self._inner, context)
+            return ask_handler(self._inner, context)
         merchant = self._merchant(context)
         _price_cart(cart)
         return self._request_offer(self._inner, context, merchant, cart)
 
     async def _request_offer(self, inner: IHandler, context: BuiltInContext, merchant: Agent, cart: Any) -> Any:
-        return self._add_quote(await asked(inner, context), merchant, context.owner, cart)
+        return self._add_quote(await ask_handler(inner, context), merchant, context.owner, cart)
 
     def _merchant(self, context: BuiltInContext) -> Agent:
         """Return the addressed merchant, from whom the calling agent may have a further quote."""
@@ -337,11 +337,11 @@ class Quotation:
                 expires_at=ends * 1000,
             )
             changes = (Quotes.change(quote),)
-        result.update(quote.signed(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
+        result.update(quote.signed_members(), merchant_id=merchant.agent_id, quote_signature=self._signature(quote))
         headers = response.headers
         if total.currency in budget.MONEY and total.value.as_tuple().exponent >= -2:  # type: ignore[operator]
             headers = (*headers, (COST_ESTIMATE, budget.render({total.currency: total.value})))
-        said = {"quote": {**quote.signed(), "merchant_id": merchant.agent_id}}
+        said = {"quote": {**quote.signed_members(), "merchant_id": merchant.agent_id}}
         return Answer(
             result=result,
             status=response.status,
@@ -355,7 +355,7 @@ class Quotation:
         """Over the canonical form of the members that the quote is made of; None where the host signs nothing."""
         if self._key is None:
             return None
-        value = encode(self._key.sign(canonical(quote.signed()))).decode("ascii")
+        value = encode(self._key.sign(canonical(quote.signed_members()))).decode("ascii")
         return {"algorithm": "EdDSA", "key_id": self._key.kid, "value": value}
 
 

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from agtphost.contract.schemas import CompiledSchema, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL
-from agtphost.handlers.built_in import BuiltInContext, asked
+from agtphost.handlers.built_in import BuiltInContext, ask_handler
 from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.agents import Agent
@@ -122,7 +122,7 @@ class Overrides:
         :param known: finds hosted agents, whose postures no override can change.
         :raises agtphost.errors.Refusal: 500 where it has not the documented shape, or says what it must not.
         """
-        answer = await asked(self._handlers[path], context)
+        answer = await ask_handler(self._handlers[path], context)
         if isinstance(answer, EndpointResponse) and answer.status == 200 and answer.body is None:
             answer = answer.result
         try:

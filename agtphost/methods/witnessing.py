@@ -30,7 +30,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.key_history import statements_of
-from agtphost.identity.key_ring import KeyRing, followed, read_statements
+from agtphost.identity.key_ring import KeyRing, follow_statements, read_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.vocabulary import jsontext, times
 from agtphost.vocabulary.reasons import Reason
@@ -111,7 +111,7 @@ class Witnessing:
         return origin, log
 
     def _contradictions(self, origin: str) -> list[Any]:
-        return list(self._held.by(CONTRADICTION, "origin", origin))
+        return list(self._held.items_by(CONTRADICTION, "origin", origin))
 
     def _kept_links(self, origin: str) -> list[dict[str, str]]:
         item = self._held.get(KEYS, origin)
@@ -173,7 +173,7 @@ class Witnessing:
         self, context: BuiltInContext, origin: str, log: WitnessedLog, attestation: Mapping[str, Any]
     ) -> KeyRing:
         """Return the registered keys, their known successors, and the successors that this call proves."""
-        ring = followed(log.keys, self._kept_links(origin))
+        ring = follow_statements(log.keys, self._kept_links(origin))
         try:
             links = read_statements(attestation.get("links", []))
             if any(checkpoint.key_name(link.statement["server_id"]) != origin for link in links):

@@ -85,7 +85,7 @@ class ContractTable:
         self._told: Callable[[], None] = lambda: None
         self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
-        held.leasing.entered(self._links.watch(self._parted))
+        held.leasing.note_entry(self._links.watch(self._parted))
 
     def _follow(self, key: str, item: StateItem | None) -> None:
         known = self._entries.get(key)

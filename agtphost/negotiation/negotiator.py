@@ -23,7 +23,7 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import INegotiator
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Peer, counted_as
 from agtphost.negotiation.contract import Contract, Origin, Scope
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
 from agtphost.negotiation.data_classes import is_within
@@ -104,11 +104,11 @@ class Negotiator:
 
     # Gates
 
-    def presented(self, exchange: Exchange) -> Offers | None:
+    def find_presented(self, exchange: Exchange) -> Offers | None:
         """What a request that presents a contract may be answered with."""
         return self._locks.presented(exchange)
 
-    def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
+    def find_unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
         """What a request may be answered with that nothing is registered for."""
         return self._locks.unregistered(exchange, claims)
 
@@ -119,7 +119,7 @@ class Negotiator:
         evaluation = self._evaluator()
         caller = _agent_of(context)
         address = "" if context.peer is None else context.peer.address
-        self._ceiling.count(f"{context.assurance.label}:{caller or address}")
+        self._ceiling.count(counted_as(caller, context.assurance) if caller else address)
         named = None if context.headers is None else context.headers.get(HEADER.lower())
         current = self._rounds.begin(context.owner, named)
         try:

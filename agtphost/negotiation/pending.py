@@ -87,7 +87,7 @@ class Reviews:
         :return: the body of the 261, and the change that keeps the proposal.
         :raises Refusal: 463 where too many of the agent's wait already.
         """
-        waiting = [item for item in self._held.of(KIND, owner) if item.brief["decision"] == "pending"]
+        waiting = [item for item in self._held.items_of(KIND, owner) if item.brief["decision"] == "pending"]
         if len(waiting) >= MOST_PENDING:
             raise Refusal(
                 Reason.POLICY_REFUSED,
@@ -147,7 +147,7 @@ class Reviews:
 
     def waiting(self) -> list[Pending]:
         """Every proposal that waits, oldest first: for operators."""
-        every = (self._pending(item) for item in self._held.by(KIND, "decision", "pending"))
+        every = (self._pending(item) for item in self._held.items_by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
     def _pending(self, item: StateItem) -> Pending:

@@ -19,8 +19,9 @@ from agtphost.contract.schemas import SchemaError
 from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler
 from agtphost.handlers.interface import IHandler
+from agtphost.identity.peer import Assurance, counted_as
 from agtphost.negotiation.contract import Contract, Origin
 from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
 from agtphost.negotiation.data_classes import is_within
@@ -92,7 +93,7 @@ class Committing:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         return Answer(
-            result=await asked(self._inner, context),
+            result=await ask_handler(self._inner, context),
             headers=self._headers,
             changes=self._changes,
             events=self._events,
@@ -137,9 +138,9 @@ class NegotiationLocks:
             named = headers.get(FORMERLY)
             if named is None:
                 return None
-        if headers.repeated & {PRESENT, FORMERLY}:
+        if headers.repeated_names & {PRESENT, FORMERLY}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
-        if exchange.caller is not None:
+        if exchange.assurance is not Assurance.NONE:
             # Before it is looked up: who only names an agent is not told which contracts the agent has.
             self._require_assurance(exchange)
         contract = self._contracts.get(named)
@@ -218,8 +219,11 @@ class NegotiationLocks:
 
     def _negotiate(self, exchange: Exchange) -> Match:
         caller = exchange.caller
+        if exchange.assurance is Assurance.HEADER:
+            # Before scopes are looked at: which of them an agent has is not told to a caller who only names it.
+            self._require_assurance(exchange)
         if caller is not None:
-            self._ceiling.count(f"{exchange.assurance.label}:{caller.agent_id}")
+            self._ceiling.count(counted_as(caller.agent_id, exchange.assurance))
         if caller is None or not scopes.covers(exchange.scopes, SCOPE):
             raise Refusal(
                 Reason.SCOPE_REQUIRED,

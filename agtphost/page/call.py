@@ -13,7 +13,7 @@ from agtphost.page.layout import View
 from agtphost.page.text import in_path
 from agtphost.page.visit import Visit
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
-from agtphost.vocabulary.retelling import asked_today
+from agtphost.vocabulary.retelling import build_decision_query
 from agtphost.vocabulary.status import phrase_of
 
 HASHES = ("request_hash", "result_hash", "approval_digest")
@@ -36,7 +36,7 @@ async def draw(visit: Visit) -> View:
         return View(title="One call", status=reply.status, body=[parts.refused("Not shown", reply)])
     payload = reply.result.get("payload")
     payload = payload if isinstance(payload, dict) else {}
-    question, task = asked_today(payload), payload.get("task_id")
+    question, task = build_decision_query(payload), payload.get("task_id")
     place = proven.result.get("index")
     near = place + NEAR if isinstance(place, int) else None
     asking = [visit.ask.inspect("records", task_id=str(task), limit=50, before=near)] if task else []

@@ -14,7 +14,7 @@ from agtphost.page.asking import Reply, together
 from agtphost.page.layout import View
 from agtphost.page.visit import Visit
 from agtphost.vocabulary.quantities import lasting
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 FILTERS = (
     ("caller_id", "Caller (Agent-ID)"),
@@ -127,7 +127,7 @@ def records(caption: str, reply: Reply) -> Tag:
 
 def called(entry: Mapping[str, Any]) -> str:
     """A call in a few words: its tool, or method and path."""
-    return str(entry.get("called") or spoken(entry))
+    return str(entry.get("called") or display_name(entry))
 
 
 def _agent(name: object, agent_id: object) -> Tag:

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
-from agtphost.protocols.admission import Admission, Crowded, canonical_address
+from agtphost.protocols.admission import Admission, FullLimit, canonical_address
 from agtphost.protocols.limits import LAGGING_IN_ALL, UNREAD, UNREAD_IN_ALL, ConnectionLimits
 from agtphost.vocabulary.steps import TURN
 
@@ -98,7 +98,7 @@ class AcceptingFactory(ServerFactory):
         """Requests in dispatch, those whose peer has gone included."""
         return 0
 
-    def admitted(self, addr: IAddress | None) -> str | None:
+    def admit_address(self, addr: IAddress | None) -> str | None:
         """Count a new connection and return its canonical address; None if it must be closed without an answer."""
         address = canonical_address(str(getattr(addr, "host", "") or "unix"))
         now = self._clock.seconds()
@@ -108,18 +108,20 @@ class AcceptingFactory(ServerFactory):
         return None
 
     def _made_room(self, address: str, now: float) -> bool:
-        crowded = self._admission.crowded(address) if self._room else None
+        crowded = self._admission.find_full_limit(address) if self._room else None
         if crowded is None:
             return False
         origin, chosen, most = self._admission.origin(address), None, 0
         for connection in self._connections:
             readily = connection.expendable
-            if readily > most and (crowded is Crowded.LISTENER or self._admission.origin(connection.address) == origin):
+            if readily > most and (
+                crowded is FullLimit.LISTENER or self._admission.origin(connection.address) == origin
+            ):
                 chosen, most = connection, readily
         if chosen is None:
             return False
         chosen.cut()
-        self.closed(chosen)  # its transport says so a turn of the reactor later
+        self.connection_closed(chosen)  # its transport says so a turn of the reactor later
         return self._admission.admit(address, now)
 
     def sweep(self) -> None:
@@ -207,15 +209,15 @@ class AcceptingFactory(ServerFactory):
 
     # What connections tell
 
-    def opened(self, connection: Accepted) -> None:
+    def connection_opened(self, connection: Accepted) -> None:
         """Count a connection that has its transport; it is swept from now on."""
         self._connections[connection] = None
 
-    def authenticated(self, connection: Accepted) -> None:
+    def connection_authenticated(self, connection: Accepted) -> None:
         """Note that the client of a connection has authenticated."""
         self._admission.vouch(connection.address)
 
-    def closed(self, connection: Accepted) -> None:
+    def connection_closed(self, connection: Accepted) -> None:
         """Forget a connection that lost its transport; a second call does nothing."""
         if connection not in self._connections:
             return

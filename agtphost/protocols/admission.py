@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from agtphost.protocols.limits import ConnectionLimits, Network
 from agtphost.vocabulary.addresses import is_loopback as is_loopback_address
-from agtphost.vocabulary.addresses import unmapped
+from agtphost.vocabulary.addresses import unmap
 
 
 def canonical_address(address: str) -> str:
@@ -21,7 +21,7 @@ def canonical_address(address: str) -> str:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    return str(unmapped(parsed))
+    return str(unmap(parsed))
 
 
 def is_loopback(address: str) -> bool:
@@ -50,7 +50,7 @@ def origin_of(address: str, exempt: tuple[Network, ...]) -> str | None:
     return address
 
 
-class Crowded(Enum):
+class FullLimit(Enum):
     """The limit that a new connection would exceed."""
 
     LISTENER = "the listener has as many connections as it takes"
@@ -110,25 +110,25 @@ class Admission:
         """Return the origin that a canonical address counts as; None for one that is not counted."""
         return origin_of(address, self._limits.exempt_addresses)
 
-    def crowded(self, address: str) -> Crowded | None:
+    def find_full_limit(self, address: str) -> FullLimit | None:
         """Return the limit that a connection from this address would exceed; None if it may connect."""
         if self.connections >= self._limits.connections:
-            return Crowded.LISTENER
-        origin = self._known(address)
+            return FullLimit.LISTENER
+        origin = self._find_origin(address)
         if origin is not None and origin.connections >= self._limits.connections_per_address:
-            return Crowded.ORIGIN
+            return FullLimit.ORIGIN
         return None
 
     def vouch(self, address: str) -> None:
         """The client of an admitted connection has proven who it is: by its certificate, say."""
-        origin = self._known(address)
+        origin = self._find_origin(address)
         if origin is not None:
             origin.allowance += 1
 
     def release(self, address: str) -> None:
         """An admitted connection ended."""
         self.connections -= 1
-        origin = self._known(address)
+        origin = self._find_origin(address)
         if origin is not None:
             origin.connections -= 1
 
@@ -139,7 +139,7 @@ class Admission:
             if not origin.connections and origin.allowance + (now - origin.renewed) * whole >= whole:
                 del self._origins[name]
 
-    def _known(self, address: str) -> _Origin | None:
+    def _find_origin(self, address: str) -> _Origin | None:
         name = origin_of(address, self._limits.exempt_addresses)
         return None if name is None else self._origins.get(name)
 

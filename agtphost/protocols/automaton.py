@@ -76,22 +76,22 @@ class Effects(Protocol):
 class Inputs(Protocol):
     """The events of a connection, as inputs of the state machine."""
 
-    def secured(self) -> None:
+    def on_secured(self) -> None:
         """Handle the end of the TLS handshake."""
 
-    def malformed(self, error: RemoteProtocolError) -> None:
+    def on_malformed(self, error: RemoteProtocolError) -> None:
         """Handle octets that are not a request, or a request that is late."""
 
-    def ended(self) -> None:
+    def on_ended(self) -> None:
         """Handle the end of the last answer: the connection can be closed."""
 
-    def cleared(self) -> None:
+    def on_cleared(self) -> None:
         """Handle that the transport has taken everything."""
 
-    def broken(self) -> None:
+    def on_broken(self) -> None:
         """Handle a forbidden or late event: cut the connection."""
 
-    def departed(self) -> None:
+    def on_departed(self) -> None:
         """Handle that the peer is gone, or ended its side, which is the same."""
 
 
@@ -105,34 +105,34 @@ _closed = _builder.state("closed")
 
 # What changes nothing: an end that is under way, and anything after it.
 
-_flushing.upon(Inputs.ended).loop().returns(None)
-_closing.upon(Inputs.ended).loop().returns(None)
-_closed.upon(Inputs.ended).loop().returns(None)
-_closed.upon(Inputs.secured).loop().returns(None)
-_closed.upon(Inputs.broken).loop().returns(None)
-_closed.upon(Inputs.departed).loop().returns(None)
+_flushing.upon(Inputs.on_ended).loop().returns(None)
+_closing.upon(Inputs.on_ended).loop().returns(None)
+_closed.upon(Inputs.on_ended).loop().returns(None)
+_closed.upon(Inputs.on_secured).loop().returns(None)
+_closed.upon(Inputs.on_broken).loop().returns(None)
+_closed.upon(Inputs.on_departed).loop().returns(None)
 
 # The way of a connection.
 
 
-@_handshaking.upon(Inputs.secured).to(_serving)
+@_handshaking.upon(Inputs.on_secured).to(_serving)
 def _serve(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.IDLE)
 
 
-@_serving.upon(Inputs.malformed).to(_refusing)
+@_serving.upon(Inputs.on_malformed).to(_refusing)
 def _refuse(machine: Inputs, effects: Effects, error: RemoteProtocolError) -> None:
     effects.expect(Wait.ANSWER)
     effects.refuse(error)
 
 
-@_serving.upon(Inputs.ended).to(_flushing)
-@_refusing.upon(Inputs.ended).to(_flushing)
+@_serving.upon(Inputs.on_ended).to(_flushing)
+@_refusing.upon(Inputs.on_ended).to(_flushing)
 def _flush(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.FLUSHING)
 
 
-@_flushing.upon(Inputs.cleared).to(_closing)
+@_flushing.upon(Inputs.on_cleared).to(_closing)
 def _close(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.CLOSE)
     effects.close()
@@ -141,22 +141,22 @@ def _close(machine: Inputs, effects: Effects) -> None:
 # The ways out of it.
 
 
-@_handshaking.upon(Inputs.ended).to(_closed)
-@_handshaking.upon(Inputs.broken).to(_closed)
-@_serving.upon(Inputs.broken).to(_closed)
-@_refusing.upon(Inputs.broken).to(_closed)
-@_flushing.upon(Inputs.broken).to(_closed)
-@_closing.upon(Inputs.broken).to(_closed)
+@_handshaking.upon(Inputs.on_ended).to(_closed)
+@_handshaking.upon(Inputs.on_broken).to(_closed)
+@_serving.upon(Inputs.on_broken).to(_closed)
+@_refusing.upon(Inputs.on_broken).to(_closed)
+@_flushing.upon(Inputs.on_broken).to(_closed)
+@_closing.upon(Inputs.on_broken).to(_closed)
 def _cut(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
     effects.abort()
 
 
-@_handshaking.upon(Inputs.departed).to(_closed)
-@_serving.upon(Inputs.departed).to(_closed)
-@_refusing.upon(Inputs.departed).to(_closed)
-@_flushing.upon(Inputs.departed).to(_closed)
-@_closing.upon(Inputs.departed).to(_closed)
+@_handshaking.upon(Inputs.on_departed).to(_closed)
+@_serving.upon(Inputs.on_departed).to(_closed)
+@_refusing.upon(Inputs.on_departed).to(_closed)
+@_flushing.upon(Inputs.on_departed).to(_closed)
+@_closing.upon(Inputs.on_departed).to(_closed)
 def _forget(machine: Inputs, effects: Effects) -> None:
     effects.expect(Wait.GONE)
 

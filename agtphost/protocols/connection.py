@@ -52,7 +52,7 @@ from agtphost.protocols.limits import (
     ConnectionLimits,
 )
 from agtphost.protocols.peers import peer_of
-from agtphost.protocols.reading import Reading
+from agtphost.protocols.reading import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire import Connection, Request, Response
 
@@ -65,22 +65,22 @@ TAKES = (Wait.TAKING, Wait.FLUSHING)
 class Owner(Protocol):
     """The listener of a connection, which is notified of its events."""
 
-    def opened(self, connection: ServerConnection) -> None:
+    def connection_opened(self, connection: ServerConnection) -> None:
         """Note that the connection has a transport; it is swept from now on."""
 
-    def authenticated(self, connection: ServerConnection) -> None:
+    def connection_authenticated(self, connection: ServerConnection) -> None:
         """Note that the handshake ended with a client certificate."""
 
-    def closed(self, connection: ServerConnection) -> None:
+    def connection_closed(self, connection: ServerConnection) -> None:
         """Note that the connection lost its transport."""
 
     def lagging(self, connection: ServerConnection) -> None:
         """More than ``UNREAD`` waits for its peer."""
 
-    def answering(self) -> None:
+    def call_started(self) -> None:
         """A call of the dispatcher begins."""
 
-    def answered(self) -> None:
+    def call_ended(self) -> None:
         """Note that a call of the dispatcher ended, even if its connection is gone."""
 
 
@@ -168,7 +168,7 @@ class ServerConnection:
         self._owing = False  # whether a request is in dispatch
         self._pumping = False
         self._choked = False  # whether the transport asked for no more
-        self._reading = Reading()
+        self._reading = ReadProgress()
         self._held = False  # whether we asked the transport for no more
         self._spent = False  # whether the next answer is the last
 
@@ -181,7 +181,7 @@ class ServerConnection:
             # Answers are written whole: waiting for more to send would only delay them.
             transport.setTcpNoDelay(True)
         self.expect(Wait.HANDSHAKE)
-        self._owner.opened(self)
+        self._owner.connection_opened(self)
 
     def connectionMade(self) -> None:
         """Required by the interface; :meth:`makeConnection` does it all."""
@@ -194,18 +194,18 @@ class ServerConnection:
             peer = peer_of(self._transport.getHandle(), self.address)
         except Exception:
             log.failure("the identity of a peer at {address} could not be read", address=self.address)
-            self._machine.broken()
+            self._machine.on_broken()
             return
-        self.identified(peer)
+        self.accept_peer(peer)
 
-    def identified(self, peer: Peer) -> None:
+    def accept_peer(self, peer: Peer) -> None:
         """Begin to read requests, because the peer's identity is known."""
         self._peer = peer
         if peer.certificate is not None:
-            self._owner.authenticated(self)
+            self._owner.connection_authenticated(self)
         self._transport.registerProducer(self, True)
         self._expires = self._seconds() + self._limits.connection_age
-        self._machine.secured()
+        self._machine.on_secured()
 
     def dataReceived(self, octets: bytes) -> None:
         """Take decrypted octets that arrived."""
@@ -220,15 +220,15 @@ class ServerConnection:
             self._regulate()
         elif wait is Wait.HANDSHAKE:
             # Without TLS nothing is answered.
-            self._machine.broken()
+            self._machine.on_broken()
 
     def connectionLost(self, reason: Failure) -> None:
         """The transport is gone."""
-        self._machine.departed()
+        self._machine.on_departed()
         self._wire.receive(b"")
         self._output.clear()
         self._transport = None
-        self._owner.closed(self)
+        self._owner.connection_closed(self)
         for leave in tuple(self._peer.leaving):
             leave()
 
@@ -270,18 +270,18 @@ class ServerConnection:
         if now >= self.deadline:
             self._give_up()
         elif self._reading.is_over(self._transport, now, waits=len(self._output) > WAITING, held=self._held):
-            self._machine.broken()
+            self._machine.on_broken()
 
     def drain(self) -> None:
         """End the connection, after the answer that is owed, if one is."""
         self._spent = True
         if not self._owing:
-            self._machine.ended()
+            self._machine.on_ended()
             self._flush()
 
     def cut(self) -> None:
         """End the connection immediately."""
-        self._machine.broken()
+        self._machine.on_broken()
 
     # Effects
 
@@ -353,7 +353,7 @@ class ServerConnection:
                 if len(self._output) >= self._limits.output_high_water:
                     self._flush()
         except RemoteProtocolError as error:
-            self._machine.malformed(error)
+            self._machine.on_malformed(error)
         finally:
             self._pumping = False
         if self._output or self._choked or self._wait is not Wait.ANSWER:
@@ -372,45 +372,45 @@ class ServerConnection:
         gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
         self.deadline = self._seconds() + gap
         if rate:
-            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered / rate)
+            self.deadline = min(self.deadline, self._body_since + gap + self._wire.buffered_octets / rate)
 
     def _give_up(self) -> None:
         """The deadline is over."""
         if self._wait is Wait.IDLE:
             self._last = 0  # taken long ago
-            self._machine.ended()
+            self._machine.on_ended()
         elif self._wait is Wait.HEADER:
-            self._machine.malformed(_late(Reason.HEADER_TIMEOUT))
+            self._machine.on_malformed(_late(Reason.HEADER_TIMEOUT))
         elif self._wait is Wait.BODY:
-            self._machine.malformed(_late(Reason.BODY_TIMEOUT))
+            self._machine.on_malformed(_late(Reason.BODY_TIMEOUT))
         elif self._wait in TAKES and self._reading.took(self._transport, self._limits.output_high_water):
             self.expect(self._wait)
         else:
-            self._machine.broken()
+            self._machine.on_broken()
         self._flush()
 
     async def _answer(self, request: Request) -> None:
-        self._owner.answering()
+        self._owner.call_started()
         try:
             interim = Interim(self, self._served)
             self._finish(await self._dispatcher.dispatch(request, self._peer, interim))
         except Exception:
             log.failure("a request could not be answered; its connection is cut")
-            self._machine.broken()
+            self._machine.on_broken()
         finally:
-            self._owner.answered()
+            self._owner.call_ended()
 
     async def _answer_malformed(self, error: RemoteProtocolError) -> None:
-        self._owner.answering()
+        self._owner.call_started()
         try:
             refusal = self._dispatcher.refuse(error.reason, error.explanation, self._peer, self._wire.line)
             # The framing is lost, so the connection is closed even if the dispatcher would keep it open.
             self._finish(replace(await refusal, close=True))
         except Exception:
             log.failure("a malformed request could not be answered; its connection is cut")
-            self._machine.broken()
+            self._machine.on_broken()
         finally:
-            self._owner.answered()
+            self._owner.call_ended()
 
     # Answers
 
@@ -423,18 +423,18 @@ class ServerConnection:
         size = self._last = len(octets)
         if response.close or self._spent or self._served >= self._limits.requests_per_connection:
             self._output += octets
-            self._machine.ended()
+            self._machine.on_ended()
         else:
             self.expect(Wait.IDLE)
             if self._pumping or self._choked or self._output or size > self._limits.output_high_water:
                 self._output += octets
             else:
                 self._transport.write(octets)
-                if not (self._choked or self._held or self._wire.buffered):
+                if not (self._choked or self._held or self._wire.buffered_octets):
                     return  # All is written, and reading is not paused.
         if not self._pumping:
             self._flush()
-            if self._wire.buffered:
+            if self._wire.buffered_octets:
                 self._pump()
             else:
                 self._regulate()
@@ -449,7 +449,7 @@ class ServerConnection:
             return
         self._output += self._wire.send(response, final=False)
         if len(self._output) > UNREAD_INTERIM:
-            self._machine.broken()
+            self._machine.on_broken()
         elif not self._pumping:
             self._flush()
 
@@ -479,7 +479,7 @@ class ServerConnection:
                 self._output = compact(output)
                 self._owner.lagging(self)
         elif wait is Wait.FLUSHING:
-            self._machine.cleared()
+            self._machine.on_cleared()
         elif wait is Wait.TAKING:
             self.expect(Wait.ANSWER if self._owing else Wait.IDLE)
 
@@ -487,7 +487,9 @@ class ServerConnection:
         """Stop reading from the socket, or read on."""
         if self._wait is Wait.GONE:
             return
-        hold = self._wait is not Wait.CLOSE and (self._choked or (not self._reads and self._wire.buffered > READ_AHEAD))
+        hold = self._wait is not Wait.CLOSE and (
+            self._choked or (not self._reads and self._wire.buffered_octets > READ_AHEAD)
+        )
         if hold is not self._held:
             self._held = hold
             if hold:

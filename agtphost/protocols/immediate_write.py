@@ -64,8 +64,8 @@ class PromptServer(tcp.Server):
             self._gathering = True
             self.stopReading()  # type: ignore[no-untyped-call]
 
-    def go_on(self) -> None:
-        """Resume reading; see :class:`agtphost.protocols.pacing.Waiting`."""
+    def take_turn(self) -> None:
+        """Resume reading; see :class:`agtphost.protocols.pacing.TurnWaiter`."""
         self._gathering = False
         if not self._held and not self._aborting:
             super().resumeProducing()  # type: ignore[no-untyped-call]
@@ -93,7 +93,7 @@ class PromptServer(tcp.Server):
             self._small = False
             if self._gathering:
                 trickles_of(self.reactor).leave(self)
-                self.go_on()
+                self.take_turn()
         waiting = self.dataBuffer or self._tempDataBuffer
         if waiting or not data or not self.connected or self.disconnecting or self._writeDisconnected:
             super().write(data)  # type: ignore[no-untyped-call]

@@ -195,7 +195,7 @@ class ListeningService(Service):
         if self._listening is not None:
             return
         self._listening = self._endpoint.listen(self._listener)
-        self._listening.addCallbacks(self._began, self._failed)
+        self._listening.addCallbacks(self._began, self._note_failure)
         if self._failure is not None:
             message = f"the host cannot listen: {self._failure.getErrorMessage()}"
             error = self._failure.value
@@ -210,7 +210,7 @@ class ListeningService(Service):
             waiting.callback(port.getHost())
         self._waiting.clear()
 
-    def _failed(self, failure: Failure) -> None:
+    def _note_failure(self, failure: Failure) -> None:
         self._failure = failure
         if self.running and not isinstance(failure.value, CancelledError):
             log.failure("the host cannot listen", failure=failure)

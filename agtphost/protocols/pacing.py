@@ -36,10 +36,10 @@ READS = 8
 """Small reads in one round, of all listeners' peers: 800 a second, which is less than a tenth of a core."""
 
 
-class Waiting(Protocol):
+class TurnWaiter(Protocol):
     """A connection that waits for its turn."""
 
-    def go_on(self) -> None:
+    def take_turn(self) -> None:
         """Go on, because it is the waiter's turn."""
 
 
@@ -56,11 +56,11 @@ class Pacing:
         self._clock = clock
         self._most = self._left = most
         self._interval = interval
-        self._waiting: OrderedDict[Waiting, None] = OrderedDict()
+        self._waiting: OrderedDict[TurnWaiter, None] = OrderedDict()
         self._call: IDelayedCall | None = None
 
-    def take(self, waiting: Waiting) -> bool:
-        """Return whether it is the waiter's turn now; otherwise :meth:`Waiting.go_on` is called later."""
+    def take(self, waiting: TurnWaiter) -> bool:
+        """Return whether it is the waiter's turn now; otherwise :meth:`TurnWaiter.take_turn` is called later."""
         if self._call is None:
             self._call = self._clock.callLater(self._interval, self._round)
         if self._left > 0 and not self._waiting:
@@ -69,7 +69,7 @@ class Pacing:
         self._waiting[waiting] = None
         return False
 
-    def leave(self, waiting: Waiting) -> None:
+    def leave(self, waiting: TurnWaiter) -> None:
         """Remove a waiter, which needs no turn any more."""
         self._waiting.pop(waiting, None)
 
@@ -79,7 +79,7 @@ class Pacing:
         while self._waiting and self._left:
             self._left -= 1
             waiting, _ = self._waiting.popitem(last=False)
-            waiting.go_on()
+            waiting.take_turn()
         if self._left < self._most and self._call is None:
             self._call = self._clock.callLater(self._interval, self._round)
 

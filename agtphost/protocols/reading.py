@@ -16,7 +16,7 @@ _LEFT = frozenset({7, 8})
 """``tcpi_state`` of a peer that has reset its connection or ended its side: TCP_CLOSE and TCP_CLOSE_WAIT."""
 
 
-def acknowledged(transport: Any) -> int | None:
+def count_acknowledged(transport: Any) -> int | None:
     """
     Return how many octets a peer's system has taken since the connection began; None if that is unknown.
 
@@ -35,7 +35,7 @@ def has_left(transport: Any) -> bool:
 
     A reactor says so of what it reads from alone.
 
-    :param transport: as of :func:`acknowledged`.
+    :param transport: as of :func:`count_acknowledged`.
     """
     told = _ask_system(transport, 1)
     return bool(told) and told[0] in _LEFT
@@ -55,7 +55,7 @@ def _ask_system(transport: Any, octets: int) -> bytes:
     return told
 
 
-class Reading:
+class ReadProgress:
     """The progress of one peer's reading, by repeated measurements."""
 
     __slots__ = ("_marked", "_since", "_taken")
@@ -80,7 +80,7 @@ class Reading:
 
         :param now: seconds.
         """
-        taken = acknowledged(transport)
+        taken = count_acknowledged(transport)
         if taken is None:
             return False
         if taken != self._taken:
@@ -89,9 +89,9 @@ class Reading:
 
     def mark(self, transport: Any) -> None:
         """Measure from now on how much the peer takes."""
-        self._marked = acknowledged(transport)
+        self._marked = count_acknowledged(transport)
 
     def took(self, transport: Any, octets: int) -> bool:
         """Whether so many octets were taken since the mark; no where that is not known."""
-        taken = acknowledged(transport)
+        taken = count_acknowledged(transport)
         return taken is not None and self._marked is not None and taken - self._marked >= octets

@@ -58,7 +58,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
                 self._kept = bytes
                 self._socket.pauseProducing()
                 return
-        self._received(bytes)
+        self._take_octets(bytes)
 
     def write(self, data: Any) -> None:
         """Octets of the protocol above."""
@@ -86,12 +86,12 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
     def _socket(self) -> IPushProducer:
         return cast(IPushProducer, self.transport)
 
-    def go_on(self) -> None:
-        """Go on with the handshake; see :class:`agtphost.protocols.pacing.Waiting`."""
+    def take_turn(self) -> None:
+        """Go on with the handshake; see :class:`agtphost.protocols.pacing.TurnWaiter`."""
         octets, self._kept = self._kept, None
         if octets is not None:
             self._socket.resumeProducing()
-            self._received(octets)
+            self._take_octets(octets)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Leave the queue of turns and drop references, so that memory is free before garbage is next collected."""
@@ -113,7 +113,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
                 reason.value.__traceback__ = None
         super()._tlsShutdownFinished(reason)  # type: ignore[no-untyped-call]
 
-    def _received(self, bytes: Any) -> None:
+    def _take_octets(self, bytes: Any) -> None:
         whole = self._account(bytes)
         if not whole or not self._handshakeDone or self._appSendBuffer or self._lostTLSConnection or self._aborted:
             super().dataReceived(bytes)  # type: ignore[no-untyped-call]

@@ -51,7 +51,7 @@ class AGTPServerFactory(AcceptingFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """A connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
-        address = self.admitted(addr)
+        address = self.admit_address(addr)
         if address is None:
             return None
         wire = Connection(Role.SERVER, self._wire_limits, strict_request_line=self._strict)
@@ -59,11 +59,11 @@ class AGTPServerFactory(AcceptingFactory):
 
     # Owner
 
-    def answering(self) -> None:
+    def call_started(self) -> None:
         """Count a call that begins; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls += 1
 
-    def answered(self) -> None:
+    def call_ended(self) -> None:
         """Count a call that ended; see :class:`agtphost.protocols.connection.Owner`."""
         self._calls -= 1
         if self._drained is not None:

@@ -33,7 +33,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.identity import revocation
 from agtphost.identity.authorities import REMEDY, ClientAuthorities, Mandate, Mandates, ambiguity, digest_of
 from agtphost.identity.certificates import refused_critical_extensions
-from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
+from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 
 log = Logger()
 
@@ -57,11 +57,11 @@ _NO_LIST, _LIST_EXPIRED = 3, 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PreparedTLS:
     """The content of the TLS files, ready to be adopted."""
 
     context: SSL.Context
-    revoked: Revoked
+    revoked: RevokedLinks
     mandates: Mandates
     fingerprint: str = ""
     """SHA-256, hex, of the host's own certificate."""
@@ -83,7 +83,7 @@ class ServerTLS:
     :param mandates: for whom each ``client_authority`` speaks, in their order.
     """
 
-    def __init__(self, files: TLS, prepared: Prepared, mandates: Sequence[Mandate] = ()) -> None:
+    def __init__(self, files: TLS, prepared: PreparedTLS, mandates: Sequence[Mandate] = ()) -> None:
         self.files = files
         self._mandates = mandates
         self.revocations = Revocations(required=files.crl_required)
@@ -103,7 +103,7 @@ class ServerTLS:
         """
         return cls(files, _prepare(files, mandates, forgiving=False), mandates)
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> PreparedTLS:
         """
         Read the files again; for any thread, and without effect.
 
@@ -114,7 +114,7 @@ class ServerTLS:
         """
         return _prepare(self.files, self._mandates, forgiving=True)
 
-    def adopt(self, prepared: Prepared) -> None:
+    def adopt(self, prepared: PreparedTLS) -> None:
         """Use these for connections accepted from now on, and the lists for every request from now on."""
         self._context = prepared.context
         self.fingerprint = prepared.fingerprint
@@ -179,7 +179,7 @@ class _Reader:
         return found
 
 
-def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Prepared:
+def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> PreparedTLS:
     """
     Read the TLS files.
 
@@ -205,7 +205,7 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
     asked = revoked if known else ()
 
     def context(chain: Sequence[x509.Certificate], key: bytes, certificate_file: Path, key_file: Path) -> SSL.Context:
-        made = _hardened()
+        made = _build_hardened_context()
         _present(made, certificate_file, key_file, chain, key, reader)
         if authorities and not reader.problems:
             _demand(made, files, authorities, asked)
@@ -217,9 +217,9 @@ def _prepare(files: TLS, mandates: Sequence[Mandate], *, forgiving: bool) -> Pre
         raise ConfigurationError(reader.problems)
     if others:
         main.set_tlsext_servername_callback(_Names(others))
-    return Prepared(
+    return PreparedTLS(
         context=main,
-        revoked=Revoked.of(revoked) if known else UNKNOWN,
+        revoked=RevokedLinks.from_lists(revoked) if known else UNKNOWN,
         mandates=by_authority,
         fingerprint=digest_of(chain[0]),
         until=min(leaf.not_valid_after_utc.timestamp() for leaf in (chain[0], *(own[0][0] for own in named.values()))),
@@ -293,7 +293,7 @@ def _present(
 # Contexts
 
 
-def _hardened() -> SSL.Context:
+def _build_hardened_context() -> SSL.Context:
     """Return a context for TLS 1.3 without the features that attacks have used."""
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)

@@ -162,7 +162,7 @@ class ChangeCards:
         if "url" in given:
             if "card" in given:
                 raise parameters.invalid("url", "url and card are both there.", "Send one of them.")
-            url = parameters.required(given, "url")
+            url = parameters.require_text(given, "url")
             self._cards.require_fetch(context, url)
             fetched = await self._fetch(url)
             octets, source, etag = fetched.octets, url, fetched.etag

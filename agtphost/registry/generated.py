@@ -188,7 +188,7 @@ class HostedCards:
 
     def _agents(self, context: BuiltInContext, name: str | None = None) -> Iterator[Subject]:
         sees = self._visibility.in_lists(context)
-        for agent in self._directory.hosted():
+        for agent in self._directory.list_hosted():
             if (name is None or agent.name == name) and sees(agent):
                 yield _of_agent(agent, self._of(agent))
 
@@ -208,7 +208,7 @@ class HostedCards:
             tools: dict[str, list[Binding]] = {}
             for tool in adapter.tools():
                 tools.setdefault(upstream_of(tool), []).append(tool)
-            for told in adapter.hosted():
+            for told in adapter.hosted_protocols():
                 called = str(told["name"])
                 if name in (None, called):
                     yield _of_upstream(adapter.name, told, tools.get(called, ()), self._server_id)

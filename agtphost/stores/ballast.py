@@ -29,7 +29,7 @@ class Ballast:
         self._left = path.stat().st_size if path.exists() else 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """The octets that the file still reserves."""
         return self._left
 

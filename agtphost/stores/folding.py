@@ -25,7 +25,7 @@ LITTLE = 256 * 1024
 FOLD = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
-class LogFolding:
+class WalCheckpointer:
     """
     Decides when to checkpoint, and starts the thread that does it; used by the writer's thread.
 
@@ -40,7 +40,7 @@ class LogFolding:
         self._thread: Thread | None = None
         self._again = False
 
-    def committed(self, octets: int, connection: Connection) -> None:
+    def note_commit(self, octets: int, connection: Connection) -> None:
         """
         Count a commit, and start or finish a checkpoint if it is time.
 
@@ -51,7 +51,7 @@ class LogFolding:
         if self._thread is None:
             if self._octets >= FOLD_OCTETS:
                 self._begin()
-        elif self._through():
+        elif self._is_idle():
             if self._octets > LITTLE and not self._again:
                 self._begin()
                 self._again = True
@@ -66,7 +66,7 @@ class LogFolding:
 
         :raises Exception: what the database raised; the log stays.
         """
-        if not self._through():
+        if not self._is_idle():
             return
         if self._octets > LITTLE:
             self._begin()
@@ -74,7 +74,7 @@ class LogFolding:
             self._octets = 0
             connection.execute(FOLD).fetchall()
 
-    def _through(self) -> bool:
+    def _is_idle(self) -> bool:
         """Return whether no checkpoint thread is running."""
         if self._thread is not None and self._thread.is_alive():
             return False

@@ -22,7 +22,7 @@ DEFINITIONS = "upstream-definition"
 """The kind of state item that has the definition of a tool (:mod:`agtphost.upstream.pins`)."""
 
 
-class Glimpsed(NamedTuple):
+class RecordPreview(NamedTuple):
     """The columns of one record that a command shows for an identifier."""
 
     audit_id: str
@@ -37,7 +37,7 @@ def _open(store: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{store.resolve().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
 
 
-def records(store: Path, beginning: str, most: int) -> Sequence[Glimpsed]:
+def records(store: Path, beginning: str, most: int) -> Sequence[RecordPreview]:
     """
     The newest records whose Audit-IDs begin so.
 
@@ -51,7 +51,7 @@ def records(store: Path, beginning: str, most: int) -> Sequence[Glimpsed]:
     if not all(digit in "0123456789abcdef" for digit in beginning):
         return []
     with closing(_open(store)) as database:
-        return [Glimpsed(*row) for row in database.execute(query, (SCANNED, f"{beginning}%", most))]
+        return [RecordPreview(*row) for row in database.execute(query, (SCANNED, f"{beginning}%", most))]
 
 
 def tools(store: Path) -> Iterator[str]:

@@ -110,7 +110,7 @@ class IKeyedRequests(Interface):
     def put_results(results: Sequence[AnswerRow]) -> None:
         """Store the answers of reservations, with the number of the record that each is written with."""
 
-    def keyed(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+    def read_usage(owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         """Return the space that the owners' keyed requests take; owners without any are left out."""
 
     def put_keyed(rows: Iterable[KeyedRow]) -> None:
@@ -120,7 +120,7 @@ class IKeyedRequests(Interface):
 class IItemRows(Interface):
     """The rows of state items: small durable state, each with a version."""
 
-    def held() -> Sequence[ItemRow]:
+    def list_items() -> Sequence[ItemRow]:
         """Return every state item."""
 
     def held_rows(kind: str, keys: Sequence[str]) -> Mapping[str, ItemRow]:
@@ -328,7 +328,7 @@ class ITableRows(Interface):
     def reservations() -> Iterator[tuple[Any, ...]]:
         """Every row of ``reservation``."""
 
-    def keyed() -> Iterator[tuple[Any, ...]]:
+    def keyed_rows() -> Iterator[tuple[Any, ...]]:
         """Return every row of ``keyed``, ordered by owner."""
 
     def keyed_sums(live_after: int) -> Iterator[tuple[Any, ...]]:
@@ -411,7 +411,7 @@ class IRecordStore(Interface):
     def checkpoint() -> Awaitable[CheckpointRow | None]:
         """The newest checkpoint of the tree over all records."""
 
-    def proven(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
+    def read_proof(prove: Callable[[Callable[[int, int], bytes]], Any]) -> Awaitable[Any]:
         """Call ``prove`` in a thread, with a function that reads tiles of the tree, and return its result."""
 
     def offload(make: Callable[[], Any]) -> Awaitable[Any]:

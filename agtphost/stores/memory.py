@@ -87,7 +87,7 @@ class MemoryStore:
         self._undo = None
         self._lock.release()
 
-    def _noted(self) -> list[Callable[[], object]]:
+    def _undo_log(self) -> list[Callable[[], object]]:
         if self._undo is None:
             raise StoreError("no transaction is open")
         return self._undo
@@ -99,7 +99,7 @@ class MemoryStore:
         for chain, number in self._numbers.items():
             if self._chains[number]:
                 row = self._chains[number][-1]
-                self._stored(row)
+                self._to_stored_record(row)
                 found[chain] = HeadRow(number, row.number, row.seq, row.audit_id, row.issued_at)
         return found
 
@@ -110,7 +110,7 @@ class MemoryStore:
         number = self._numbers.get(chain)
         if number is None:
             bytes.fromhex(chain)
-            undo = self._noted()
+            undo = self._undo_log()
             number = self._numbers[chain] = len(self._numbers) + 1
             self._chains[number] = []
             undo.append(lambda: (self._numbers.pop(chain), self._chains.pop(number)))
@@ -124,7 +124,7 @@ class MemoryStore:
             self._append(row)
 
     def _append(self, row: RecordRow) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         chain = self._chains.get(row.chain)
         if chain is None:
             raise StoreError("the chain does not exist")
@@ -142,7 +142,7 @@ class MemoryStore:
 
     def records_after(self, after: int, limit: int) -> list[tuple[int, StoredRecord]]:
         last = min(after + limit, len(self._by_number))
-        return [(number, self._stored(self._by_number[number])) for number in range(after + 1, last + 1)]
+        return [(number, self._to_stored_record(self._by_number[number])) for number in range(after + 1, last + 1)]
 
     def signed_after(self, after: int, limit: int) -> list[SignedRow]:
         """Octets of records by their numbers, unchecked."""
@@ -166,14 +166,14 @@ class MemoryStore:
         return self._states.get(agent_id)
 
     def set_lifecycle(self, agent_id: str, state: StateRow) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = dict(self._states)
         self._states[agent_id] = state
         undo.append(lambda: setattr(self, "_states", before))
 
     # State items
 
-    def held(self) -> list[ItemRow]:
+    def list_items(self) -> list[ItemRow]:
         return [row for _, row in sorted(self._held.items())]
 
     def held_rows(self, kind: str, keys: Sequence[str]) -> dict[str, ItemRow]:
@@ -184,7 +184,7 @@ class MemoryStore:
         return sorted(expired, key=lambda row: (row.expires_at, row.kind, row.key))[:limit]
 
     def put_held(self, rows: Sequence[ItemRow]) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         for row in rows:
             key = row.kind, row.key
             before = self._held.get(key)
@@ -208,7 +208,7 @@ class MemoryStore:
         return max(self._state_changes, default=0)
 
     def put_state_changes(self, rows: Sequence[StateChangeRow]) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         for row in rows:
             if row.number in self._state_changes:
                 raise StoreError(f"the state change {row.number} is there already")
@@ -216,7 +216,7 @@ class MemoryStore:
             undo.append(partial(self._state_changes.pop, row.number))
 
     def clear_state_changes(self) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = self._state_changes
         self._state_changes = {}
         undo.append(lambda: setattr(self, "_state_changes", before))
@@ -230,7 +230,7 @@ class MemoryStore:
     def stored_state(self) -> tuple[dict[str, StateRow], list[ItemRow]]:
         """Every row of both tables of state."""
         with self._lock:
-            return self.lifecycle_states(), self.held()
+            return self.lifecycle_states(), self.list_items()
 
     # The tree over all records
 
@@ -242,7 +242,7 @@ class MemoryStore:
         return self._tiles.get((level, number), b"")
 
     def put_tiles(self, tiles: Mapping[tuple[int, int], bytes]) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = dict(self._tiles)
         self._tiles.update(tiles)
         undo.append(lambda: setattr(self, "_tiles", before))
@@ -251,7 +251,7 @@ class MemoryStore:
         return self._checkpoints[max(self._checkpoints)] if self._checkpoints else None
 
     def put_checkpoint(self, row: CheckpointRow) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = dict(self._checkpoints)
         self._checkpoints[row.size] = row
         undo.append(lambda: setattr(self, "_checkpoints", before))
@@ -267,7 +267,7 @@ class MemoryStore:
         return {name: self._reservations[name] for name in names if name in self._reservations}
 
     def put_reservations(self, rows: Sequence[ReservationRow]) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = dict(self._reservations)
         self._reservations.update((row.name, row) for row in rows)
         undo.append(lambda: setattr(self, "_reservations", before))
@@ -281,11 +281,11 @@ class MemoryStore:
             ]
         )
 
-    def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+    def read_usage(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         return {owner: self._keyed[owner] for owner in owners if owner in self._keyed}
 
     def put_keyed(self, rows: Iterable[KeyedRow]) -> None:
-        undo = self._noted()
+        undo = self._undo_log()
         before = dict(self._keyed)
         self._keyed.update((row.owner, row) for row in rows)
         undo.append(lambda: setattr(self, "_keyed", before))
@@ -327,7 +327,7 @@ class MemoryStore:
 
     # Reading
 
-    def _stored(self, row: RecordRow) -> StoredRecord:
+    def _to_stored_record(self, row: RecordRow) -> StoredRecord:
         if sha256(row.signed).digest() != row.audit_id:
             raise DamagedRecord(f"record {row.seq} is not what was signed ({row.audit_id.hex()})")
         chain = next(name for name, number in self._numbers.items() if number == row.chain)
@@ -349,7 +349,7 @@ class MemoryStore:
         """The record of an Audit-ID."""
         with self._lock:
             row = self._by_audit_id.get(bytes.fromhex(audit_id))
-            return None if row is None else self._stored(row)
+            return None if row is None else self._to_stored_record(row)
 
     def head(self, chain: str) -> StoredRecord | None:
         """The newest record of a chain."""
@@ -359,12 +359,12 @@ class MemoryStore:
     def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
         """Records of a chain, newest first."""
         rows = [row for row in reversed(self._rows(chain)) if before_seq is None or row.seq < before_seq]
-        return [self._stored(row) for row in rows[:limit]]
+        return [self._to_stored_record(row) for row in rows[:limit]]
 
     def lifecycle(self, agent_id: str, limit: int) -> list[StoredRecord]:
         """Lifecycle events of an agent, newest first."""
         rows = [row for row in reversed(self._rows(agent_id)) if row.kind == RecordKind.EVENT]
-        return [self._stored(row) for row in rows[:limit]]
+        return [self._to_stored_record(row) for row in rows[:limit]]
 
     def chains(self) -> list[str]:
         """Every chain, the host's own first."""
@@ -372,7 +372,7 @@ class MemoryStore:
 
     def state_items(self, kind: str) -> list[dict[str, Any]]:
         """The values of the state items of a kind, by key."""
-        return [jsontext.decode(row.value) for row in self.held() if row.kind == kind and row.value is not None]
+        return [jsontext.decode(row.value) for row in self.list_items() if row.kind == kind and row.value is not None]
 
     def every_audit_id(self) -> Iterator[bytes]:
         """The Audit-IDs of all records, in the order of their numbers."""
@@ -390,7 +390,7 @@ class MemoryStore:
                 if early or late or (caller is not None and row.caller != caller):
                     continue
                 try:
-                    found = self._stored(row)
+                    found = self._to_stored_record(row)
                 except DamagedRecord as error:
                     if damaged is None:
                         raise
@@ -411,7 +411,7 @@ class MemoryStore:
                 if not self._has(row, search):
                     continue
                 try:
-                    record = self._stored(row)
+                    record = self._to_stored_record(row)
                 except DamagedRecord as error:
                     damaged.append((at, str(error)))
                 else:
@@ -428,7 +428,7 @@ class MemoryStore:
             (search.method, row.method),
             (search.path, row.path),
             (search.status, row.status),
-            (int(RecordKind.RECORD) if search.inside else None, row.kind),
+            (int(RecordKind.RECORD) if search.needs_signed_octets else None, row.kind),
         )
         if search.reason is not None and row.status == int(Status.OK):
             return False

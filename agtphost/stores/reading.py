@@ -96,7 +96,7 @@ def read_records(execute: Callable[..., Any], after: int, limit: int) -> list[tu
     :raises DamagedRecord: one of them is not what was signed.
     """
     rows = execute(f"{_RECORD} WHERE r.number > ? ORDER BY r.number LIMIT ?", (after, limit)).fetchall()
-    return [(row[10], _checked(row)) for row in rows]
+    return [(row[10], _check_record(row)) for row in rows]
 
 
 def _conditions(search: Search) -> tuple[str, list[Any]]:
@@ -111,7 +111,7 @@ def _conditions(search: Search) -> tuple[str, list[Any]]:
         ("r.path = ?", search.path),
         ("r.status = ?", search.status),
     )
-    if search.inside:
+    if search.needs_signed_octets:
         asked = (*asked, ("r.kind = ?", int(RecordKind.RECORD)))
     if search.reason is not None:
         # A refusal never has status 200, and most records have it.
@@ -137,7 +137,7 @@ _CHECKED_TYPES = (bytes, int, bytes, bytes, int, int, bytes, int, bytes, int, in
 """Of the columns of :data:`_RECORD`."""
 
 
-def _checked(row: Sequence[Any]) -> StoredRecord:
+def _check_record(row: Sequence[Any]) -> StoredRecord:
     chain, seq, audit_id, previous, kind, form, signed = row[:7]
     for name, value, expected in zip(_CHECKED, row, _CHECKED_TYPES, strict=True):
         if type(value) is not expected and not (name == "previous" and value is None):
@@ -213,7 +213,7 @@ class RecordReader:
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
                 return rows
         except sqlite3.DatabaseError as error:
-            if not soundness.malformed(error):
+            if not soundness.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
@@ -227,7 +227,7 @@ class RecordReader:
             with self._connection() as connection:
                 return read(connection.execute)
         except sqlite3.DatabaseError as error:
-            if not soundness.malformed(error):
+            if not soundness.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
@@ -239,7 +239,7 @@ class RecordReader:
         """
         octets = bytes.fromhex(audit_id)
         rows = self._rows(f"{_RECORD} WHERE r.number = ({FIND})", (octets, octets))
-        return _checked(rows[0]) if rows else None
+        return _check_record(rows[0]) if rows else None
 
     def walk(self, chain: str, before_seq: int | None, limit: int) -> list[StoredRecord]:
         """
@@ -252,7 +252,7 @@ class RecordReader:
             f"{_RECORD} WHERE c.agent_id = ? AND r.seq < ? ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(chain), before, limit),
         )
-        return [_checked(row) for row in rows]
+        return [_check_record(row) for row in rows]
 
     def head(self, chain: str) -> StoredRecord | None:
         """
@@ -273,7 +273,7 @@ class RecordReader:
             f"{_RECORD} WHERE c.agent_id = ? AND r.kind = 1 ORDER BY r.seq DESC LIMIT ?",
             (bytes.fromhex(agent_id), limit),
         )
-        return [_checked(row) for row in rows]
+        return [_check_record(row) for row in rows]
 
     def lifecycle_states(self) -> dict[str, StateRow]:
         """The stored state of every agent that has one."""
@@ -346,7 +346,7 @@ class RecordReader:
                 if damaged is None:
                     raise
                 # Again, one by one: it is of use to know which.
-                rows, last = self._salvaged(chain, after, page, damaged, error)
+                rows, last = self._salvage_page(chain, after, page, damaged, error)
                 if last == after:
                     return
             else:
@@ -359,7 +359,7 @@ class RecordReader:
                 if caller is not None and type(row[8]) is bytes and row[8] != caller:
                     continue
                 try:
-                    found = _checked(row)
+                    found = _check_record(row)
                 except DamagedRecord as error:
                     if damaged is None:
                         raise
@@ -368,7 +368,7 @@ class RecordReader:
                     yield found
             after = last
 
-    def _salvaged(
+    def _salvage_page(
         self, chain: str, after: int, page: int, damaged: OnDamage, error: DamagedRecord
     ) -> tuple[list[Any], int]:
         """
@@ -430,12 +430,12 @@ class RecordReader:
         found: list[tuple[int, StoredRecord]] = []
         damaged: list[tuple[int, str]] = []
         while at > last and (wanted := limit - len(found) - len(damaged)) > 0:
-            most = page if search.inside and not search.traces else min(page, wanted)
+            most = page if search.needs_signed_octets and not search.traces else min(page, wanted)
             rows = self._rows(statement, (at, last, *values, most))
             for row in rows:
                 at = row[10]
                 try:
-                    record = _checked(row)
+                    record = _check_record(row)
                 except DamagedRecord as error:
                     damaged.append((at, str(error)))
                 else:

@@ -57,7 +57,7 @@ class OffReactorRecords:
         found: CheckpointRow | None = await self._run(self._reader.checkpoint)
         return found
 
-    async def proven(self, prove: Callable[[Callable[[int, int], bytes]], Any]) -> Any:
+    async def read_proof(self, prove: Callable[[Callable[[int, int], bytes]], Any]) -> Any:
         return await self._run(prove, self._reader.tile)
 
     async def offload(self, make: Callable[[], Any]) -> Any:

@@ -200,10 +200,10 @@ class ReservationRow(NamedTuple):
     """The agent whose quota it counts against, or None."""
 
     seal: bytes = b""
-    """The host's signature over the claim; empty for one from before version 8 of the schema."""
+    """The host's signature over the claim; empty where it is not known."""
 
     record: int = 0
-    """Number of the record that answered it; 0 while it is unanswered, and for answers from before version 8."""
+    """Number of the record that answered it; 0 while it is unanswered."""
 
 
 class AnswerRow(NamedTuple):
@@ -229,7 +229,7 @@ class KeyedRow(NamedTuple):
     """None of them is older."""
 
     digest: bytes = b""
-    """Of the other columns; empty for a row from before version 8 of the schema."""
+    """Of the other columns; empty where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

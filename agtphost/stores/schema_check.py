@@ -3,7 +3,8 @@ Whether a database has the tables, keys and indexes that the schema files make, 
 
 SQLite verifies what a schema says, and not whether it is ours. Without its UNIQUE a table has a row twice, and only one
 of the two is compared with what was signed; a trigger changes rows whenever the host writes. So the schema of a
-database is compared with that of an empty one to which the same files were applied. Comments and spaces don't count.
+database is compared with that of an empty one that :mod:`.upgrade` makes by the same files. Comments and spaces don't
+count.
 """
 
 from __future__ import annotations

@@ -59,14 +59,14 @@ class Search:
     task_id: str | None = None
 
     @property
-    def inside(self) -> bool:
+    def needs_signed_octets(self) -> bool:
         """Whether the signed octets of each record must be read."""
         return self.reason is not None or self.task_id is not None
 
     @property
     def reach(self) -> int:
         """Records that one look for it passes at most."""
-        return LOOKED_INSIDE if self.inside else LOOKED_AT
+        return LOOKED_INSIDE if self.needs_signed_octets else LOOKED_AT
 
     @property
     def traces(self) -> Sequence[Sequence[bytes]]:
@@ -76,7 +76,7 @@ class Search:
 
     def says(self, record: StoredRecord) -> bool:
         """Whether what was signed has what is looked for inside."""
-        if not self.inside:
+        if not self.needs_signed_octets:
             return True
         if record.kind != RecordKind.RECORD.label:
             return False

@@ -31,7 +31,7 @@ SHOWN = 8
 Execute = Callable[..., Any]
 
 
-def malformed(error: Exception) -> bool:
+def is_malformed(error: Exception) -> bool:
     """Return whether an error is about the content of the file, not about locks, disks or programs."""
     return type(error) is sqlite3.DatabaseError
 
@@ -46,7 +46,7 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
     try:
         last = int(execute("SELECT coalesce(max(number), 0) FROM record").fetchone()[0])
     except sqlite3.DatabaseError as error:
-        if not malformed(error):
+        if not is_malformed(error):
             raise
         # Use the count of the newest checkpoint instead, which is near the end.
         last = int(execute("SELECT coalesce(max(size), 0) FROM checkpoint").fetchone()[0])
@@ -61,7 +61,7 @@ def looked_at(execute: Execute, newest: int = NEWEST, spread: int = SPREAD) -> l
             if len(wrong) == 1:
                 near = range(max(1, number - AROUND), min(last, number + AROUND) + 1)
                 wrong.update((other, said) for other in near if (said := _fault(execute, other)))
-    return lines + _told(execute, wrong)
+    return lines + _describe_ranges(execute, wrong)
 
 
 class _Unreadable(Exception):
@@ -79,7 +79,7 @@ def _record(execute: Execute, number: int) -> tuple[bytes, bytes] | None:
             "SELECT audit_id, signed FROM record WHERE number = ?", (number,)
         ).fetchone()
     except sqlite3.DatabaseError as error:
-        if not malformed(error):
+        if not is_malformed(error):
             raise
         raise _Unreadable(f"cannot be read ({error})") from None
     return row
@@ -97,7 +97,7 @@ def _fault(execute: Execute, number: int) -> str:
     return "" if sound else "is not what was signed"
 
 
-def _told(execute: Execute, wrong: dict[int, str]) -> list[str]:
+def _describe_ranges(execute: Execute, wrong: dict[int, str]) -> list[str]:
     ranges: list[tuple[int, int, str]] = []
     for number, why in sorted(wrong.items()):
         if ranges and ranges[-1][1] == number - 1 and ranges[-1][2] == why:

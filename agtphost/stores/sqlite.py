@@ -15,7 +15,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import StoredRecord
 from agtphost.stores import upgrade
 from agtphost.stores.connection import Connect, Connection, connect, open_writer
-from agtphost.stores.folding import LogFolding
+from agtphost.stores.folding import WalCheckpointer
 from agtphost.stores.interfaces import IChainStore, ITableSource
 from agtphost.stores.keyed_digests import sealed_use
 from agtphost.stores.reading import (
@@ -112,7 +112,7 @@ class SQLiteStore:
         self._connection = connection
         self._execute = connection.execute
         self._version = -1
-        self._folding = LogFolding(opener, str(path))
+        self._folding = WalCheckpointer(opener, str(path))
         self._octets = 0
 
     def reader(self) -> RecordReader:
@@ -131,7 +131,7 @@ class SQLiteStore:
     def commit(self) -> None:
         self._execute("COMMIT")
         octets, self._octets = self._octets, 0
-        self._folding.committed(octets, self._connection)
+        self._folding.note_commit(octets, self._connection)
 
     def rollback(self) -> None:
         self._octets = 0
@@ -225,7 +225,7 @@ class SQLiteStore:
 
     # State items
 
-    def held(self) -> list[ItemRow]:
+    def list_items(self) -> list[ItemRow]:
         rows = self._execute(f"{_ITEMS} ORDER BY kind, key")
         found = rows.fetchall()
         for row in found:
@@ -323,7 +323,7 @@ class SQLiteStore:
         self._insert_all(_RESULTS, 5, rows, _RESULTS_TAIL)
         self._octets += sum([len(answer.result) for answer in results])
 
-    def keyed(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
+    def read_usage(self, owners: Iterable[bytes]) -> dict[bytes, KeyedRow]:
         found: dict[bytes, KeyedRow] = {}
         for owner in owners:
             row = self._execute(_USE, (owner,)).fetchone()
@@ -377,7 +377,7 @@ class SQLiteStore:
         for name, owner, octets, reserved_at in gone:
             self._execute("DELETE FROM reservation WHERE name = ?", (name,))
             for counted in (owner, b"") if owner else ():
-                use = uses.get(counted) or self.keyed((counted,)).get(counted)
+                use = uses.get(counted) or self.read_usage((counted,)).get(counted)
                 if use is not None:
                     octets_left, since = max(use.octets - octets, 0), max(use.since, reserved_at)
                     uses[counted] = use._replace(keys=use.keys - 1, octets=octets_left, since=since)

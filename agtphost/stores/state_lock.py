@@ -11,7 +11,6 @@ store, and write keys, certificates and agents, which a running host takes up.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -43,13 +42,15 @@ class StateLock:
         """
         try:
             for file in self._files:
-                self._descriptors.append(_locked(file))
+                self._descriptors.append(_lock_file(file))
         except BaseException:
             self.release()
             raise
 
     def holder(self) -> str | None:
         """Return who has the lock, such as ``, pid 12,``; None if it is free. Makes and changes no file."""
+        import fcntl  # Windows lacks it, and has commands that import this module to call hosts elsewhere.
+
         for file in self._files:
             try:
                 descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -70,12 +71,14 @@ class StateLock:
             os.close(self._descriptors.pop())
 
 
-def _locked(file: Path) -> int:
+def _lock_file(file: Path) -> int:
     """
     Open a file and lock it.
 
     :raises StoreError: see :meth:`StateLock.acquire`.
     """
+    import fcntl
+
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

@@ -60,7 +60,7 @@ class TableRows:
         try:
             yield from self._execute(statement, parameters)
         except sqlite3.DatabaseError as error:
-            if not soundness.malformed(error):
+            if not soundness.is_malformed(error):
                 raise
             raise DamagedRow(table, "(unknown)", f"the table cannot be read: {error}") from error
 
@@ -138,7 +138,7 @@ class TableRows:
     def reservations(self) -> Iterator[tuple[Any, ...]]:
         return self._rows("reservation", f"SELECT {COLUMNS['reservation']} FROM reservation ORDER BY rowid")
 
-    def keyed(self) -> Iterator[tuple[Any, ...]]:
+    def keyed_rows(self) -> Iterator[tuple[Any, ...]]:
         return self._rows("keyed", f"SELECT {COLUMNS['keyed']} FROM keyed ORDER BY owner")
 
     def keyed_sums(self, live_after: int) -> Iterator[tuple[Any, ...]]:

@@ -133,7 +133,7 @@ class MemoryConnection:
         self._protocol = factory.buildProtocol(IPv4Address("TCP", peer.address, 0))
         assert self._protocol is not None, "the host admits no further connection"
         self._protocol.makeConnection(_Transport(self))
-        self._protocol.identified(peer)
+        self._protocol.accept_peer(peer)
 
     def send(self, octets: bytes) -> None:
         """Send anything at all; what comes back is in :attr:`received`."""

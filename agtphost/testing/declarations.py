@@ -45,17 +45,18 @@ class Declarations:
         self,
         method: str,
         path: str,
-        function: Answering,
+        function: Answering | Mapping[str, Any],
         takes: Mapping[str, str | Mapping[str, Any]],
         members: Mapping[str, Any],
     ) -> None:
         """
         One endpoint that changes nothing and gives any object, unless ``members`` say otherwise.
 
+        :param function: what answers, or a ``[handler]`` table as TOML has it.
         :param takes: a JSON type or a schema for each member of its input that is not in the path.
         :param members: of its declaration; those of ``semantic`` may be told in part.
         """
-        said = (function.__doc__ or "").strip().splitlines()
+        said = ((function.__doc__ if callable(function) else "") or "").strip().splitlines()
         description = said[0] if said else f"Answers {method} {path}."
         names = parse_template(path).parameters
         usual: dict[str, Any] = {

@@ -20,6 +20,7 @@ from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.foundation import Foundation
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.plugins import Factory
 from agtphost.host.upstreams import Upstreams, upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.directory import AgentDirectory
@@ -32,8 +33,8 @@ from agtphost.testing.declarations import Answering, Declarations
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
-from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor
-from agtphost.vocabulary.steps import finished
+from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor, reactor_in_use, run_reactor_until
+from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits
 
 ADDRESS = "127.0.0.1"
@@ -55,6 +56,8 @@ class MemoryHost:
         ``handler`` may be the function itself.
     :param store: of another host in memory, to play a restart.
     :param environ: where secrets are looked up.
+    :param plugins: factories of plugins by the names that ``settings`` and ``endpoints`` call them by; such a package
+        need not be installed.
     :raises agtphost.errors.ConfigurationError: with everything that is wrong in ``settings``.
     """
 
@@ -68,8 +71,10 @@ class MemoryHost:
         endpoints: str | Path | Iterable[Mapping[str, Any]] = (),
         store: MemoryStore | None = None,
         environ: Mapping[str, str] | None = None,
+        plugins: Mapping[str, Factory] | None = None,
     ) -> None:
         self._environ = dict(environ or {})
+        self._plugins = dict(plugins or {})
         self.config = config_of(settings or {}, self._environ)
         self.clock = MemoryReactor()
         """Deadlines and timers are counted by it."""
@@ -112,13 +117,14 @@ class MemoryHost:
         self,
         method: str,
         path: str,
-        function: Answering,
+        function: Answering | Mapping[str, Any],
         takes: Mapping[str, str | Mapping[str, Any]] | None = None,
         **members: Any,
     ) -> None:
         """
-        Have a function answer.
+        Have a function answer, or a plugin.
 
+        :param function: what answers; or a ``[handler]`` table, such as ``{"type": "plugin", "plugin": "shelf"}``.
         :param takes: the members of its input besides those in its path, all of them required: a JSON type, such as
             ``"string"``, or a schema each.
         :param members: of the endpoint's declaration, as in TOML; without them it gives any object, changes nothing
@@ -145,15 +151,16 @@ class MemoryHost:
 
     def _build(self) -> Core:
         key = self.key if self.config.audit.signing else None
-        loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key)
+        loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key, self._plugins)
         loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         on = self.foundation(Foundation.of(loaded, self.clock, evidence))
-        core = finished(compose(on, self.upstreams(on), factory))
+        core = run_to_end(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
+        evidence.observers.startService()  # type: ignore[no-untyped-call]
         evidence.clock_watch.begin()
         on.lasting.workflows.start()
         on.lasting.monitors.start()
@@ -223,12 +230,17 @@ class MemoryHost:
         )
         return (connection or self._connection(caller)).ask(call)
 
-    def call(self, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any) -> Answer:
+    def call(
+        self, method: str, path: str = "/", input: Mapping[str, Any] | None = None, *, wait: float = 0.0, **options: Any
+    ) -> Answer:
         """
         Call, and have the answer.
 
         :param path: with its query, if it has one; ``/agents/NAME/...`` addresses a hosted agent.
         :param input: the method's parameters.
+        :param wait: seconds of real time that a handler may take which leaves the thread (``deferToThread``) or waits
+            for Twisted's reactor; the reactor runs meanwhile. A test that runs on the reactor itself takes
+            :meth:`call_on_reactor`.
         :param caller: an agent (:meth:`agent`), a certificate that names none, or None for nobody.
         :param headers: further fields.
         :param scopes: what the call claims; by default all that the caller may.
@@ -241,14 +253,62 @@ class MemoryHost:
         """
         answer = self.begin(method, path, input, **options)
         self.clock.settle()
+        if not answer.called and wait:
+            run_reactor_until(self._follow_reactor(answer, wait), reactor_in_use())
         if not answer.called:
-            raise Unanswered(f"{method} {path} is not answered yet")
+            raise Unanswered(f"{method} {path} is not answered yet; wait=SECONDS waits for threads and for the reactor")
         found: list[Answer] = []
         failed: list[Failure] = []
         answer.addCallbacks(found.append, failed.append)
         if failed:
             failed[0].raiseException()
         return found[0]
+
+    def call_on_reactor(
+        self,
+        method: str,
+        path: str = "/",
+        input: Mapping[str, Any] | None = None,
+        *,
+        wait: float = 10.0,
+        **options: Any,
+    ) -> Deferred[Answer]:
+        """
+        Call from a test that runs on Twisted's reactor: ``answer = await host.call_on_reactor(...)``.
+
+        The parameters are those of :meth:`call`. The Deferred fails with :class:`Unanswered` after ``wait`` seconds.
+        """
+        answer = self.begin(method, path, input, **options)
+        self.clock.settle()
+
+        def require(result: Answer | None) -> Deferred[Answer]:
+            if not answer.called:
+                raise Unanswered(f"{method} {path} is not answered after {wait:g} seconds")
+            return answer
+
+        return self._follow_reactor(answer, wait).addCallback(require)
+
+    def _follow_reactor(self, answer: Deferred[Answer], seconds: float) -> Deferred[None]:
+        """
+        Run what becomes due in the host's clock whenever Twisted's reactor caused it.
+
+        :return: fires once the answer is there, or after so many seconds of real time.
+        """
+        reactor = reactor_in_use()
+        over: Deferred[None] = Deferred()
+
+        def finish(result: Any) -> Any:
+            if not over.called:
+                self.clock.leave(reactor)
+                if late.active():
+                    late.cancel()
+                over.callback(None)
+            return result
+
+        late = reactor.callLater(seconds, finish, None)
+        self.clock.follow(reactor)
+        answer.addBoth(finish)
+        return over
 
     def _connection(self, caller: TestAgent | PeerCertificate | None) -> MemoryConnection:
         who = caller.agent_id if isinstance(caller, TestAgent) else caller
@@ -294,6 +354,7 @@ class MemoryHost:
         for connection in self._connections.values():
             connection.close()
         self.clock.settle()
+        self._core.on.evidence.observers.stopService()
         self._core.on.evidence.ledger.stop()
 
 

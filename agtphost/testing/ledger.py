@@ -7,16 +7,16 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
-from agtphost.audit.collecting import Collecting
+from agtphost.audit.collecting import EntryCollector
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import Entry
 
 
-class Promptly(Collecting):
+class Promptly(EntryCollector):
     """Hands over what there is at once, and goes on at once."""
 
-    def returned(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
-        """As :meth:`agtphost.audit.collecting.Collecting.returned`, but for the turns of the reactor, and for rests."""
+    def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
+        """As :meth:`agtphost.audit.collecting.EntryCollector.note_finished`, without turns of the reactor and rests."""
         self._under_way -= len(entries)
         settle()
 

@@ -14,11 +14,12 @@ from agtphost.config.reading import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import Given
 from agtphost.host.loaded import Loaded, Parts, catalogs_of, combine
+from agtphost.host.plugins import Factory
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.revocation import Revoked
-from agtphost.protocols.tls import Prepared, ServerTLS
+from agtphost.identity.revocation import RevokedLinks
+from agtphost.protocols.tls import PreparedTLS, ServerTLS
 from agtphost.testing.declarations import Declarations
 from agtphost.vocabulary.catalog_set import CatalogSet
 
@@ -63,11 +64,13 @@ def loaded_of(
     directory: AgentDirectory,
     declarations: Declarations,
     key: SigningKey | None,
+    plugins: Mapping[str, Factory],
 ) -> Loaded:
     """
     Read and check everything.
 
     :param key: signs records and the manifest.
+    :param plugins: factories of plugins that need not be installed, by name.
     :raises agtphost.errors.ConfigurationError: with everything that is wrong.
     """
     parts = Parts()
@@ -78,7 +81,7 @@ def loaded_of(
         parts,
         directory=directory,
         identity=lambda: (key, _tls(config)),
-        given=Given(declared=declarations.declared, find=declarations.find),
+        given=Given(declared=declarations.declared, find=declarations.find, plugins=plugins),
         volatile=True,
     )
     if loaded is None:
@@ -88,9 +91,9 @@ def loaded_of(
 
 def _tls(config: Config) -> ServerTLS:
     """Nobody connects by TLS, and nobody is revoked by a list, unless a test has its own adopted."""
-    prepared = Prepared(
+    prepared = PreparedTLS(
         context=SSL.Context(SSL.TLS_SERVER_METHOD),
-        revoked=Revoked.of(()),
+        revoked=RevokedLinks.from_lists(()),
         mandates=Mandates(),
         fingerprint=sha256(config.host.server_id.encode()).hexdigest(),
     )

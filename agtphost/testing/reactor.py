@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from agtphost.handlers.asyncio_loop import AsyncioLoop, called
+from agtphost.handlers.asyncio_loop import AsyncioLoop, await_result
 from agtphost.handlers.threads import Threads
 
 
@@ -45,6 +45,8 @@ class MemoryReactor(Clock):
     def __init__(self) -> None:
         super().__init__()
         self._pool = _NoThreads()
+        self._followed: list[Any] = []
+        self._settling_is_due = False
 
     @property
     def aside(self) -> int:
@@ -63,10 +65,66 @@ class MemoryReactor(Clock):
         """It always runs: at once."""
         function(*arguments, **named)
 
+    def follow(self, reactor: Any) -> None:
+        """
+        Settle in the next turn of a real reactor whenever something is scheduled, until :meth:`leave`.
+
+        A handler that a real thread or timer resumes schedules work here while no test is there to call
+        :meth:`settle`.
+        """
+        self._followed.append(reactor)
+        self._settle_soon()
+
+    def leave(self, reactor: Any) -> None:
+        """End one :meth:`follow`."""
+        self._followed.remove(reactor)
+
+    def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> Any:
+        """Schedule a call; see :meth:`twisted.internet.interfaces.IReactorTime.callLater`."""
+        made = super().callLater(delay, callable, *args, **kw)
+        self._settle_soon()
+        return made
+
+    def _settle_soon(self) -> None:
+        if self._followed and not self._settling_is_due:
+            self._settling_is_due = True
+            self._followed[-1].callLater(0, self._settle_in_turn)
+
+    def _settle_in_turn(self) -> None:
+        self._settling_is_due = False
+        self.settle()
+
     def settle(self) -> None:
         """Run what is due now, and what that makes due, until nothing is."""
         while any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
             self.advance(0)
+
+
+def reactor_in_use() -> Any:
+    """Return Twisted's reactor; this installs the default one where none is yet."""
+    from twisted.internet import reactor
+
+    return reactor
+
+
+def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
+    """
+    Run Twisted's reactor, from a test that does not run on it, until a Deferred fires.
+
+    :raises RuntimeError: the reactor is running already.
+    """
+    if over.called:
+        return
+    if reactor.running:
+        raise RuntimeError(
+            "call(wait=...) cannot wait in a test that Twisted's reactor runs, as pytest-twisted has it: await "
+            "host.call_on_reactor(...) there"
+        )
+    over.addBoth(lambda _: reactor.crash())
+    reactor.run(installSignalHandlers=False)
+    if getattr(reactor, "threadpool", None) is not None:
+        # As trial does after each class: threads that nobody stops keep the process from ending.
+        reactor._stopThreadPool()
 
 
 class InTurn(Threads):
@@ -89,7 +147,7 @@ class LoopInTurn(AsyncioLoop):
 
         def work() -> None:
             try:
-                outcome.append(succeed(asyncio.run(called(begin))))
+                outcome.append(succeed(asyncio.run(await_result(begin))))
             except BaseException:
                 outcome.append(fail())
 

@@ -104,7 +104,12 @@ class StoreCases(ABC):
 
     def test_a_new_store_is_empty(self, store: IChainStore) -> None:
         """No heads, no states, no records, no checkpoint."""
-        assert (store.heads(), store.lifecycle_states(), store.last_number(), list(store.held())) == ({}, {}, 0, [])
+        assert (store.heads(), store.lifecycle_states(), store.last_number(), list(store.list_items())) == (
+            {},
+            {},
+            0,
+            [],
+        )
         assert (store.checkpoint(), store.tile(0, 0), list(store.audit_ids(0, 9))) == (None, b"", [])
         reader = store.reader()
         assert reader.head(ALICE) is None and reader.record("0" * 64) is None and list(reader.chains()) == []
@@ -150,7 +155,7 @@ class StoreCases(ABC):
         store.rollback()
         store.begin()
         assert store.lifecycle_status(ALICE) is None and not store.held_rows("quote", ["q"])
-        assert store.reservations([b"n"]) == {} and store.keyed([b""]) == {}
+        assert store.reservations([b"n"]) == {} and store.read_usage([b""]) == {}
         assert (store.holds(b"\x01" * 32), store.last_number(), store.tile(0, 0)) == (False, 0, b"")
         assert store.checkpoint() is None
         store.commit()
@@ -188,7 +193,7 @@ class StoreCases(ABC):
             b"\x00": ReservationRow(b"\x00", b"digest", 100, None),
             b"\x01": ReservationRow(b"\x01", b"digest", 101, b"answer", record=7),
         }
-        assert store.keyed([b"o", b"x"]) == {b"o": KeyedRow(b"o", 1, 2, 3)}
+        assert store.read_usage([b"o", b"x"]) == {b"o": KeyedRow(b"o", 1, 2, 3)}
         while store.forget(102, [b"\x00"]):
             pass
         assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
@@ -209,7 +214,7 @@ class StoreCases(ABC):
         store.put_held((expired[0]._replace(value=None),))
         store.commit()
         assert not store.expired_items(50, 9)
-        assert [(item.key, item.version) for item in store.held()] == [("a", 2)]
+        assert [(item.key, item.version) for item in store.list_items()] == [("a", 2)]
         assert list(store.reader().state_items("quote")) == [{"key": 1}] and not store.reader().state_items("other")
 
     def test_changes_of_state_are_logged_and_read_as_they_are(self, store: IChainStore) -> None:

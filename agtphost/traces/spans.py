@@ -112,7 +112,7 @@ class CallSpan:
         self._part = tracer.start_span("gates", context=self._inside) if self._recorded else self._span
 
     @property
-    def named(self) -> Mapping[str, str]:
+    def record_members(self) -> Mapping[str, str]:
         """What the call's record says of its trace."""
         return self._named
 

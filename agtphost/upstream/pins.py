@@ -304,7 +304,7 @@ class Pins:
         """What keeps texts that are not kept yet."""
         if self._store is None:
             return
-        items = self._store.held.by(DEFINITION, "upstream", self._whole)
+        items = self._store.held.items_by(DEFINITION, "upstream", self._whole)
         known = {item.key.rpartition("\n")[2]: item for item in items}
         new = [name for name, digest in approved.items() if name not in known or known[name].brief["sha256"] != digest]
         room = MOST_OF_ONE - sum(item.octets for name, item in known.items() if name not in new) if new else 0

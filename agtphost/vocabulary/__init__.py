@@ -5,6 +5,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.catalog`: the method catalog (``methods.json``)
 - :mod:`.grants`: the texts of grants, by which an operator says what an agent may call
 - :mod:`.paths`: the path grammar
+- :mod:`.platforms`: which operating systems run a host
 - :mod:`.identifiers`: Agent-ID, Audit-ID, Response-ID and the opaque ids
 - :mod:`.uris`: the six ``agtp://`` URI forms
 - :mod:`.scopes`: Authority-Scope tokens and what covers what

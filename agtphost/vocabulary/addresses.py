@@ -77,7 +77,7 @@ class ForbiddenAddress(Exception):
     """No address of a name may be connected to; the message says why."""
 
 
-def unmapped(address: IPAddress) -> IPAddress:
+def unmap(address: IPAddress) -> IPAddress:
     """Return the IPv4 address of an IPv4-mapped IPv6 address, and every other address as it is."""
     if isinstance(address, ipaddress.IPv6Address) and address in _MAPPED:
         return ipaddress.IPv4Address(address.packed[12:])
@@ -86,13 +86,13 @@ def unmapped(address: IPAddress) -> IPAddress:
 
 def is_loopback(address: IPAddress) -> bool:
     """Return whether an address is one of this machine's loopback addresses, IPv4-mapped ones included."""
-    true = unmapped(address)
+    true = unmap(address)
     return any(true in network for network in LOOPBACK)
 
 
 def is_unspecified(address: IPAddress) -> bool:
     """Return whether an address means all of this machine's addresses: ``0.0.0.0`` or ``::``."""
-    return not int(unmapped(address))
+    return not int(unmap(address))
 
 
 def is_public(address: IPAddress) -> bool:
@@ -102,7 +102,7 @@ def is_public(address: IPAddress) -> bool:
     return isinstance(address, ipaddress.IPv4Address) or address in GLOBAL_UNICAST
 
 
-def embedded(address: IPAddress) -> tuple[ipaddress.IPv4Address, ...]:
+def find_embedded(address: IPAddress) -> tuple[ipaddress.IPv4Address, ...]:
     """
     Return the IPv4 addresses that packets to an IPv6 address can end at or pass through; none for other addresses.
 
@@ -155,5 +155,5 @@ class AddressPolicy:
         except ValueError:
             return False
         carried = any(address in network for network in _CARRIERS)
-        judged = (*embedded(address), *(() if carried else (address,)))
+        judged = (*find_embedded(address), *(() if carried else (address,)))
         return all(is_public(each) or any(each in network for network in self._allowed) for each in judged)

@@ -18,7 +18,7 @@ ANY: Final = frozenset({"*"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class ItemQuota:
     """The quota of one kind of state item."""
 
     kind: str

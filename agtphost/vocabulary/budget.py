@@ -77,7 +77,7 @@ def render(amounts: Mapping[str, Decimal]) -> str:
     )
 
 
-def beyond(limit: Mapping[str, Decimal], cost: Mapping[str, Decimal]) -> dict[str, tuple[Decimal, Decimal]]:
+def find_exceeded(limit: Mapping[str, Decimal], cost: Mapping[str, Decimal]) -> dict[str, tuple[Decimal, Decimal]]:
     """
     Return the units of which ``cost`` takes more than ``limit`` allows, as (limit, cost). A unit that ``limit`` lacks
     is unlimited.

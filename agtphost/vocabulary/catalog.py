@@ -69,7 +69,7 @@ class CatalogError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogEntry:
     """A method of the catalog."""
 
     name: str
@@ -126,7 +126,9 @@ class Catalog:
         self.embedded: tuple[str, ...] = tuple(document["embedded"])
         self.legacy: Mapping[str, str] = {name: entry["preferred"] for name, entry in document["legacy"].items()}
         self.categories: Mapping[str, str] = dict(document["categories"])
-        self.entries: Mapping[str, Entry] = MappingProxyType({name: _entry(name, verb) for name, verb in verbs.items()})
+        self.entries: Mapping[str, CatalogEntry] = MappingProxyType(
+            {name: _entry(name, verb) for name, verb in verbs.items()}
+        )
         self.methods: frozenset[str] = frozenset(self.entries)
         self.warnings: Mapping[str, str] = {
             name: entry.warning for name, entry in self.entries.items() if entry.warning is not None
@@ -143,7 +145,7 @@ class Catalog:
         :raises CatalogError: for a file that cannot be read, is not JSON, or is not a catalog.
         """
         if path is None:
-            return _shipped()
+            return _load_shipped()
         return cls.parse(read_octets(path))
 
     @classmethod
@@ -153,13 +155,13 @@ class Catalog:
 
         :raises CatalogError: for text that is not JSON, or not a catalog.
         """
-        return cls(_decoded(octets))
+        return cls(_decode_document(octets))
 
     def knows(self, method: str) -> bool:
         """Whether ``method`` is in the catalog; legacy verbs are not."""
         return method in self.methods
 
-    def entry(self, method: str) -> Entry | None:
+    def entry(self, method: str) -> CatalogEntry | None:
         """Return the catalog's entry of ``method``."""
         return self.entries.get(method)
 
@@ -223,10 +225,10 @@ def read_document(path: Path) -> Mapping[str, Any]:
 
     :raises CatalogError: if there is none.
     """
-    return _decoded(read_octets(path))
+    return _decode_document(read_octets(path))
 
 
-def _decoded(octets: bytes) -> Mapping[str, Any]:
+def _decode_document(octets: bytes) -> Mapping[str, Any]:
     try:
         document = jsontext.decode(octets)
     except jsontext.JSONTextError as error:
@@ -237,7 +239,7 @@ def _decoded(octets: bytes) -> Mapping[str, Any]:
 
 
 @cache
-def _shipped() -> Catalog:
+def _load_shipped() -> Catalog:
     return Catalog.parse(files(__package__).joinpath("methods.json").read_bytes())
 
 
@@ -255,8 +257,8 @@ def _pair_index(words: list[str]) -> Mapping[str, tuple[str, ...]]:
     return {pair: tuple(found) for pair, found in index.items()}
 
 
-def _entry(name: str, verb: Mapping[str, Any]) -> Entry:
-    return Entry(
+def _entry(name: str, verb: Mapping[str, Any]) -> CatalogEntry:
+    return CatalogEntry(
         name=name,
         categories=tuple(verb["categories"]),
         description=verb["description"],
@@ -282,11 +284,11 @@ class _Check:
 
     def faults(self) -> list[str]:
         self._top()
-        self._embedded()
+        self._check_embedded()
         self._legacy()
         for name, verb in self._verbs.items():
             self._verb(name, verb)
-        self._successors()
+        self._check_successors()
         return self._faults
 
     def _say(self, fault: str) -> None:
@@ -308,7 +310,7 @@ class _Check:
             if not isinstance(text, str) or not text:
                 self._say(f"categories.{name[:64]} has no description")
 
-    def _embedded(self) -> None:
+    def _check_embedded(self) -> None:
         embedded = self._document.get("embedded")
         if not isinstance(embedded, list) or sorted(map(str, embedded)) != sorted(FLOOR):
             self._say("embedded is not the list of the eighteen floor methods")
@@ -361,7 +363,7 @@ class _Check:
         successor = verb.get("successor") if isinstance(verb, dict) else None
         return successor if isinstance(successor, str) and successor in self._verbs else None
 
-    def _successors(self) -> None:
+    def _check_successors(self) -> None:
         """Check that no verb succeeds itself, at one step or at many, so that following successors always ends."""
         settled: set[str] = set()
         for name in self._verbs:

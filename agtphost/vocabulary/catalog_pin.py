@@ -44,7 +44,7 @@ class Pin:
     """
 
     @classmethod
-    def of(cls, octets: bytes, removed: Iterable[str] = ()) -> Pin:
+    def for_catalog(cls, octets: bytes, removed: Iterable[str] = ()) -> Pin:
         """
         Make the pin for a catalog's octets.
 
@@ -55,7 +55,7 @@ class Pin:
         return cls(version=catalog.version, sha256=sha256(octets).hexdigest(), removed=gone)
 
     @classmethod
-    def beside(cls, file: Path) -> Pin | None:
+    def load_for(cls, file: Path) -> Pin | None:
         """
         Read the pin of a catalog file; None where it has none.
 

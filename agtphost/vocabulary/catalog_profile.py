@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agtphost.vocabulary.catalog import CATEGORIES, LEGACY, CatalogError, Entry, is_method_name, read_document
+from agtphost.vocabulary.catalog import CATEGORIES, LEGACY, CatalogEntry, CatalogError, is_method_name, read_document
 from agtphost.vocabulary.catalog_versions import is_version
 
 MAX_METHODS = 1_000
@@ -43,7 +43,7 @@ class Profile:
 
     name: str
     version: str
-    methods: Mapping[str, Entry]
+    methods: Mapping[str, CatalogEntry]
 
     @classmethod
     def load(cls, path: Path) -> Profile:
@@ -65,7 +65,7 @@ class Profile:
         if faults:
             raise CatalogError(faults)
         entries = {
-            name: Entry(name=name, categories=tuple(entry["categories"]), description=entry["description"])
+            name: CatalogEntry(name=name, categories=tuple(entry["categories"]), description=entry["description"])
             for name, entry in document["methods"].items()
         }
         return cls(name=document["name"], version=document["version"], methods=MappingProxyType(entries))

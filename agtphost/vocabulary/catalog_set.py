@@ -59,7 +59,7 @@ class CatalogSet:
         return frozenset(named - self.primary.methods)
 
     @property
-    def superseded(self) -> frozenset[str]:
+    def superseded_methods(self) -> frozenset[str]:
         """Return the methods that only requests for another version may use."""
         known = {method for catalog in self.others for method in catalog.methods}
         return frozenset(known - self.primary.methods - self.profile_methods)
@@ -116,7 +116,7 @@ def _catalog(file: Path | None, faults: list[CatalogFault]) -> tuple[Catalog | N
         faults.extend(CatalogFault(file, fault) for fault in error.faults)
         return None, set()
     try:
-        pin = Pin.beside(file)
+        pin = Pin.load_for(file)
     except CatalogError as error:
         faults.extend(CatalogFault(place(file), fault) for fault in error.faults)
         return catalog, set()

@@ -37,7 +37,7 @@ def _is_safe(character: str, keep: str) -> bool:
     return character not in BLANK and unicodedata.category(character) not in UNSAFE_CATEGORIES
 
 
-def written(text: str, keep: str = "", escaped: Callable[[str], str] = _escape) -> Iterator[str]:
+def escape_characters(text: str, keep: str = "", escaped: Callable[[str], str] = _escape) -> Iterator[str]:
     """
     Yield the characters of a text, with those escaped that are invisible, reorder text, or control a terminal.
 
@@ -57,4 +57,4 @@ def escape(text: str, *, keep: str = "") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(written(text, keep))
+    return "".join(escape_characters(text, keep))

@@ -95,7 +95,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
     return base**exponent
 
 
-def _divided(values: Sequence[Decimal]) -> Decimal:
+def _divide(values: Sequence[Decimal]) -> Decimal:
     if values[1] == 0:
         raise FormulaError("something is divided by zero")
     return values[0] / values[1]
@@ -114,7 +114,7 @@ def _product(values: Sequence[Decimal]) -> Decimal:
     return result
 
 
-def rounded(value: Decimal, digits: int, how: str = ROUND_HALF_UP) -> Decimal:
+def round_to(value: Decimal, digits: int, how: str = ROUND_HALF_UP) -> Decimal:
     """Round a number to so many decimal places."""
     try:
         return value.quantize(Decimal(1).scaleb(-digits), rounding=how)
@@ -135,7 +135,7 @@ _NUMERIC: Mapping[str, tuple[int, int, Callable[[Sequence[Decimal]], Value]]] = 
     "add": (1, _MANY, lambda v: sum(v, Decimal(0))),
     "subtract": (2, 2, lambda v: v[0] - v[1]),
     "multiply": (1, _MANY, _product),
-    "divide": (2, 2, _divided),
+    "divide": (2, 2, _divide),
     "modulo": (2, 2, _rest),
     "power": (2, 2, lambda v: _power(v[0], v[1])),
     "percent": (2, 2, lambda v: v[0] * v[1] / 100),
@@ -147,9 +147,9 @@ _NUMERIC: Mapping[str, tuple[int, int, Callable[[Sequence[Decimal]], Value]]] = 
     "sum": (1, _MANY, lambda v: sum(v, Decimal(0))),
     "average": (1, _MANY, lambda v: sum(v, Decimal(0)) / len(v)),
     "count": (1, _MANY, lambda v: Decimal(len(v))),
-    "round": (1, 2, lambda v: rounded(v[0], _places(v))),
-    "floor": (1, 1, lambda v: rounded(v[0], 0, ROUND_FLOOR)),
-    "ceiling": (1, 1, lambda v: rounded(v[0], 0, ROUND_CEILING)),
+    "round": (1, 2, lambda v: round_to(v[0], _places(v))),
+    "floor": (1, 1, lambda v: round_to(v[0], 0, ROUND_FLOOR)),
+    "ceiling": (1, 1, lambda v: round_to(v[0], 0, ROUND_CEILING)),
     "lt": (2, 2, lambda v: v[0] < v[1]),
     "lte": (2, 2, lambda v: v[0] <= v[1]),
     "gt": (2, 2, lambda v: v[0] > v[1]),
@@ -168,7 +168,7 @@ def is_id(value: Any) -> bool:
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
-def checked(formula: Any) -> None:
+def check_formula(formula: Any) -> None:
     """
     Check a formula, without any inputs.
 
@@ -258,7 +258,7 @@ class _Work:
         return self._operation(node, scopes)
 
     @staticmethod
-    def _found(place: str, scopes: Sequence[Mapping[str, Any]]) -> Any:
+    def _find(place: str, scopes: Sequence[Mapping[str, Any]]) -> Any:
         for scope in scopes:
             found = places.at(scope, place)
             if found is not places.MISSING:
@@ -266,7 +266,7 @@ class _Work:
         raise FormulaError(f"inputs has no {place[:64]!r}", "inputs")
 
     def _variable(self, place: str, scopes: Sequence[Mapping[str, Any]]) -> Value:
-        found = self._found(place, scopes)
+        found = self._find(place, scopes)
         if isinstance(found, bool):
             return found
         try:
@@ -277,7 +277,7 @@ class _Work:
     def _operation(self, node: Mapping[str, Any], scopes: Sequence[Mapping[str, Any]]) -> Value:
         name = node["op"]
         if "over" in node:
-            members = self._found(node["over"], scopes)
+            members = self._find(node["over"], scopes)
             if not isinstance(members, list) or not 0 < len(members) <= MAX_MEMBERS:
                 raise FormulaError(f"{node['over'][:64]!r} is not a list with members", "inputs")
             inner = [({"item": member} if not isinstance(member, Mapping) else member) for member in members]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from agtphost.vocabulary.bounds import ANY, DAY, HOUR, KIB, MIB, Answers, Cache, Holding
+from agtphost.vocabulary.bounds import ANY, DAY, HOUR, KIB, MIB, Answers, Cache, ItemQuota
 from agtphost.vocabulary.reasons import Reason
 
 ANSWERS: Final = Answers(
@@ -70,7 +70,7 @@ _AGAIN = "Try again later."
 _PINS = "Remove upstreams, or their tools, that are used no more."
 
 
-def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> Holding:
+def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> ItemQuota:
     """A kind whose items belong to agents."""
     given: dict[str, object] = {
         "kind": kind,
@@ -83,10 +83,10 @@ def _of_agents(kind: str, says: str, per_owner: int, **more: object) -> Holding:
         "remedy": _AGAIN,
         **more,
     }
-    return Holding(**given)  # type: ignore[arg-type]
+    return ItemQuota(**given)  # type: ignore[arg-type]
 
 
-def _of_the_host(kind: str, says: str, in_all: int, **more: object) -> Holding:
+def _of_the_host(kind: str, says: str, in_all: int, **more: object) -> ItemQuota:
     """A kind whose items follow from what the operator configured or did."""
     given: dict[str, object] = {
         "kind": kind,
@@ -99,7 +99,7 @@ def _of_the_host(kind: str, says: str, in_all: int, **more: object) -> Holding:
         "lives": None,
         **more,
     }
-    return Holding(**given)  # type: ignore[arg-type]
+    return ItemQuota(**given)  # type: ignore[arg-type]
 
 
 _KINDS: Final = (
@@ -450,7 +450,7 @@ _KINDS: Final = (
     _of_the_host("mcp-tool-changed", "a note that a changed tool was reported", 100_000, remedy=_PINS),
 )
 
-ITEM_KINDS: Final[Mapping[str, Holding]] = {holding.kind: holding for holding in _KINDS}
+ITEM_KINDS: Final[Mapping[str, ItemQuota]] = {holding.kind: holding for holding in _KINDS}
 
 
 # Caches

@@ -66,7 +66,7 @@ def parse(text: str) -> Node:
     """
     reader = _Reader(text)
     node = reader.value(0)
-    if reader.after() < len(text):
+    if reader.skip_comments() < len(text):
         reader.fail("something follows after the value")
     return node
 
@@ -82,7 +82,7 @@ class _Reader:
         """Raise an error with the present line."""
         raise JSONCError(message, self._text.count("\n", 0, self._at) + 1)
 
-    def after(self) -> int:
+    def skip_comments(self) -> int:
         """Skip white space and comments, and return the place that follows."""
         match = _TRIVIA.match(self._text, self._at)
         self._at = match.end() if match else self._at
@@ -91,7 +91,7 @@ class _Reader:
         return self._at
 
     def _takes(self, character: str) -> bool:
-        if not self._text.startswith(character, self.after()):
+        if not self._text.startswith(character, self.skip_comments()):
             return False
         self._at += 1
         return True
@@ -100,14 +100,14 @@ class _Reader:
         """The next value."""
         if depth > DEEPEST:
             self.fail("it is nested too deeply")
-        start = self.after()
+        start = self.skip_comments()
         if self._takes("{"):
             return self._object(start, depth)
         if self._takes("["):
             items = []
             while not self._takes("]"):
                 items.append(self.value(depth + 1).value)
-                if not self._takes(",") and not self._text.startswith("]", self.after()):
+                if not self._takes(",") and not self._text.startswith("]", self.skip_comments()):
                     self.fail("a comma or ] is missing")
             return Node(items, start, self._at)
         for pattern in (_STRING, _PLAIN):
@@ -120,7 +120,7 @@ class _Reader:
     def _object(self, start: int, depth: int) -> Node:
         members: dict[str, Member] = {}
         while not self._takes("}"):
-            place = self.after()
+            place = self.skip_comments()
             name = _STRING.match(self._text, place)
             if name is None:
                 self.fail("a member's name in double quotation marks is missing")
@@ -131,7 +131,7 @@ class _Reader:
             if not self._takes(":"):
                 self.fail("a colon is missing")
             node = self.value(depth + 1)
-            comma = self._at if self._text.startswith(",", self.after()) else -1
+            comma = self._at if self._text.startswith(",", self.skip_comments()) else -1
             if self._takes(","):
                 comma = self._at - 1
             elif not self._text.startswith("}", self._at):
@@ -160,7 +160,7 @@ def put(text: str, table: str, name: str, value: Any) -> str:
     present = inner.members.get(name)
     if present is None:
         return _with_member(text, inner, name, value)
-    written = _written(text, value, _indent_at(text, present.start))
+    written = _render_value(text, value, _indent_at(text, present.start))
     return text[: present.node.start] + written + text[present.node.end :]
 
 
@@ -233,7 +233,7 @@ def _unit(text: str) -> str:
     return found[1] if found else "  "
 
 
-def _written(text: str, value: Any, indent: str) -> str:
+def _render_value(text: str, value: Any, indent: str) -> str:
     """Return a value on separate lines, in the layout of this text."""
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return (_newline(text) + indent).join(lines)
@@ -248,7 +248,7 @@ def _with_member(text: str, node: Node, name: str, value: Any) -> str:
     line, outer = _newline(text), _indent_at(text, node.start)
     if not node.members:
         inside = text[node.start + 1 : node.end - 1]
-        member = f"{line}{outer}{_unit(text)}{json.dumps(name)}: {_written(text, value, outer + _unit(text))}"
+        member = f"{line}{outer}{_unit(text)}{json.dumps(name)}: {_render_value(text, value, outer + _unit(text))}"
         kept = inside.rstrip() if inside.strip() else ""
         return f"{text[: node.start + 1]}{kept}{member}{line}{outer}{text[node.end - 1 :]}"
     last = next(reversed(node.members.values()))
@@ -259,5 +259,5 @@ def _with_member(text: str, node: Node, name: str, value: Any) -> str:
     rest = _REST_OF_LINE.match(text, before)
     after = rest.end() if rest else before
     indent = _indent_at(text, last.start)
-    member = f"{line}{indent}{json.dumps(name)}: {_written(text, value, indent)}{trailing}"
+    member = f"{line}{indent}{json.dumps(name)}: {_render_value(text, value, indent)}{trailing}"
     return text[:before] + ("" if trailing else ",") + text[before:after] + member + text[after:]

@@ -116,7 +116,7 @@ _scan: Callable[[str, int], tuple[Any, int]] = vars(_DECODER)["scan_once"]
 _scan_own: Callable[[str, int], tuple[Any, int]] = vars(json.JSONDecoder(parse_int=_integer))["scan_once"]
 
 
-def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
+def prepare_encoder(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     """
     Return a function that does what ``encoder.encode`` does for objects and arrays, with its C half made once.
 
@@ -142,7 +142,7 @@ def prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
     return lambda value: "".join(chunks(value, 0))
 
 
-_encode = prepared(_ENCODER)
+_encode = prepare_encoder(_ENCODER)
 
 
 def _measure(value: Any, max_depth: int, max_tokens: int) -> None:
@@ -249,7 +249,7 @@ def _require_few(outside: bytes, max_tokens: int) -> None:
         _refuse(f"it has more than {max_tokens} values and names")
 
 
-def _counted(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
+def _check_count(octets: bytes, max_tokens: int) -> tuple[int, bool, bytes]:
     """
     Refuse a text that has too many values and names.
 
@@ -311,7 +311,7 @@ def decode(octets: bytes, *, max_depth: int = MAX_DEPTH, max_tokens: int = MAX_T
         text = octets.decode("utf-8")
     except UnicodeDecodeError as error:
         raise JSONTextError(f"it is not UTF-8 (octet {error.start})") from None
-    openings, many, outside = _counted(octets, max_tokens)
+    openings, many, outside = _check_count(octets, max_tokens)
     try:
         value = _read(text)
     except RecursionError:

@@ -183,7 +183,7 @@ class PathGrammar:
             self._good.add(path)
 
     @property
-    def remembered(self) -> int:
+    def memo_size(self) -> int:
         """Return how many good paths the memo has."""
         return len(self._good)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+def build_decision_query(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     Return the parameters of INSPECT ``target=decision`` for the call of a record; None where the record has no call.
 
@@ -20,7 +20,7 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
         # The reason of that time is sent too, so that it can be compared with today's decision.
         asked["reason"] = payload["reason"]
     if payload.get("method") == "EXECUTE":
-        sought = _executed(payload)
+        sought = _read_execute_target(payload)
         if sought is None:
             return None
         asked.update(input=sought, partial=True)
@@ -39,7 +39,7 @@ def asked_today(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     return asked
 
 
-def _executed(payload: Mapping[str, Any]) -> dict[str, Any] | None:
+def _read_execute_target(payload: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the target that an EXECUTE named, as far as its record has it; None where the record has none."""
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}

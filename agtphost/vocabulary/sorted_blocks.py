@@ -80,7 +80,7 @@ class SortedBlocks(Generic[Thing]):
         block = self._blocks[0]
         return block.keys[0], block.things[0]
 
-    def since(self, key: Any = None) -> Snapshot[Thing]:
+    def snapshot_after(self, key: Any = None) -> Snapshot[Thing]:
         """
         Return a snapshot of all entries.
 

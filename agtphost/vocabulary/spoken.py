@@ -18,7 +18,7 @@ UPSTREAMS = (
 """Members of a record's ``extra``: the upstream that was called, and what of it."""
 
 
-def executed(named: Mapping[str, Any]) -> str:
+def name_execute_target(named: Mapping[str, Any]) -> str:
     """
     Return the name of what an EXECUTE called: ``server.tool``, an upstream's action, or an action alone; empty where
     nothing is named.
@@ -34,7 +34,7 @@ def executed(named: Mapping[str, Any]) -> str:
     return str(named.get("tool") or named.get("action") or "")
 
 
-def spoken(record: Mapping[str, Any]) -> str:
+def display_name(record: Mapping[str, Any]) -> str:
     """
     Return the name of what a record reports: of a call its target, of an event its kind.
 
@@ -46,7 +46,7 @@ def spoken(record: Mapping[str, Any]) -> str:
     named = extra if isinstance(extra, Mapping) else record
     # A QUERY with a modality reads from an upstream as an EXECUTE does.
     if record.get("method") == "EXECUTE" or any(named.get(upstream) for upstream, _ in UPSTREAMS):
-        what = executed(named)
+        what = name_execute_target(named)
         if what:
             return what
     return call(str(record.get("requested_method") or record.get("method") or ""), str(record.get("path") or ""))

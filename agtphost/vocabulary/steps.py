@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-Aside = Callable[..., Awaitable[Any]]
+Executor = Callable[..., Awaitable[Any]]
 """Calls a function off the reactor."""
 
 TURN = 0.01
@@ -44,7 +44,7 @@ class Slices:
             self._began = time.thread_time()
 
 
-def finished(steps: Generator[None, None, Result]) -> Result:
+def run_to_end(steps: Generator[None, None, Result]) -> Result:
     """Run all steps without a pause, and return their result."""
     while True:
         try:

@@ -144,7 +144,7 @@ class AgtpUri:
         return f"{SCHEME}://{locator}" + ("" if self.query is None else f"?{self.query}")
 
 
-def _malformed(explanation: str, hint: str = "") -> NoReturn:
+def _refuse(explanation: str, hint: str = "") -> NoReturn:
     raise UriError(Reason.INVALID_URI_FORM, explanation, hint)
 
 
@@ -157,29 +157,29 @@ def parse(text: str) -> AgtpUri:
     rest = _after_scheme(text)
     rest, question, query = rest.partition("?")
     if _QUERY.fullmatch(query) is None:
-        _malformed("The query holds a character that has to be percent-encoded.")
+        _refuse("The query holds a character that has to be percent-encoded.")
     authority, slash, path = rest.partition("/")
-    parsed = _addressed(authority, path) if slash else _located(authority)
+    parsed = _parse_with_path(authority, path) if slash else _parse_authority(authority)
     return replace(parsed, query=query) if question else parsed
 
 
 def _after_scheme(text: str) -> str:
     if len(text) > MAX_LENGTH:
-        _malformed(f"The URI has more than {MAX_LENGTH} characters.")
+        _refuse(f"The URI has more than {MAX_LENGTH} characters.")
     if not (text.isascii() and text.isprintable()) or " " in text:
-        _malformed("A URI holds visible ASCII characters only.", "write a host name in its xn-- form")
+        _refuse("A URI holds visible ASCII characters only.", "write a host name in its xn-- form")
     scheme = _SCHEME.match(text)
     if scheme is None:
-        _malformed("The URI has no scheme.", f"write {SCHEME}://{text}" if text else f"write {SCHEME}://HOST")
+        _refuse("The URI has no scheme.", f"write {SCHEME}://{text}" if text else f"write {SCHEME}://HOST")
     if scheme[1].lower() != SCHEME:
-        _malformed(f"The scheme is {scheme[1]!r}.", f"AGTP URIs start with {SCHEME}://")
+        _refuse(f"The scheme is {scheme[1]!r}.", f"AGTP URIs start with {SCHEME}://")
     rest = text[scheme.end() :]
     if "#" in rest:
-        _malformed("An AGTP URI has no fragment ('#').")
+        _refuse("An AGTP URI has no fragment ('#').")
     return rest
 
 
-def _located(authority: str) -> AgtpUri:
+def _parse_authority(authority: str) -> AgtpUri:
     """Parse the forms 1, 1a, 2 and 2a: nothing follows the authority."""
     left, at, right = authority.rpartition("@")
     if at:
@@ -205,18 +205,18 @@ def _agent_id(text: str) -> str:
     raise UriError(Reason.INVALID_CANONICAL_ID, "A canonical Agent-ID is 64 lower-case hexadecimal digits.", hint)
 
 
-def _addressed(authority: str, path: str) -> AgtpUri:
+def _parse_with_path(authority: str, path: str) -> AgtpUri:
     """Parse the forms 3 and 4 and the namespace: a domain and a path under the reserved prefix."""
     if "@" in authority or is_agent_id(authority):
-        _malformed("An Agent-ID in a URI has no path.", "give the endpoint's path as the path of the call")
+        _refuse("An Agent-ID in a URI has no path.", "give the endpoint's path as the path of the call")
     host, port, is_domain = _host_and_port(authority)
     if path != "agents" and not path.startswith("agents/"):
-        _malformed(
+        _refuse(
             "The only path in an AGTP URI is /agents and what is under it.",
             f"write {SCHEME}://{authority}" + (f" and give /{path} as the path of the call" if path else ""),
         )
     if not is_domain:
-        _malformed(
+        _refuse(
             "A URI with /agents has a DNS domain.",
             f"write {SCHEME}://AGENT-ID@{authority}, or give /{path} as the path of a call to {SCHEME}://{authority}",
         )
@@ -224,7 +224,7 @@ def _addressed(authority: str, path: str) -> AgtpUri:
         return AgtpUri(form=Form.NAMESPACE, host=host, port=port)
     name, slash, tail = path.removeprefix("agents/").partition("/")
     if slash and tail != "status":
-        _malformed("After an agent's name only /status may follow.")
+        _refuse("After an agent's name only /status may follow.")
     label = _agent_name(name, authority)
     form = Form.NAMED_AGENT_AT_SUBDOMAIN if host.startswith("agtp.") else Form.NAMED_AGENT
     return AgtpUri(form=form, host=host, port=port, agent_name=label, status=bool(slash))
@@ -235,11 +235,11 @@ def _agent_name(name: str, authority: str) -> str:
         return name
     stem, dot, suffix = name.partition(".")
     if dot and is_agent_name(stem):
-        _malformed(
+        _refuse(
             f"URIs are addresses, not file names: {'.' + suffix!r} is not part of one.",
             f"write {SCHEME}://{authority}/agents/{stem}",
         )
-    return _malformed("An agent's name is 1 to 64 letters, digits, '-' and '_'.")
+    return _refuse("An agent's name is 1 to 64 letters, digits, '-' and '_'.")
 
 
 def _host_and_port(authority: str) -> tuple[str, int, bool]:
@@ -251,21 +251,21 @@ def _host_and_port(authority: str) -> tuple[str, int, bool]:
     if authority.startswith("["):
         inside, bracket, after = authority[1:].partition("]")
         if not bracket or (after and not after.startswith(":")):
-            _malformed("An IPv6 address is written in brackets, and only ':' and a port may follow.")
+            _refuse("An IPv6 address is written in brackets, and only ':' and a port may follow.")
         return _ipv6(inside), _port(after[1:] if after else None), False
     host, colon, port = authority.partition(":")
     if ":" in port:
-        _malformed("There is more than one port.", f"write an IPv6 address as [{authority}]")
+        _refuse("There is more than one port.", f"write an IPv6 address as [{authority}]")
     number = _port(port if colon else None)
     if not host:
-        _malformed("The URI names no host.")
+        _refuse("The URI names no host.")
     labels = host.lower().split(".")
     if _NUMERIC.fullmatch(labels[-1]):
         return _ipv4(host), number, False
     if labels[-1] in PACKAGE_SUFFIXES and len(labels) > 1:
-        _malformed(f"{'.' + labels[-1]!r} names a package format, never a host.")
+        _refuse(f"{'.' + labels[-1]!r} names a package format, never a host.")
     if len(host) > 253 or _REG_NAME.fullmatch(host) is None or ".." in host or max(map(len, labels)) > 63:
-        _malformed("The host is neither a DNS name nor an IP address.")
+        _refuse("The host is neither a DNS name nor an IP address.")
     return host.lower(), number, _DOMAIN.fullmatch(host) is not None
 
 
@@ -273,16 +273,16 @@ def _ipv4(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
-        _malformed("The host looks like an IPv4 address and is not one.", "write four decimal numbers")
+        _refuse("The host looks like an IPv4 address and is not one.", "write four decimal numbers")
 
 
 def _ipv6(text: str) -> str:
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
-        _malformed("The text in brackets is not an IPv6 address.")
+        _refuse("The text in brackets is not an IPv6 address.")
     if address.scope_id is not None:
-        _malformed("An address with a zone has no meaning outside one machine.")
+        _refuse("An address with a zone has no meaning outside one machine.")
     return str(address)
 
 
@@ -290,5 +290,5 @@ def _port(text: str | None) -> int:
     if text is None:
         return DEFAULT_PORT
     if _PORT.fullmatch(text) is None or not 1 <= int(text) <= 65535:
-        _malformed("A port is a number from 1 to 65535.")
+        _refuse("A port is a number from 1 to 65535.")
     return int(text)

@@ -178,7 +178,7 @@ def _comments(text: str) -> Iterator[re.Match[str]]:
     yield from _COMMENT.finditer(text, end)
 
 
-def continued(text: str) -> frozenset[int]:
+def find_continued_lines(text: str) -> frozenset[int]:
     """
     Return the lines of a YAML text at whose end a scalar continues: text that is added there would become part of it.
     """
@@ -250,7 +250,7 @@ class _Reading:
             elif kind in _ENDS:
                 within, places = opened.pop()
                 continue
-            elif self._ended(event):
+            elif self._is_end(event):
                 return whole
             else:
                 continue
@@ -273,7 +273,7 @@ class _Reading:
                 within, places = value, None
             name = None
 
-    def _ended(self, event: Any) -> bool:
+    def _is_end(self, event: Any) -> bool:
         """Return whether the text ends with an event that is not part of a value."""
         match event:
             case yaml.DocumentStartEvent():

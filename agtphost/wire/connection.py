@@ -70,7 +70,7 @@ class Connection:
             self._reader = MessageReader(RESPONSE, limits)
 
     @property
-    def buffered(self) -> int:
+    def buffered_octets(self) -> int:
         """The number of octets received that are not yet part of a yielded message."""
         return len(self._buffer)
 
@@ -97,7 +97,7 @@ class Connection:
         return self._reader.line
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Return whether nothing more can be sent."""
         return self._state is _State.CLOSED
 

@@ -221,7 +221,7 @@ def parse_fields(lines: Sequence[str]) -> Headers:
             raise _invalid_field(line)
         index[key] = value = value.strip(" \t")
         add((name, value))
-    return Headers.indexed(fields, index) if len(index) == len(fields) else Headers(fields)
+    return Headers.from_index(fields, index) if len(index) == len(fields) else Headers(fields)
 
 
 def _invalid_field(line: str) -> RemoteProtocolError:

@@ -44,7 +44,7 @@ class Headers:
         """One object for all that differ in identifiers of single calls alone, from the second on of a connection."""
 
     @classmethod
-    def indexed(cls, fields: Sequence[tuple[str, str]], index: Mapping[str, str]) -> Headers:
+    def from_index(cls, fields: Sequence[tuple[str, str]], index: Mapping[str, str]) -> Headers:
         """
         Return headers with an index that is built already.
 
@@ -74,7 +74,7 @@ class Headers:
         return index
 
     @property
-    def repeated(self) -> frozenset[str]:
+    def repeated_names(self) -> frozenset[str]:
         """The lower-case names of fields that occur more than once."""
         if self._index is None:
             self._look_up()

@@ -79,7 +79,7 @@ class Heads:
         """
         head: Head[Any] | None
         _, before, head = self._kept.get(line, _NONE)
-        if head is None or len(before) != len(lines) or head.headers.repeated:
+        if head is None or len(before) != len(lines) or head.headers.repeated_names:
             return None
         known = head.headers
         fields: list[tuple[str, str]] = []
@@ -95,7 +95,7 @@ class Heads:
                 fields, index = list(known.fields), dict(known.by_name)
             index[key] = value = value.strip(" \t")
             fields[number - 1] = name, value
-        headers = Headers.indexed(fields, index)
+        headers = Headers.from_index(fields, index)
         headers.common = _common(head).headers.common
         return head, headers
 

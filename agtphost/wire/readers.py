@@ -287,7 +287,7 @@ class HeadReader(Generic[S]):
             if self._length_required or "content-type" in named:
                 raise RemoteProtocolError(Reason.CONTENT_LENGTH_MISSING, "A message states its body's length.")
             return 0
-        if "content-length" in headers.repeated:
+        if "content-length" in headers.repeated_names:
             raise RemoteProtocolError(Reason.INVALID_CONTENT_LENGTH, "A message has exactly one Content-Length.")
         length = grammar.parse_content_length(value)
         if length > self._limits.body:

@@ -65,6 +65,6 @@ def test_the_command_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     ):
         status, said = validated(*words)
         assert status == 2 and expected in said, said
-    monkeypatch.setattr(extras, "installed", lambda package: package != "wordllama")
+    monkeypatch.setattr(extras, "is_installed", lambda package: package != "wordllama")
     status, said = validated("--similarity", "0.3,0.1")
     assert status == 2 and "pip install 'agtphost[semantic]' brings it." in said

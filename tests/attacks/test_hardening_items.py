@@ -48,7 +48,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
 
 SECOND: Mapping[str, tuple[str, ...]] = {
     "1 a name in a header reads data": ("names-in-headers", "names-of-others"),
-    "2 a registered card uses another provider's key": ("card-of-a-guarded-provider",),
+    "2 a registered card uses another provider's key": ("card-of-a-guarded-provider", "card-by-other-ways"),
     "3 tables that decide": ("changed-tables", "altered-state", "rollback"),
     "4 sessions and decisions of the agent that is named": ("sessions-of-others", "decisions-about-others"),
     "5 one request that is many calls": ("many-calls-in-one", "much-stored-for-one"),
@@ -57,6 +57,7 @@ SECOND: Mapping[str, tuple[str, ...]] = {
         "costly-methods",
         "expressions-of-one",
         "searches-of-one",
+        "sorted-searches",
         "table-as-json",
         "dense-bodies",
     ),

@@ -31,6 +31,7 @@ from tests.attacks.catalogue import (
     shares,
     unread,
     upstreams,
+    ways,
 )
 from tests.attacks.cores import cores
 from tests.attacks.runner import NICE, Result, Stand, attempt, standing
@@ -66,6 +67,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
     ),
     "with the standard methods": (computing.with_methods,),
     "with a server that does as it is told": (upstreams.shared, earlier.with_bindings, headers.with_collections),
+    "with two providers": (ways.with_ways,),
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
     "filled by many": (crowds.crowd,),
     "with few calls a minute": (shares.sharing,),

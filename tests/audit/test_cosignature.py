@@ -36,9 +36,9 @@ def test_a_note_with_lines_is_still_the_logs_checkpoint() -> None:
     note = cosignature.with_line(NOTE, LINE)
     assert cosignature.with_line(note, LINE) == note
     assert checkpoint.verify(note, [LOG.public]).size == 7
-    (found,) = cosignature.found(note, [WITNESS.public])
+    (found,) = cosignature.find_cosignatures(note, [WITNESS.public])
     assert (found.witness, found.seconds, found.line) == ("witness.test", 1_795_000_000, LINE)
-    assert cosignature.found(note, [OTHER.public, LOG.public]) == []
+    assert cosignature.find_cosignatures(note, [OTHER.public, LOG.public]) == []
     assert checkpoint.signed_by(checkpoint.verify(note, [LOG.public]), [LOG.public]) == NOTE
 
 

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import Clock, deferLater
 
 from agtphost.audit import grouping
-from agtphost.audit.collecting import LARGE_CHANGES, LONGEST_REST, MOST_OCTETS, QUIET, Collecting
+from agtphost.audit.collecting import LARGE_CHANGES, LONGEST_REST, MOST_OCTETS, QUIET, EntryCollector
 from agtphost.audit.drafts import Change
 from agtphost.audit.grouping import HOLD, MOST_SKIPPED, Grouping
 from agtphost.audit.state import Admitted
@@ -79,7 +79,7 @@ def asked(grouping: Grouping) -> Iterator[bool]:
         held = grouping.wait(1) == HOLD
         if held:
             assert grouping.wait(1) is None, "once"
-        grouping.over(1, 1)
+        grouping.note_handed_over(1, 1)
         yield held
 
 
@@ -96,7 +96,7 @@ def test_one_that_is_joined_begins_anew() -> None:
     kept = Grouping(lambda: 100)
     for _ in range(3):
         assert kept.wait(1) == HOLD and not kept.enough(24) and kept.enough(25)
-        kept.over(2, 2)
+        kept.note_handed_over(2, 2)
 
 
 def test_calls_that_are_all_collected_wait_for_nobody() -> None:
@@ -105,10 +105,10 @@ def test_calls_that_are_all_collected_wait_for_nobody() -> None:
         assert kept.wait(count) is None
 
 
-def collecting(clock: Clock) -> tuple[Collecting, list[list[Entry]]]:
+def collecting(clock: Clock) -> tuple[EntryCollector, list[list[Entry]]]:
     """What collects, and what it handed over."""
     groups: list[list[Entry]] = []
-    return Collecting(clock, lambda entries, octets: groups.append(entries)), groups
+    return EntryCollector(clock, lambda entries, octets: groups.append(entries)), groups
 
 
 def entry(*, inner: bool) -> Submission:
@@ -126,7 +126,7 @@ def turns_until_the_next(*, inner: bool) -> int:
         kept.add(entry(inner=inner), 0)
     clock.advance(0)
     (first,) = groups
-    kept.returned(first, lambda: kept.add(entry(inner=False), 0))
+    kept.note_finished(first, lambda: kept.add(entry(inner=False), 0))
     turns = 0
     while len(groups) < 2:
         clock.advance(0)
@@ -152,7 +152,7 @@ def test_a_group_that_fails_to_be_settled_keeps_nobody_waiting() -> None:
     kept.add(entry(inner=True), 0)
     clock.advance(0)
     with pytest.raises(ZeroDivisionError):
-        kept.returned(groups[0], lambda: 1 // 0)
+        kept.note_finished(groups[0], lambda: 1 // 0)
     kept.add(entry(inner=True), 0)
     clock.advance(0)
     assert len(groups) == 2
@@ -176,11 +176,11 @@ def test_a_large_entry_is_a_group_of_its_own_behind_small_ones() -> None:
         kept.add(each, 0)
     clock.advance(0)
     assert groups == [[small]] and len(kept) == 2
-    kept.returned(groups[0], lambda: kept.add(late, 0), 0.001)
+    kept.note_finished(groups[0], lambda: kept.add(late, 0), 0.001)
     for _ in range(4):
         clock.advance(0)
     assert groups == [[small], [large]]
-    kept.returned(groups[1], lambda: None, 0.001)
+    kept.note_finished(groups[1], lambda: None, 0.001)
     for _ in range(4):
         clock.advance(0)
     assert groups == [[small], [large], [late]]
@@ -194,7 +194,7 @@ def rest_after(seconds: float, *, served: bool) -> float:
     for each in (first, second):
         kept.add(each, 0)
     clock.advance(0)
-    kept.returned([first], lambda: None, seconds)
+    kept.note_finished([first], lambda: None, seconds)
     began = clock.seconds()
     while groups[-1] != [second]:
         if served:
@@ -202,7 +202,7 @@ def rest_after(seconds: float, *, served: bool) -> float:
         clock.advance(0.002)
         for group in groups[1:]:
             if group != [second] and kept._under_way:
-                kept.returned(group, lambda: None, 0.001)
+                kept.note_finished(group, lambda: None, 0.001)
         clock.advance(0)
     return clock.seconds() - began
 
@@ -222,11 +222,11 @@ def test_large_entries_wait_for_no_rest_where_too_much_waits() -> None:
     for _ in range(3):
         kept.add(large_entry(), MOST_OCTETS // 2)
     clock.advance(0)
-    kept.returned(groups[0], lambda: None, 0.01)
+    kept.note_finished(groups[0], lambda: None, 0.01)
     for _ in range(3):
         clock.advance(0)
     assert len(groups) == 2, "two that wait are more than that"
-    kept.returned(groups[1], lambda: None, 0.01)
+    kept.note_finished(groups[1], lambda: None, 0.01)
     for _ in range(3):
         clock.advance(0)
     assert len(groups) == 2, "and one is not"
@@ -243,7 +243,7 @@ def test_what_is_vital_is_never_held_back() -> None:
     for each in (first, second):
         kept.add(each, 0)
     clock.advance(0)
-    kept.returned([first], lambda: None, 0.1)
+    kept.note_finished([first], lambda: None, 0.1)
     clock.advance(0)
     kept.add(vital, 0)
     clock.advance(0)
@@ -268,5 +268,5 @@ def test_a_ledger_without_a_thread_writes_large_entries_as_well() -> None:
     each = [large_entry(), large_entry()]
     for one in each:
         kept.add(one, 0)
-        kept.returned([one], lambda: None, 1.0)
+        kept.note_finished([one], lambda: None, 1.0)
     assert groups == [[one] for one in each] and not clock.getDelayedCalls()

@@ -35,7 +35,7 @@ def test_items_survive_a_restart_with_their_versions(tmp_path: Path) -> None:
     store.close()
     again = group_writer(sqlite_store(tmp_path))
     table = StateTable()
-    table.replace(again.held())
+    table.replace(again.list_items())
     assert [(item.key, item.version, item.owner, item.value) for item in table.all("escalation")] == [
         ("a", 2, ALICE, {"is": 2})
     ]
@@ -72,7 +72,7 @@ def test_of_two_changes_decided_on_one_version_the_second_fails_whole(tmp_path: 
     later = Submission(changing(put("a", 3, expected=0)))
     writer.write([later])
     assert isinstance(later.outcome, StaleChange)
-    assert [(row.key, row.version) for row in writer.held()] == [("a", 1)]
+    assert [(row.key, row.version) for row in writer.list_items()] == [("a", 1)]
     assert second.held == () and first.held[0].version == 1
 
 
@@ -104,7 +104,7 @@ def test_a_change_that_is_not_json_fails_alone(tmp_path: Path) -> None:
     wrong, right = Submission(changing(put("a", object()))), Submission(changing(put("b", 1)))
     writer.write([wrong, right])
     assert isinstance(wrong.outcome, Exception) and isinstance(right.outcome, Sealed)
-    assert [row.key for row in writer.held()] == ["b"]
+    assert [row.key for row in writer.list_items()] == ["b"]
 
 
 def test_expired_items_are_absent_and_go_when_the_store_is_idle(tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_expired_items_are_absent_and_go_when_the_store_is_idle(tmp_path: Path) 
     table = StateTable(now=lambda: 6.0)
     told: list[tuple[str, StateItem | None]] = []
     table.watch("escalation", lambda key, item: told.append((key, item)))
-    table.apply(writer.held())
+    table.apply(writer.list_items())
     assert table.get("escalation", "old") is None
-    assert [item.key for item in table.of("escalation", ALICE)] == ["young"]
-    assert list(table.of("escalation", BOB)) == []
+    assert [item.key for item in table.items_of("escalation", ALICE)] == ["young"]
+    assert list(table.items_of("escalation", BOB)) == []
     table.prune()
     assert told[-1] == ("old", None)
     writer.tidy()
-    assert [row.key for row in writer.held()] == ["young"]
+    assert [row.key for row in writer.list_items()] == ["young"]
 
 
 def test_watchers_hear_of_what_a_failed_store_took_back() -> None:

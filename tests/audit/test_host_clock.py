@@ -141,11 +141,11 @@ def test_leaps_count_for_as_long_as_they_are_remembered() -> None:
     clock = clocks.clock
     clock.remember("a", clock.seconds() + HOUR, 100.0)
     clock.remember("b", clock.seconds() + DAY, 1000.0)
-    assert clock.leaped() == 1100
+    assert clock.leaped_seconds() == 1100
     clocks.passed += HOUR
-    assert clock.leaped() == 1000
+    assert clock.leaped_seconds() == 1000
     clock.forget("b")
-    assert clock.leaped() == 0
+    assert clock.leaped_seconds() == 0
 
 
 def test_what_others_wrote_ends_by_the_later_clock() -> None:

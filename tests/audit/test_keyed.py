@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from agtphost.audit.writer import Claim, GroupWriter, Submission
 from agtphost.dispatch.sealing import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IChainStore
-from agtphost.stores import MemoryStore, upgrade
+from agtphost.stores import MemoryStore
 from agtphost.stores.rows import KeyedRow
 from agtphost.vocabulary.holdings import ANSWERS
 from tests.audit.drafting import ALICE, BOB, draft, group_writer, sqlite_store
@@ -43,7 +41,7 @@ def answer(writer: GroupWriter, which: ReservationKey, body: bytes) -> None:
 
 
 def used(store: IChainStore, agent: str = ALICE) -> tuple[int, int] | None:
-    row = store.keyed([owner_name(key("", agent))]).get(owner_name(key("", agent)))
+    row = store.read_usage([owner_name(key("", agent))]).get(owner_name(key("", agent)))
     return None if row is None else (row.keys, row.octets)
 
 
@@ -153,7 +151,7 @@ def test_all_agents_together_have_so_many_and_the_next_one_its_share(store: ICha
     had = [sum(each.agent_id == agent for each in known) for agent in agents]
     assert had[0] == 25 and min(had) >= 1 and sum(had) < 90, had
     assert {claim(writer, each).state for each in known} == {ReservationState.RUNNING}
-    total = store.keyed([ALL])[ALL]
+    total = store.read_usage([ALL])[ALL]
     assert (total.keys, total.octets) == (sum(had), 0)
     full = claim(writer, key("more", agents[0]))
     assert (full.state, full.unit) == (ReservationState.FULL, "keys") and full.limit < 25
@@ -167,10 +165,10 @@ def test_octets_of_all_are_counted(store: IChainStore) -> None:
             which = key(str(number), agent)
             if claim(writer, which).state is ReservationState.NEW:
                 answer(writer, which, b"x" * 150)
-    total = store.keyed([ALL])[ALL]
+    total = store.read_usage([ALL])[ALL]
     assert total.octets <= CROWDED.octets_in_all + total.keys * len(unkept(b"200 a\n" + b"x" * 150))
     assert total.octets == sum(
-        row.octets for row in store.keyed(owner_name(key("", f"{n:064x}")) for n in range(30)).values()
+        row.octets for row in store.read_usage(owner_name(key("", f"{n:064x}")) for n in range(30)).values()
     )
     full = claim(writer, key("new", f"{0:064x}"))
     assert (full.state, full.unit) == (ReservationState.FULL, "octets")
@@ -187,24 +185,10 @@ def test_the_count_of_all_follows_what_expires(store: IChainStore) -> None:
     writer.running.clear()
     now[0] += 86_400 - 30
     writer.forget()
-    assert store.keyed([ALL])[ALL].keys == 1 and used(store) is None
+    assert store.read_usage([ALL])[ALL].keys == 1 and used(store) is None
     now[0] += 60
     writer.forget()
-    assert store.keyed([ALL]) == {}
-
-
-def test_an_older_store_learns_the_count_of_all(tmp_path: Path) -> None:
-    """The step to the version of the schema that has it."""
-    with closing(sqlite3.connect(tmp_path / "records.sqlite3")) as connection, connection:
-        for step in upgrade.steps()[:4]:
-            connection.executescript(step.read_text(encoding="utf-8"))
-        for agent, keys in ((ALICE, 2), (BOB, 3)):
-            connection.execute("INSERT INTO keyed VALUES (?, ?, 0, 7)", (owner_name(key("", agent)), keys))
-        connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
-        connection.execute("PRAGMA user_version=4")
-    again = sqlite_store(tmp_path)
-    assert again.keyed([ALL])[ALL].keys == 5
-    again.close()
+    assert store.read_usage([ALL]) == {}
 
 
 def test_a_key_that_is_used_anew_after_its_time_counts_once(store: IChainStore) -> None:

@@ -17,7 +17,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import formatEvent, globalLogPublisher
 from zope.interface.verify import verifyObject
 
-from agtphost.audit.collecting import Collecting
+from agtphost.audit.collecting import EntryCollector
 from agtphost.audit.drafts import (
     LedgerUnavailable,
     ReservationKey,
@@ -167,7 +167,7 @@ async def test_the_new_state_holds_before_anybody_hears_of_it() -> None:
     seen: list[object] = []
 
     def look(outcome: Sealed) -> Sealed:
-        state = table.recorded(ALICE)
+        state = table.find_recorded(ALICE)
         seen.append(None if state is None else state.status)
         return outcome
 
@@ -192,7 +192,7 @@ async def test_states_and_heads_survive_a_restart(tmp_path: Path) -> None:
     store = sqlite_store(tmp_path)
     reader = store.reader()
     async with running(store, lifecycle=table) as ledger:
-        state = table.recorded(ALICE)
+        state = table.find_recorded(ALICE)
         assert state is not None and state.status is LifecycleStatus.DEPRECATED
         await ledger.submit(transition("deprecated", "active", "agent-lifecycle-reinstated"))
         found = list(reader.records(Selection()))
@@ -401,11 +401,11 @@ async def test_callers_in_step_share_their_groups() -> None:
 async def test_control_handing_over_at_every_turn_splits_the_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The count above notices a ledger that hands over whatever a turn brought."""
 
-    def hasty(collecting: Collecting) -> None:
+    def hasty(collecting: EntryCollector) -> None:
         collecting._scheduled = False
         collecting.hand_over()
 
-    monkeypatch.setattr(Collecting, "_turn_over", hasty)
+    monkeypatch.setattr(EntryCollector, "_turn_over", hasty)
     groups = await groups_of(15, 20)
     assert groups.count(15) < 15, groups
 
@@ -534,7 +534,7 @@ async def test_a_watcher_that_fails_is_dropped() -> None:
     finally:
         globalLogPublisher.removeObserver(log)
     assert (len(failing), len(told)) == (1, 3)
-    assert len([line for line in lines if "told of nothing more" in line]) == 1
+    assert len([line for line in lines if "not called any more" in line]) == 1
 
 
 @pytest_twisted.ensureDeferred

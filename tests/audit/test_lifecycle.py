@@ -10,8 +10,8 @@ from agtphost.audit.lifecycle import (
     LifecycleStatus,
     LifecycleTable,
     Noop,
-    Refused,
     Transition,
+    TransitionRefused,
     decide,
 )
 from agtphost.stores.rows import StateRow
@@ -54,7 +54,7 @@ def test_every_cell_of_the_table(start: str, method: str, expected: str) -> None
     if expected == "noop":
         assert isinstance(decision, Noop)
     elif expected == "422":
-        assert isinstance(decision, Refused)
+        assert isinstance(decision, TransitionRefused)
         assert decision.reason and decision.explanation
     else:
         new, _, event = expected.partition("/")
@@ -79,8 +79,8 @@ def test_nothing_leads_out_of_retired() -> None:
 def test_without_a_genesis_nothing_becomes_active() -> None:
     """ACTIVATE and REINSTATE need a loaded Genesis; the other methods do not (AGTP-229)."""
     refused = decide(state("new"), "ACTIVATE", genesis_loaded=False)
-    assert isinstance(refused, Refused) and refused.reason == "genesis-not-loaded"
-    assert isinstance(decide(state("suspended"), "REINSTATE", genesis_loaded=False), Refused)
+    assert isinstance(refused, TransitionRefused) and refused.reason == "genesis-not-loaded"
+    assert isinstance(decide(state("suspended"), "REINSTATE", genesis_loaded=False), TransitionRefused)
     assert isinstance(decide(state("active"), "ACTIVATE", genesis_loaded=False), Noop)
     assert isinstance(decide(state("active"), "REVOKE", genesis_loaded=False), Transition)
 
@@ -88,7 +88,7 @@ def test_without_a_genesis_nothing_becomes_active() -> None:
 def test_a_document_that_says_retired_is_final_too() -> None:
     """A declared state without history follows the row of that state, suspended alone counts as new."""
     declared = LifecycleState(status=LifecycleStatus.RETIRED)
-    assert isinstance(decide(declared, "ACTIVATE", genesis_loaded=True), Refused)
+    assert isinstance(decide(declared, "ACTIVATE", genesis_loaded=True), TransitionRefused)
 
 
 def test_the_stored_state_overrides_the_document() -> None:
@@ -106,4 +106,4 @@ def test_the_stored_state_overrides_the_document() -> None:
         recorded=True,
     )
     table.replace({})
-    assert table.recorded("aa") is None
+    assert table.find_recorded("aa") is None

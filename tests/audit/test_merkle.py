@@ -46,7 +46,7 @@ class Shelf:
         growth.extend(entries[:half])
         for entry in entries[half:]:
             growth.add(entry)
-        self.tiles.update(growth.changed())
+        self.tiles.update(growth.changed_tiles())
         self.size += len(entries)
 
     def tree(self, size: int | None = None) -> Tree:

@@ -353,7 +353,7 @@ def test_records_of_another_host_are_marked(export: list[bytes]) -> None:
     """AGTP-307: with a key that is not the signer's, each record is ``signature_unverified``, and none counts."""
     report = verify_export(export, {OTHER.kid: OTHER.public})
     assert not report.ok
-    assert set(report.unverified) == {json.loads(line)["audit_id"] for line in export[1:-1]}
+    assert set(report.unverified_ids) == {json.loads(line)["audit_id"] for line in export[1:-1]}
     assert report.proven == 0
     assert "signature_unverified" in str(next(fault for fault in report.faults if fault.signature_unverified))
 
@@ -366,7 +366,7 @@ def test_one_tampered_record_among_good_ones_is_marked(export: list[bytes]) -> N
     lines[1]["signed"] = f"{header}.{encoding.encode(rfc8785.dumps(forged)).decode()}.{signature}"
     lines[1]["audit_id"] = sha256(lines[1]["signed"].encode()).hexdigest()
     report = verify_export(resealed([jsontext.encode(line) + b"\n" for line in lines]), KEYS)
-    assert report.unverified == [lines[1]["audit_id"]]
+    assert report.unverified_ids == [lines[1]["audit_id"]]
 
 
 # Interoperability: the control with the libraries of others

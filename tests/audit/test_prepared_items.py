@@ -55,7 +55,7 @@ class Books:
     def require_signed(self) -> None:
         """The digest is that of the rows, and a start believes them."""
         rows = RowSetHash()
-        rows.add_all(leaves_of({}, self.store.held()).values())
+        rows.add_all(leaves_of({}, self.store.list_items()).values())
         assert self.states.statement_octets() is not None
         assert self.states.statement_octets()[0] == rows.digest()  # type: ignore[index]
         self.opened(self.keeper())
@@ -74,8 +74,8 @@ def test_prepared_items_are_those_that_the_transaction_would_make(tmp_path: Path
         assert one.held == other.held and one.items == other.items
         plain.require_signed()
         ready.require_signed()
-    assert plain.store.held() == ready.store.held()
-    assert [item.version for item in ready.store.held()] == [2, 2, 2]
+    assert plain.store.list_items() == ready.store.list_items()
+    assert [item.version for item in ready.store.list_items()] == [2, 2, 2]
     plain.store.close()
     ready.store.close()
 
@@ -84,10 +84,10 @@ def test_a_prepared_item_of_another_version_is_refused_with_all_others(tmp_path:
     """Nothing of the draft is stored, and the digest is as it was."""
     books = Books(tmp_path)
     books.write(*prepare([change("a")]))
-    before = books.store.held()
+    before = books.store.list_items()
     outcome = books.write(*prepare([change("b"), change("a")])).outcome
     assert isinstance(outcome, StaleChange)
-    assert books.store.held() == before
+    assert books.store.list_items() == before
     books.require_signed()
     books.store.close()
 

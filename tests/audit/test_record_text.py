@@ -62,7 +62,7 @@ def test_whatever_a_record_holds_both_ways_agree(changed: dict[str, Any], more: 
 def test_usual_records_take_the_short_way(more: dict[str, Any]) -> None:
     """And what prints as something else is written as the text that it is."""
     members = payload() | more
-    assert record_text._filled(members) == encode_any(members) == rfc8785.dumps(members)
+    assert record_text._fill_text(members) == encode_any(members) == rfc8785.dumps(members)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_usual_records_take_the_short_way(more: dict[str, Any]) -> None:
 def test_what_is_unusual_takes_the_long_way(more: dict[str, Any]) -> None:
     """Escapes, other types than a member usually has, names that need one."""
     members = payload() | more
-    assert record_text._filled(members) in (None, outcome(encode_any, members))
+    assert record_text._fill_text(members) in (None, outcome(encode_any, members))
     assert outcome(encode_payload, members) == outcome(encode_any, members)
 
 

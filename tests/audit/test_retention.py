@@ -28,7 +28,7 @@ LIBRARIAN = replace(agent(HOSTED, "librarian", hosted=True), genesis=None)
 
 def kept(status: LifecycleStatus = LifecycleStatus.RETIRED) -> list[StateItem]:
     """What a table holds after the transition."""
-    [change] = retention.retained(LIBRARIAN, status, {"reason": "over"}, NOW)
+    [change] = retention.retention_changes(LIBRARIAN, status, {"reason": "over"}, NOW)
     assert change.expires_at is None and change.value is not None, "it never expires"
     table = StateTable(lambda: NOW + 100 * 365 * DAY)
     table.apply([ItemRow(change.kind, change.key, b"", 1, change.expires_at, jsontext.encode(change.value))])
@@ -51,7 +51,7 @@ def test_what_is_not_there() -> None:
     assert not {"scopes", "sessions", "package", "authority_scope"} & item.value.keys()
     assert "booking" not in json.dumps(dict(item.value))
     for status in (LifecycleStatus.ACTIVE, LifecycleStatus.SUSPENDED):
-        assert retention.retained(LIBRARIAN, status, {}, NOW) == ()
+        assert retention.retention_changes(LIBRARIAN, status, {}, NOW) == ()
 
 
 @each_row(("days", "free"), [(0, False), (1, False), (89, False), (90, True), (91, True)])

@@ -118,8 +118,8 @@ async def test_gates_and_held_items_hear_of_it(tmp_path: Path) -> None:
         stopping.changes = (Change(kind="escalation", key="1", value={"a": 1}),)
         sealed(group_writer(sqlite_store(tmp_path)), stopping)
         await ledger.submit(draft())
-        state = lifecycle.recorded(ALICE)
-        assert state is not None and state.stopped
+        state = lifecycle.find_recorded(ALICE)
+        assert state is not None and state.is_stopped
         assert held.get("escalation", "1") is not None
     finally:
         await ledger.stop()

@@ -169,7 +169,7 @@ def test_a_draft_that_fails_leaves_the_digest_as_it_was(store: Any) -> None:
     ]
     host.writer.write(entries)
     assert [isinstance(entry.outcome, Exception) for entry in entries] == [True, False, True]
-    assert host.named() == [] and len(Host(store).writer.held()) == 1
+    assert host.named() == [] and len(Host(store).writer.list_items()) == 1
 
 
 def test_one_draft_that_names_a_row_twice_is_counted_as_it_ends(store: Any) -> None:
@@ -190,7 +190,7 @@ def test_what_expires_goes_on_record(store: Any) -> None:
         host.write(changing(Change(kind="quote", key=key, value={}, expires_at=2_000_000)))
     host.now = 3_000.0
     host.write(changing(Change(kind="quote", key="a", value={"n": 2}, expected=0)))
-    assert not host.writer.forget() and [row.key for row in host.writer.held()] == ["a"]
+    assert not host.writer.forget() and [row.key for row in host.writer.list_items()] == ["a"]
     assert [each["event_type"] for each in host.events()] == ["state-changed"]
     assert host.named() == [] and not Host(store, 3_000.0).named()
     records = store.last_number()
@@ -343,7 +343,7 @@ def test_another_writer_that_signs_is_followed(tmp_path: Path) -> None:
     for n in range(4):
         one.put("a", n)
         two.put("b", n)
-    assert one.named() == [] and len(Host(one.store).writer.held()) == 2
+    assert one.named() == [] and len(Host(one.store).writer.list_items()) == 2
 
 
 def test_what_is_accepted_is_on_record(tmp_path: Path) -> None:

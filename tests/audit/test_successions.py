@@ -27,7 +27,7 @@ from agtphost.audit.verify import FaultKind, Report, verify_records
 from agtphost.audit.writer import GroupWriter
 from agtphost.identity import envelope
 from agtphost.identity.key_history import EVENT, Succession, event_fields, succeed
-from agtphost.identity.key_ring import KeyRing, followed
+from agtphost.identity.key_ring import KeyRing, follow_statements
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.stores import Selection
 from tests.audit import independent
@@ -169,7 +169,7 @@ def test_what_an_ended_key_signs_later_is_refused(tmp_path: Path) -> None:
     late = moment(host.now + 60).replace("Z", ".000Z")
     hostile = appended(host.records(), KEYS[0], "c0" * 32, issued_at=late)
     report = verify_records(hostile, FIRST)
-    assert kinds(report) == {FaultKind.KEY} and len(report.unverified) == 1
+    assert kinds(report) == {FaultKind.KEY} and len(report.unverified_ids) == 1
     assert kinds(verify_export(host.export(hostile, proofs=False), FIRST)) == {FaultKind.KEY}
     with pytest.raises(AssertionError, match="ended at"):
         independent.verify(host.export(hostile, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})
@@ -318,27 +318,27 @@ def test_keys_do_not_follow_each_other_in_a_circle() -> None:
         return dict(succeed(old, new, server_id="h", rotated_at=moment(START)).statement)
 
     refused: list[Callable[[], object]] = [
-        lambda: followed([a.public], [link(a, b), link(b, a)]),
-        lambda: followed([a.public], [link(a, b), link(b, c), link(c, a)]),
-        lambda: followed([a.public], [link(a, b), link(a, c)]),
-        lambda: followed([a.public], [link(a, b)] * 300),
+        lambda: follow_statements([a.public], [link(a, b), link(b, a)]),
+        lambda: follow_statements([a.public], [link(a, b), link(b, c), link(c, a)]),
+        lambda: follow_statements([a.public], [link(a, b), link(a, c)]),
+        lambda: follow_statements([a.public], [link(a, b)] * 300),
     ]
     for attempt in refused:
         with pytest.raises(KeyFormatError):
             attempt()
-    assert followed([a.public], [link(b, c)]).in_use == [a.public]
-    assert followed([a.public], [link(a, b), link(b, c)]).in_use == [c.public]
+    assert follow_statements([a.public], [link(b, c)]).in_use == [a.public]
+    assert follow_statements([a.public], [link(a, b), link(b, c)]).in_use == [c.public]
 
 
 def test_the_end_of_a_keys_use_is_a_moment() -> None:
     """The very second counts; what is no time, or has no zone, is too late."""
     link = succeed(KEYS[0], KEYS[1], server_id="h", rotated_at=moment(START))
-    ring = followed([KEYS[0].public], [dict(link.statement)])
+    ring = follow_statements([KEYS[0].public], [dict(link.statement)])
     kid = KEYS[0].kid
-    assert not ring.ended(kid, moment(START)) and not ring.ended(kid, moment(START - 1))
+    assert not ring.has_ended(kid, moment(START)) and not ring.has_ended(kid, moment(START - 1))
     for late in (moment(START + 1), moment(START)[:-1], "x", "", None, 7, {}):
-        assert ring.ended(kid, late)
-    assert not ring.ended(KEYS[1].kid, "x") and not ring.ended("unknown", moment(START))
+        assert ring.has_ended(kid, late)
+    assert not ring.has_ended(KEYS[1].kid, "x") and not ring.has_ended("unknown", moment(START))
 
 
 def test_the_header_names_the_keys_in_order(tmp_path: Path) -> None:

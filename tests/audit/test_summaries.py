@@ -11,9 +11,9 @@ from agtphost.audit.summaries import (
     MOST_ORIGINS,
     MOST_OUTCOMES,
     MOST_RECORDS,
+    AnsweredRead,
     Origin,
-    Read,
-    Refused,
+    RefusedCall,
     Summaries,
     Tally,
 )
@@ -23,8 +23,8 @@ from tests.programmes import seed_of_chance
 HERE = Origin("address", "203.0.113.9")
 
 
-def refused(status: int = 401, reason: str = "agent-unauthenticated", **claimed: str) -> Refused:
-    return Refused(status=status, reason=reason, address="203.0.113.9", claimed=claimed)
+def refused(status: int = 401, reason: str = "agent-unauthenticated", **claimed: str) -> RefusedCall:
+    return RefusedCall(status=status, reason=reason, address="203.0.113.9", claimed=claimed)
 
 
 def total(event: Any) -> int:
@@ -92,8 +92,8 @@ def test_refusals_and_reads_are_told_apart() -> None:
     """Of one origin and one time, each with the same id: a sentence, the counts of each method and path, and times."""
     now = 1_800_000_000.0
     summaries = Summaries(lambda: now)
-    ids = {summaries.add(HERE, Read(status=200, method="DISCOVER", path="/methods", address="203.0.113.9"))}
-    ids |= {summaries.add(HERE, Read(status=200, method="DESCRIBE", path="/")) for _ in range(2)}
+    ids = {summaries.add(HERE, AnsweredRead(status=200, method="DISCOVER", path="/methods", address="203.0.113.9"))}
+    ids |= {summaries.add(HERE, AnsweredRead(status=200, method="DESCRIBE", path="/")) for _ in range(2)}
     ids.add(summaries.add(HERE, refused()))
     assert summaries.waiting == 4
     refusals, reads = summaries.take()
@@ -111,7 +111,9 @@ def test_readers_from_everywhere_stay_few_and_are_all_counted() -> None:
     """As refusals are."""
     summaries = Summaries()
     for number in range(5_000):
-        read = Read(status=200, method="DISCOVER", path=f"/{number % 50}", claimed={"agent_id": f"{number:064x}"})
+        read = AnsweredRead(
+            status=200, method="DISCOVER", path=f"/{number % 50}", claimed={"agent_id": f"{number:064x}"}
+        )
         summaries.add(Origin("address", f"2001:db8:{number:x}::/64"), read)
     assert len(summaries) <= MOST_ORIGINS + 1
     events = summaries.take()

@@ -136,7 +136,7 @@ def test_what_is_on_its_way_into_memory_is_not_taken_for_another_s(tmp_path: Pat
     first.changes = tuple(Change(kind="escalation", key=key, value={"n": 1}, owner=ALICE) for key in "abc")
     sealed(writer, first)
     ledger.read()
-    before = writer.held()
+    before = writer.list_items()
     second = draft()
     second.changes = (
         Change(kind="escalation", key="a", value={"n": 2}, owner=ALICE),
@@ -145,10 +145,10 @@ def test_what_is_on_its_way_into_memory_is_not_taken_for_another_s(tmp_path: Pat
     )
     entries = [Submission(second), Submission(transition(None, "suspended"))]
     writer.write(entries)
-    states, after = writer._store.lifecycle_states(), writer.held()
+    states, after = writer._store.lifecycle_states(), writer.list_items()
     takeover = ledger._takeover
     assert {row.key for row in takeover.compare(states, after).rows} == {"a", "b", "d"}, "nothing is on its way yet"
-    takeover.written(entries)
+    takeover.note_written(entries)
     nothing = takeover.compare(states, after)
     assert not nothing.rows and not nothing.states
     back = takeover.compare({}, before)
@@ -157,7 +157,7 @@ def test_what_is_on_its_way_into_memory_is_not_taken_for_another_s(tmp_path: Pat
         ("b", before[1].value),
         ("d", None),
     } and back.states == {ALICE: None}
-    takeover.settled(entries)
+    takeover.note_settled(entries)
     assert takeover.compare(states, after).states.keys() == {ALICE}
 
 
@@ -323,8 +323,8 @@ def test_what_stops_an_agent_is_in_force_before_anything_else(beside: Beside) ->
     seen: list[bool] = []
 
     def stopped() -> bool:
-        state = beside.lifecycle.recorded(BOB)
-        return state is not None and state.stopped
+        state = beside.lifecycle.find_recorded(BOB)
+        return state is not None and state.is_stopped
 
     beside.held.follow("attestation", lambda key, item: seen.append(stopped()))
     beside.write(rows(range(MANY), 2))

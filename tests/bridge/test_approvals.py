@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from agtphost.client.approvals import PendingApproval
 from agtphost.client.mcp.endpoints import tools_of
-from agtphost.client.mcp.held import NOTE, held_answer, marked, told_of
+from agtphost.client.mcp.held import NOTE, describe_pending, held_answer, mark_approval
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context, Conversation
 from agtphost.mcp.notices import EVERY, Notices
@@ -62,22 +62,22 @@ def test_progress_goes_on_while_a_call_is_held() -> None:
 def test_a_marked_tool() -> None:
     """A sentence behind the description, and a member of ``_meta`` in place of the host's own."""
     tool = {"name": "a", "description": "Deletes.\n", "approval": "required", "_meta": {"x": 1}, "inputSchema": {}}
-    assert marked(tool) == {
+    assert mark_approval(tool) == {
         "name": "a",
         "description": f"Deletes.\n\n{NOTE}",
         "_meta": {"x": 1, "agtp/approval": "required"},
         "inputSchema": {},
     }
-    assert marked({"name": "a", "_meta": None})["description"] == NOTE
+    assert mark_approval({"name": "a", "_meta": None})["description"] == NOTE
     (endpoint,) = tools_of([{"method": "REMOVE", "path": "/x", "description": "R.", "input_schema": {}}])
-    assert marked(endpoint.definition)["_meta"]["agtp/endpoint"] == "REMOVE /x"
+    assert mark_approval(endpoint.definition)["_meta"]["agtp/endpoint"] == "REMOVE /x"
 
 
 @pytest.mark.parametrize("expires_at", ["2026-11-22T14:00:00Z", ""])
 def test_what_a_model_reads(expires_at: str) -> None:
     """Which approval, until when, and what to do; escaped, and the same for programs."""
     pending = PendingApproval(approval_id="apr-1\x1b", expires_at=expires_at, digest="d")
-    assert told_of(pending).startswith("held for a person: apr-1\\x1b; call again with the same arguments.")
+    assert describe_pending(pending).startswith("held for a person: apr-1\\x1b; call again with the same arguments.")
     body: dict[str, Any] = {"reason": "approval-required", "explanation": "Wait\u202e.", "approval_id": "apr-1\x1b"}
     reply = Reply(status=202, text="", headers=Headers([]), body=jsontext.encode(body), request_line=b"")
     answer = held_answer(reply, pending)

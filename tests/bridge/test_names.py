@@ -40,14 +40,14 @@ def test_names_that_would_meet_are_kept_apart() -> None:
 def test_a_listing_teaches_the_way_back() -> None:
     """A name is certain once it was listed; until then there is a guess, which the host judges."""
     names = Names()
-    assert names.known("files__read_file") is None
+    assert names.find_host_name("files__read_file") is None
     assert names.guess("files__read_file") == "files.read_file"
     shown = names.show("files.read all/files")
-    assert names.known(shown) == "files.read all/files"
+    assert names.find_host_name(shown) == "files.read all/files"
 
 
 def test_a_bridge_of_one_server_keeps_its_names() -> None:
     """``--server files``: names are the server's own."""
     names = Names("files")
     assert names.show("files.read.file") == "read.file"
-    assert names.known("read.file") == "files.read.file"
+    assert names.find_host_name("read.file") == "files.read.file"

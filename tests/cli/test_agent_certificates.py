@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from agtphost.identity import certificates, files, revocation
 from agtphost.identity.certificates import Authority, load_certificate, parse_peer_certificate
-from agtphost.identity.renewal import renewed
+from agtphost.identity.renewal import renew_certificate
 from tests.cli.conftest import Run
 
 AGENT = Path("state/agents/demo/agent.pem")
@@ -25,7 +25,9 @@ def authority() -> Authority:
 def ends_in(days: int, path: Path = AGENT) -> None:
     """As if a certificate had been issued so that it ends then; its first day may be over."""
     start = datetime.now(UTC) + timedelta(days=days - 20, hours=1)
-    files.replace(path, certificates.pem_of(renewed(load_certificate(path), authority(), start, 20)), files.PUBLIC)
+    files.replace(
+        path, certificates.pem_of(renew_certificate(load_certificate(path), authority(), start, 20)), files.PUBLIC
+    )
 
 
 @pytest.mark.parametrize(("days", "soon"), [(14, False), (13, True), (3, True), (-2, True)])

@@ -98,7 +98,7 @@ def test_a_catalog_is_fetched_verified_and_pinned(run: Run, folder: Path, publis
     done = fetched(run, publisher, "--sha256", digest(content).upper(), "--json")
     assert done.exit_code == 0, done.output
     assert (folder / "methods.json").read_bytes() == content
-    assert Pin.beside(folder / "methods.json") == Pin.of(content)
+    assert Pin.load_for(folder / "methods.json") == Pin.for_catalog(content)
     answer = json.loads(done.stdout)
     assert (answer["version"], answer["replaced"], answer["changed"]) == ("1.1.0", None, True)
     again = fetched(run, publisher)
@@ -136,12 +136,12 @@ def test_an_upgrade_needs_approval(run: Run, folder: Path, publisher: Publisher)
     refused = fetched(run, publisher, "--sha256", digest(new))
     assert (refused.exit_code, "--upgrade" in refused.stderr) == (1, True)
     assert (folder / "methods.json").read_bytes() == old
-    assert Pin.beside(folder / "methods.json") == Pin.of(old)
+    assert Pin.load_for(folder / "methods.json") == Pin.for_catalog(old)
     done = fetched(run, publisher, "--sha256", digest(new), "--upgrade", "--json")
     answer = json.loads(done.stdout)
     assert (answer["version"], answer["replaced"], answer["removed"]) == ("2.0.0", "1.1.0", ["AUDIT"])
     assert any("without having been deprecated" in sentence for sentence in answer["violations"])
-    assert Pin.beside(folder / "methods.json") == Pin.of(new, ["AUDIT"])
+    assert Pin.load_for(folder / "methods.json") == Pin.for_catalog(new, ["AUDIT"])
 
 
 def test_a_tampered_file_is_restored_from_its_publisher(run: Run, folder: Path, publisher: Publisher) -> None:
@@ -191,7 +191,7 @@ def test_a_local_file_is_pinned_and_changed_only_with_approval(run: Run, folder:
     assert refused.exit_code == 1
     assert json.loads(refused.stdout)["pinned"] == "1.2.0"
     assert run("catalog", "pin", "own.json", "--upgrade").exit_code == 0
-    pin = Pin.beside(file)
+    pin = Pin.load_for(file)
     assert pin is not None and pin.version == "1.3.0"
 
 

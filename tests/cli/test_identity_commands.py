@@ -15,7 +15,7 @@ import pytest
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.audit.lifecycle import LifecycleStatus
-from agtphost.audit.retention import retained
+from agtphost.audit.retention import retention_changes
 from agtphost.identity.agent_files import load_agents
 from agtphost.identity.genesis import Genesis
 from agtphost.identity.issuing import read_statement
@@ -475,7 +475,7 @@ def test_a_label_of_an_agent_that_ended(run: Run, folder: Path) -> None:
     who = replace(agent("desk", hosted=True), agent_id=first)
     for version, days in enumerate((1, 91)):
         ended = time.time() - days * 86_400
-        [change] = retained(who, LifecycleStatus.RETIRED, {}, ended)
+        [change] = retention_changes(who, LifecycleStatus.RETIRED, {}, ended)
         sealed(writer, Draft(chain=HOST_CHAIN, payload={}, changes=(replace(change, expected=version),)))
         result = run("agent", "new", "desk", "--json")
         if days < 90:

@@ -187,8 +187,8 @@ def learned(answer: HTTPAnswer | str) -> Bootstraps:
 )
 def test_who_is_asked(uri: str, asked: bool) -> None:
     """AGTP-128: domains alone, and none where the client is told not to."""
-    assert (Bootstraps(BootstrapPolicy()).unasked(parse(uri), 0.0) is not None) is asked
-    assert Bootstraps(None).unasked(parse(uri), 0.0) is None
+    assert (Bootstraps(BootstrapPolicy()).domain_to_ask(parse(uri), 0.0) is not None) is asked
+    assert Bootstraps(None).domain_to_ask(parse(uri), 0.0) is None
 
 
 @each_row(
@@ -206,18 +206,18 @@ def test_how_long_an_answer_counts(answer: HTTPAnswer | str, seconds: float) -> 
     """AGTP-129: a 404 for as long as it says, else a day; a failure for minutes."""
     bootstraps, uri = learned(answer), parse("agtp://example.com/agents")
     if seconds:
-        assert bootstraps.unasked(uri, 100.0 + seconds - 1) is None
-    assert bootstraps.unasked(uri, 100.0 + seconds) == "example.com"
+        assert bootstraps.domain_to_ask(uri, 100.0 + seconds - 1) is None
+    assert bootstraps.domain_to_ask(uri, 100.0 + seconds) == "example.com"
 
 
 def test_a_domain_without_a_namespace_may_still_have_a_server() -> None:
     """AGTP-129, spec reading 62: 404 speaks of the namespace; other failures of nothing."""
     absent = learned(HTTPAnswer(status=404))
-    assert str(absent.located(parse("agtp://example.com"))) == "agtp://example.com"
+    assert str(absent.locate(parse("agtp://example.com"))) == "agtp://example.com"
     for uri in ("agtp://example.com/agents", "agtp://example.com/agents/x"):
         with pytest.raises(NoNamespace):
-            absent.located(parse(uri))
-        assert str(learned("no connection").located(parse(uri))) == uri
+            absent.locate(parse(uri))
+        assert str(learned("no connection").locate(parse(uri))) == uri
         assert issubclass(NoNamespace, ClientError)
 
 
@@ -227,4 +227,4 @@ def test_domains_are_forgotten_in_the_end() -> None:
     for number in range(MAX_DOMAINS + 5):
         bootstraps.note(f"d{number}.example", "no connection", 0.0)
     assert len(bootstraps._known) == MAX_DOMAINS
-    assert bootstraps.unasked(parse("agtp://d0.example"), 1.0) == "d0.example"
+    assert bootstraps.domain_to_ask(parse("agtp://d0.example"), 1.0) == "d0.example"

@@ -75,7 +75,7 @@ def test_the_pool_counts_what_is_open() -> None:
     pool.give_back("k", "old", 0.0)
     pool.give_back("k", "new", 1.0)
     assert pool.take("k", 2.0) == "new"
-    pool.gone("k")
+    pool.forget("k")
     assert pool.open("k") and not pool.open("k")
     assert pool.take("k", 2.0) == "old"
     assert pool.take("k", 2.0) is None

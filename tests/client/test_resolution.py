@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.client.calls import completed
+from agtphost.client.calls import run_to_end
 from agtphost.client.errors import CannotConnect, InvalidCall, VerificationFailed
 from agtphost.client.locating import Ask, locating, question, redirected_to
 from agtphost.client.reply import Reply
@@ -83,7 +83,7 @@ def resolve(uri: str, scripted: Scripted, *hosts: str, format: str | None = None
     """Every check of a URI."""
     looking = [parse(host) for host in hosts]
     asked = question(uri, format)
-    return completed(verifying(scripted, asked, looking, TrustPolicy(**policy), lambda uri: uri, lambda: NOW))
+    return run_to_end(verifying(scripted, asked, looking, TrustPolicy(**policy), lambda uri: uri, lambda: NOW))
 
 
 def failed(found: Resolution) -> set[str]:
@@ -119,7 +119,7 @@ def test_every_form_is_resolved(uri: str, first: str) -> None:
 def test_an_agent_id_needs_somewhere_to_ask() -> None:
     """AGTP-097: Form 1 without a resolver is an error that says what to write."""
     with pytest.raises(InvalidCall, match="resolver"):
-        completed(locating(Scripted(), question(f"agtp://{AGENT}", None), ()))
+        run_to_end(locating(Scripted(), question(f"agtp://{AGENT}", None), ()))
 
 
 def test_hosts_are_asked_in_turn() -> None:
@@ -132,13 +132,13 @@ def test_hosts_are_asked_in_turn() -> None:
         }
     )
     hosts = [parse(f"agtp://{name}.test") for name in "abcd"]
-    found = completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts))
+    found = run_to_end(locating(scripted, question(f"agtp://{AGENT}", None), hosts))
     assert found.uri.host == "d.test"
     with pytest.raises(VerificationFailed, match=OTHER):
-        completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:3]))
-    assert completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:2])).reply.status == 404
+        run_to_end(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:3]))
+    assert run_to_end(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:2])).reply.status == 404
     with pytest.raises(CannotConnect):
-        completed(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:1]))
+        run_to_end(locating(scripted, question(f"agtp://{AGENT}", None), hosts[:1]))
 
 
 @pytest.mark.parametrize("member", ["agent_id", "canonical_id"])
@@ -390,7 +390,7 @@ def test_every_part_of_a_manifest_is_read_and_checked(broken: int | None, status
 
     uri = parse("agtp://agents.acme.tld")
     policy = TrustPolicy(keys={HOST.kid: HOST.public})
-    found = completed(verifying(answer, question(uri, None), (), policy, lambda place: place, lambda: NOW))
+    found = run_to_end(verifying(answer, question(uri, None), (), policy, lambda place: place, lambda: NOW))
     assert (found.ok, asked) == (ok, ["", "token-2", "token-3"])
     if status == 200:
         assert [each["path"] for each in found.document["endpoints"]] == ["/p1", "/p2", "/p3"]

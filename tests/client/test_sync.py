@@ -45,7 +45,7 @@ class Hosts:
         self.links: list[SlowLink] = []
         self.client = Client(connections=1, timeout=SECONDS)
         calls = self.client._calls
-        freed = calls._freed
+        freed = calls._wait_freed
 
         async def connect(key: Any, deadline: Any) -> Any:
             self.links.append(SlowLink(self.taken[key.host], self.answers[key.host]))
@@ -57,7 +57,7 @@ class Hosts:
             await freed(key, deadline)
 
         monkeypatch.setattr(calls, "_connect", connect)
-        monkeypatch.setattr(calls, "_freed", waits)
+        monkeypatch.setattr(calls, "_wait_freed", waits)
 
     def call(self, host: str) -> int:
         return self.client.call(f"agtp://{host}", "DISCOVER", anonymous=True).status

@@ -44,7 +44,7 @@ def test_two_platforms_of_one_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load(write(tmp_path, (PLATFORM + "jwks = 'keys.json'\n") * 2), {})
     assert [problem.line for problem in caught.value.problems] == [5, 8]
-    assert "stands twice" in str(caught.value)
+    assert "is repeated" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_xdg_config_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message", "hint"),
     [
-        ("[profile.wrok]\n", 0, "there is no profile 'work'", "did you mean wrok?"),
-        ("", 0, "there is no profile 'work'", "add [profile.work]"),
+        ("[profile.wrok]\n", 0, "the profile 'work' does not exist", "did you mean wrok?"),
+        ("", 0, "the profile 'work' does not exist", "add [profile.work]"),
         ("[profil.work]\n", 1, "[profil] is unknown", 'did you mean "profile"?'),
         ("[profile.work]\nurl = 'x'\n", 2, "[profile.work] url is unknown", 'did you mean "uri"?'),
         ("[profile.work]\nagent_id = 'x'\n", 2, "64 lower-case hexadecimal", ""),

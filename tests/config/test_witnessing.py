@@ -90,7 +90,7 @@ key = "{SigningKey.generate().public.text}"
         ('[audit]\nwitnesses = ["agtp://w.test/agents/x"]', "URI of a host"),
         ('[audit]\nwitnesses = ["agtp://w.test?x=1"]', "URI of a host"),
         ('[audit]\nwitnesses = ["agtp://w.test", "agtp://w.test"]', "twice"),
-        ("[audit]\nwitness_required = true", "requires an answer of nobody"),
+        ("[audit]\nwitness_required = true", "requires an answer, but no witness is configured"),
         ('[audit]\nsigning = false\nwitnesses = ["agtp://w.test"]', "signed checkpoints"),
         ('[[audit.witness_host]]\nuri = "agtp://w.test"', "is not one of witnesses"),
         ('[[audit.witness_host]]\nca = "x"', "uri is missing"),

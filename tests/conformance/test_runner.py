@@ -132,7 +132,7 @@ def test_an_error_in_the_code_of_both_sides_is_noticed(defective_host: Host, mon
     for defect, case in errors.items():
         (defective_host.state / "defect").write_text(defect)
         with connect(access_to(defective_host)) as target:
-            keys = {kid: VerifyingKey.of(key) for kid, key in target.keys.items()}
+            keys = {kid: VerifyingKey.from_public_key(key) for kid, key in target.keys.items()}
             if defect.startswith("manifest"):
                 manifest_signature.verify_manifest(target.manifest or {}, keys)
             else:

@@ -127,7 +127,7 @@ def test_optional_fields_may_be_left_out(name: str) -> None:
         ("path", 'path = "/rooms/"', "empty segment"),
         ("path", 'path = "/order/{room_id}"', "the method name ORDER"),
         ("path", 'path = "/x/prefix-{room_id}"', "mixes"),
-        ("path", 'path = "/a/{room_id}/b/{room_id}"', "stands twice"),
+        ("path", 'path = "/a/{room_id}/b/{room_id}"', "occurs twice"),
         ("path", 'path = "/a/{?room_id}"', "RFC 6570"),
         ("path", "path = 1", "path is not text"),
         ("path", 'path = "/agents/{room_id}"', "is reserved: /agents/NAME"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.manifest_parts import PartError, merge_parts, next_part, part_token, split_items
-from agtphost.identity.kept_forms import item
+from agtphost.identity.kept_forms import encode_item
 from tests.rows import each_row
 
 
@@ -20,7 +20,7 @@ def part(number: int, of: int, endpoints: list[Any], total: int = 3, **changes: 
 
 def test_items_are_grouped_by_their_octets_in_order() -> None:
     """A group has at most so many octets, one item alone may have more, and an empty list is one group."""
-    items = [item({"n": "x" * size}) for size in (10, 10, 100, 10, 10)]
+    items = [encode_item({"n": "x" * size}) for size in (10, 10, 100, 10, 10)]
     groups = list(split_items(items, most=60))
     assert [len(group) for group in groups] == [2, 1, 2]
     assert [each for group in groups for each in group] == items

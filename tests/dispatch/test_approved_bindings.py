@@ -220,7 +220,7 @@ class Plugin:
     def tools(self) -> list[Binding]:
         return [self.binding]
 
-    def hosted(self) -> list[Mapping[str, object]]:
+    def hosted_protocols(self) -> list[Mapping[str, object]]:
         return []
 
 

@@ -179,7 +179,7 @@ def test_query_parameters_are_validated_like_any_input() -> None:
     [
         (toml("GET /room"), "HTTP verb"),
         (toml("BOOK /x/prefix-{id}", properties=f"id = {TEXT}"), "mixes literal text"),
-        (toml("BOOK /a/{id}/b/{id}", properties=f"id = {TEXT}"), "stands twice"),
+        (toml("BOOK /a/{id}/b/{id}", properties=f"id = {TEXT}"), "occurs twice"),
         (toml("BOOK /a/{?q}"), "RFC 6570"),
         (toml("BOOK /a/{+r}"), "RFC 6570"),
         (toml("BOOK /a/{#f}"), "RFC 6570"),

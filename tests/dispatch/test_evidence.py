@@ -14,7 +14,7 @@ from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 import agtphost
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.violations import LONGEST, MOST_SCOPES
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, STRANGER, DispatchHost, Recorder, certificate
@@ -94,15 +94,26 @@ def test_a_caller_that_is_not_believed_leaves_its_trace(case: str, logged: list[
     """Record: what it claimed, its certificate, the true reason. Log: that, and where it came from."""
     peer, headers, cause, claimed = UNBELIEVED[case]
     host = DispatchHost()
-    response = host.ask("QUERY", "/words", peer=peer, headers=headers)
+    response = host.ask("QUERY", "/public", peer=peer, headers=headers)
     assert response.status in (400, 401)
     record = last(host)
-    assert record["caller_id"] == "" and record["identity_assurance"] == "none"
+    by_name = case == "an Agent-ID that nobody knows"
+    assert record["caller_id"] == "" and record["identity_assurance"] == ("header" if by_name else "none")
     extra: Any = record["extra"]
     assert extra["cause"] == cause and extra.get("claimed", {}) == claimed
     assert ADDRESS not in str(record)
     [line] = [formatEvent(event) for event in logged if cause in formatEvent(event)]
     assert ADDRESS in line and all(value in line for name, value in claimed.items() if name.endswith("agent_id"))
+
+
+def test_the_log_alone_tells_that_a_name_is_unknown_where_a_name_is_not_enough(logged: list[LogEvent]) -> None:
+    """Answer and record are those to any name: a stranger learns from neither whether the host knows the agent."""
+    host = DispatchHost(floor=Assurance.CERTIFICATE)
+    assert host.ask("RESERVE", "/desk", peer=Peer(address=ADDRESS), headers={"Agent-ID": STRANGER}).status == 401
+    record = last(host)
+    assert record["caller_id"] == STRANGER and record["identity_assurance"] == "header" and "extra" not in record
+    [line] = [formatEvent(event) for event in logged if "agent-unknown" in formatEvent(event)]
+    assert ADDRESS in line and STRANGER in line
 
 
 def test_the_header_is_named_where_another_field_is_malformed() -> None:

@@ -80,7 +80,7 @@ def test_two_uses_at_once_act_once() -> None:
     host = governed()
     text = token()
     gate = next(gate for gate in host.gates if isinstance(gate, GovernanceGate))
-    gate._governance.used = lambda token: None  # type: ignore[method-assign]
+    gate._governance.find_use = lambda token: None  # type: ignore[method-assign]
     assert ask(host, text)[0] == 200
     assert ask(host, text)[1]["fault"] == "replayed"
     assert len(host.recorder.calls) == 1

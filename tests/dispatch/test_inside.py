@@ -113,7 +113,7 @@ def test_without_what_is_kept_the_same_is_answered(
 
 def test_the_control_without_conditions_would_let_it_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a gate forgets to say what its verdict rests on, who was narrowed calls on."""
-    monkeypatch.setattr(identity.CallerGate, "lasting", lambda self, exchange: ())
+    monkeypatch.setattr(identity.CallerGate, "conditions", lambda self, exchange: ())
     calling = Calling()
     calling.ask()
     calling.before = lambda number: number == 2 and narrow(calling.host)

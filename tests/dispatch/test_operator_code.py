@@ -13,7 +13,7 @@ from twisted.logger import formatEvent, globalLogPublisher
 from agtphost import EndpointContext, EndpointError, EndpointResponse
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, ask_handler
 from agtphost.handlers.context import EndpointError as Declared
 from agtphost.handlers.function import RegisteredFunction
 from agtphost.vocabulary.reasons import ForeignReason
@@ -185,5 +185,5 @@ def test_a_built_in_that_asks_an_operators_code_gives_nothing_away(name: str) ->
 
     assert not IBuiltInHandler.providedBy(RegisteredFunction(function))
     with pytest.raises(Overstepped):
-        asked(RegisteredFunction(function), wide).send(None)
+        ask_handler(RegisteredFunction(function), wide).send(None)
     assert type(seen[0]) is EndpointContext and seen[0].input == GOOD

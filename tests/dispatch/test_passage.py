@@ -15,10 +15,10 @@ from twisted.internet.defer import Deferred
 
 from agtphost.contract.grants import Grant
 from agtphost.dispatch.gates import identity
-from agtphost.dispatch.passage import Passage
+from agtphost.dispatch.passage import GateChain
 from agtphost.identity.authorities import Mandate, Mandates
 from agtphost.identity.peer import Peer
-from agtphost.identity.revocation import Revoked
+from agtphost.identity.revocation import RevokedLinks
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Common
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, agent, certificate, document, payload
@@ -104,11 +104,11 @@ def narrow(host: DispatchHost) -> None:
 
 
 def revoke(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(Revoked(links=frozenset({LINK})))
+    host.core.on.loaded.tls.revocations.adopt(RevokedLinks(links=frozenset({LINK})))
 
 
 def outdate(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(Revoked(until=1.0), required=True)
+    host.core.on.loaded.tls.revocations.adopt(RevokedLinks(until=1.0), required=True)
 
 
 def mandate(host: DispatchHost) -> None:
@@ -156,7 +156,7 @@ def test_what_changes_counts_for_the_next_request(change: Callable[[DispatchHost
 
 def test_the_control_without_conditions_would_let_it_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a gate forgets to say what its verdict rests on, who was narrowed calls on."""
-    monkeypatch.setattr(identity.CallerGate, "lasting", lambda self, exchange: ())
+    monkeypatch.setattr(identity.CallerGate, "conditions", lambda self, exchange: ())
     host = host_of()
     connected = Connected(host, learning=True)
     for _ in range(4):
@@ -244,7 +244,7 @@ def widen(host: DispatchHost) -> None:
 
 
 def clear(host: DispatchHost) -> None:
-    host.core.on.loaded.tls.revocations.adopt(Revoked())
+    host.core.on.loaded.tls.revocations.adopt(RevokedLinks())
 
 
 UNDONE = {
@@ -298,7 +298,7 @@ def test_what_is_kept_goes_with_the_connection() -> None:
     connected = Connected(host, learning=True)
     for _ in range(3):
         connected.ask()
-    found: Passage = host.dispatcher._passage  # type: ignore[attr-defined]
+    found: GateChain = host.dispatcher._passage  # type: ignore[attr-defined]
     assert len(found._kept) == 1
     del connected
     host.recorder.calls.clear()

@@ -13,10 +13,11 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.gates.plugin import FIRST, LAST, CallView, OperatorGate, placed
+from agtphost.dispatch.gates.plugin import FIRST, LAST, OperatorGate, place_gates
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Overstepped
-from agtphost.iagtp import IGate
+from agtphost.iagtp import IGate, IOperatorGate
+from agtphost.plugin import CallView
 from agtphost.vocabulary.reasons import ForeignReason
 from agtphost.vocabulary.status import Status
 from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, payload
@@ -26,7 +27,7 @@ SECRET = "Bearer secret-token"
 SECONDS = 5.0
 
 
-@implementer(IGate)
+@implementer(IOperatorGate)
 class Plugin:
     """A gate that does what the test says, and remembers what it saw."""
 
@@ -36,16 +37,16 @@ class Plugin:
         self.seen: list[CallView] = []
         self._verdict = verdict
 
-    def check(self, exchange: CallView) -> Any:
-        self.seen.append(exchange)
-        return self._verdict(exchange)
+    def check(self, call: CallView) -> Any:
+        self.seen.append(call)
+        return self._verdict(call)
 
 
 def guarded(verdict: Callable[[CallView], Any], after: str = LAST) -> tuple[DispatchHost, Plugin]:
     host, plugin = DispatchHost(), Plugin(verdict)
-    gate = OperatorGate(plugin, host.clock, SECONDS)  # type: ignore[arg-type]
+    gate = OperatorGate(plugin, host.clock, SECONDS)
     assert verifyObject(IGate, gate)
-    host.rewire(placed(host.gates, [(after, gate)]))
+    host.rewire(place_gates(host.gates, [(after, gate)]))
     return host, plugin
 
 
@@ -80,8 +81,8 @@ def test_it_admits_nothing() -> None:
 
 
 def guarded_by(host: DispatchHost, after: str) -> DispatchHost:
-    gate = OperatorGate(Plugin(lambda view: None), host.clock, SECONDS)  # type: ignore[arg-type]
-    host.rewire(placed(host.gates, [(after, gate)]))
+    gate = OperatorGate(Plugin(lambda view: None), host.clock, SECONDS)
+    host.rewire(place_gates(host.gates, [(after, gate)]))
     return host
 
 
@@ -154,13 +155,13 @@ class Faults(SynchronousTestCase):
 def test_where_they_stand() -> None:
     """Behind the gate that is named, in the order given; not before the caller is known, nor after the input is."""
     gates = DispatchHost().gates
-    one, two, three = (OperatorGate(Plugin(refusing), DispatchHost().clock, 1.0) for _ in range(3))  # type: ignore[arg-type]
-    order = placed(gates, [(LAST, one), (FIRST, two), (LAST, three)])
+    one, two, three = (OperatorGate(Plugin(refusing), DispatchHost().clock, 1.0) for _ in range(3))
+    order = place_gates(gates, [(LAST, one), (FIRST, two), (LAST, three)])
     at = [gate.name for gate in gates].index(LAST)
     assert order[at + 2] is one and order[at + 3] is three
     assert order[[gate.name for gate in gates].index(FIRST) + 1] is two
     assert [gate for gate in order if gate not in (one, two, three)] == gates
     for name in ("framing", "caller and lifecycle", "idempotency", "store", "nowhere", "operator: plugin"):
         with pytest.raises(ValueError, match="claimed scopes"):
-            placed(gates, [(name, one)])
+            place_gates(gates, [(name, one)])
     assert certificate().agent_id == CALLER

@@ -166,7 +166,7 @@ def test_an_altered_manifest_sells_nothing(member: str) -> None:
         documents.check_signature(forged)
     served = PurchaseHost(shop=honest)
     manifests = MerchantManifests(lambda agent, state: json.dumps(forged).encode())
-    manifest = manifests.of(served.hosted, served.states.state_of(served.hosted))
+    manifest = manifests.manifest_of(served.hosted, served.states.state_of(served.hosted))
     assert "manifest_signature" in manifest.fault
     gate = MerchantGate(served.states.state_of, manifests)
     served.rewire([gate if each.name == gate.name else each for each in served.gates])
@@ -391,7 +391,7 @@ def test_of_two_at_once_one_runs() -> None:
 def test_of_two_that_passed_the_gate_one_runs() -> None:
     """The commit decides, not the look at the gate: with the look taken away, still only one handler runs."""
     market = PurchaseHost()
-    market.gates[market.gates.index(next(g for g in market.gates if g.name == "merchant"))]._used.used = (  # type: ignore[attr-defined]
+    market.gates[market.gates.index(next(g for g in market.gates if g.name == "merchant"))]._used.is_used = (  # type: ignore[attr-defined]
         lambda intent: False
     )
     text = market.assertion()

@@ -11,7 +11,7 @@ from zope.interface.verify import verifyObject
 from agtphost.config.limits import Limits
 from agtphost.dispatch.gates.limits import LOG_SECONDS, Allowances, RateGate
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import Peer
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.wire.events import Response
 from tests.dispatch.hosts import CALLER, DispatchHost, agent, certificate, document
 from tests.rows import each_row
@@ -23,7 +23,13 @@ class Limited:
     """A host whose second agent has the first one's owner, and a clock that the test turns."""
 
     def __init__(
-        self, *, agent_rate: int = 5, principal: int = 1_000, anonymous: int = 5, exempt: str = "192.0.2.0/24"
+        self,
+        *,
+        agent_rate: int = 5,
+        principal: int = 1_000,
+        anonymous: int = 5,
+        exempt: str = "192.0.2.0/24",
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
         self.now = 0.0
         other = replace(agent(OTHER, "other", hosted=False, scopes=frozenset({"booking:*"})), owner_id="acme.example")
@@ -34,7 +40,7 @@ class Limited:
             anonymous_requests_per_minute=anonymous,
             exempt_addresses=(IPv4Network(exempt),),
         )
-        self.gate = RateGate(limits, lambda: self.now)
+        self.gate = RateGate(limits, lambda: self.now, floor=floor)
         self.host.rewire([self.gate if each.name == "rate" else each for each in self.host.gates])
 
     def ask(self, method: str = "QUERY", path: str = "/words", who: str = CALLER, **more: Any) -> Response:
@@ -71,6 +77,31 @@ def test_who_merely_says_a_name_uses_up_nothing_of_its_bearer() -> None:
     forged = Peer(address="10.6.6.6")
     said = [limited.ask(peer=forged, headers={"Agent-ID": CALLER}).status for _ in range(6)]
     assert said == [200] * 5 + [429]
+    assert limited.ask().status == 200
+
+
+def test_a_token_and_a_certificate_of_one_agent_share_an_allowance() -> None:
+    """What proves an agent gives it no second rate; who only names it uses up nothing of it."""
+    limited = Limited()
+    token = {"peer": Peer(address="10.0.0.7", vouched=True), "headers": {"Agent-ID": CALLER}}
+    forged = {"peer": Peer(address="10.6.6.6"), "headers": {"Agent-ID": CALLER}}
+    assert [limited.ask(**forged).status for _ in range(6)][-1] == 429
+    assert [limited.ask(**which).status for which in (token, {}, token, {}, token)] == [200] * 5
+    assert (limited.ask().status, limited.ask(**token).status) == (429, 429)
+    assert limited.ask(who=OTHER).status == 200
+
+
+def test_where_headers_are_not_believed_a_name_has_no_rate_of_its_own() -> None:
+    """A stranger who names one agent after the other is counted as one without a name: by its address."""
+    limited = Limited(floor=Assurance.CERTIFICATE)
+
+    def named(who: str, address: str) -> int:
+        return limited.ask(path="/public", peer=Peer(address=address), headers={"Agent-ID": who}).status
+
+    assert [named(who, "10.0.0.1") for who in (CALLER, OTHER) * 3] == [200] * 5 + [429]
+    assert named(CALLER, "10.0.0.2") == 200
+    exempt = [named(who, "192.0.2.7") for who in (CALLER,) * 6 + (OTHER,)]
+    assert exempt == [200] * 5 + [429, 200], "behind a proxy whose address has no rate, each name has one"
     assert limited.ask().status == 200
 
 
@@ -117,13 +148,17 @@ def test_calls_that_the_host_makes_for_an_agent_are_counted() -> None:
 def test_several_calls_are_taken_together_or_not_at_all() -> None:
     """Calls that are announced take no part of an allowance that has too few; what is left is told exactly."""
     allowances = Allowances(60, 60.0)
-    assert (allowances.most, allowances.left("one", 0.0)) == (60, 60)
+    assert (allowances.most, allowances.calls_left("one", 0.0)) == (60, 60)
     assert not allowances.take("one", 0.0, 50)
-    assert (allowances.left("one", 0.0), allowances.take("one", 0.0, 11)) == (10, 1.0)
+    assert (allowances.calls_left("one", 0.0), allowances.take("one", 0.0, 11)) == (10, 1.0)
     assert not allowances.take("one", 0.0, 10)
-    assert (allowances.left("one", 0.0), allowances.left("one", 3.0)) == (0, 3)
+    assert (allowances.calls_left("one", 0.0), allowances.calls_left("one", 3.0)) == (0, 3)
     allowances.owe("one", 3.0, 5)
-    assert (allowances.left("one", 3.0), allowances.left("one", 5.0), allowances.left("one", 6.0)) == (0, 0, 1)
+    assert (
+        allowances.calls_left("one", 3.0),
+        allowances.calls_left("one", 5.0),
+        allowances.calls_left("one", 6.0),
+    ) == (0, 0, 1)
     assert allowances.take("two", 0.0, 61) == 1.0, "more than there ever is"
 
 

@@ -164,7 +164,7 @@ def test_it_costs_next_to_nothing() -> None:
     exchange = host.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
 
     def once() -> None:
-        entry = host.running.of(exchange, None)
+        entry = host.running.entry_for(exchange, None)
         entry.add(print)
         entry.discard(print)
 

@@ -14,7 +14,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.identity import StoppedAgent
 from agtphost.dispatch.sealing import Sealer
-from agtphost.dispatch.standing import standing
+from agtphost.dispatch.standing import required_agents
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer
@@ -182,7 +182,7 @@ def test_who_has_to_stand() -> None:
     host.ask("QUERY", "/public", peer=Peer(address="127.0.0.1"))
     assert [draft.standing for draft in host.ledger.drafts] == [(CALLER, HOSTED), (HOSTED,)]
     exchange = host.recorder.calls[0].invoke.__self__._exchange  # type: ignore[union-attr]
-    assert standing(exchange) == (CALLER, HOSTED)
+    assert required_agents(exchange) == (CALLER, HOSTED)
 
 
 @pytest_twisted.ensureDeferred
@@ -198,8 +198,8 @@ async def test_with_the_real_ledger_a_suspension_of_the_same_turn_counts() -> No
         answer = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         await suspended
         assert (answer.status, document(answer)["performed"]) == (Status.UNAVAILABLE, True)
-        state = table.recorded(CALLER)
-        assert state is not None and state.stopped
+        state = table.find_recorded(CALLER)
+        assert state is not None and state.is_stopped
         # Not in doubt, not running: answered.
         again = await host.start("RESERVE", "/desk", {"text": "x"}, headers=keyed)
         assert again.status == 503 and document(again)["reason"] == "agent-suspended"

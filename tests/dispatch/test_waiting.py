@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
-from agtphost.dispatch.waiting import bounded, resumed
+from agtphost.dispatch.waiting import continue_coroutine, limit_time
 from agtphost.errors import Refusal
 from agtphost.handlers.deadlines import Deadlines
 from agtphost.vocabulary.reasons import ForeignReason
@@ -29,7 +29,7 @@ def outcome(deferred: Deferred[Any]) -> list[Any]:
 def test_an_answer_in_time() -> None:
     """It is passed on, and no timer is left."""
     clock, working, leaving = Clock(), Deferred[Any](), set[Callable[[], None]]()
-    found = outcome(bounded(working, 5, clock, leaving))
+    found = outcome(limit_time(working, 5, clock, leaving))
     assert len(leaving) == 1
     working.callback(7)
     assert found == [7] and clock.getDelayedCalls() == [] and leaving == set()
@@ -39,7 +39,7 @@ def test_time_is_up() -> None:
     """The handler is cancelled; what it says afterwards is dropped (408)."""
     clock, cancelled = Clock(), []
     working: Deferred[Any] = Deferred(cancelled.append)
-    found = outcome(bounded(working, 5, clock))
+    found = outcome(limit_time(working, 5, clock))
     clock.advance(5)
     assert isinstance(found[0], TimeoutError) and len(found) == 1 and len(cancelled) == 1
 
@@ -55,7 +55,7 @@ def test_a_handler_that_does_not_listen_delays_nothing() -> None:
             await second
         return "late"
 
-    found = outcome(bounded(Deferred.fromCoroutine(stubborn()), 5, clock))
+    found = outcome(limit_time(Deferred.fromCoroutine(stubborn()), 5, clock))
     clock.advance(5)
     assert isinstance(found[0], TimeoutError)
     second.callback(None)
@@ -65,7 +65,7 @@ def test_a_handler_that_does_not_listen_delays_nothing() -> None:
 def test_a_caller_who_leaves() -> None:
     """The handler is cancelled, and the timer with it."""
     clock, leaving, cancelled = Clock(), set[Callable[[], None]](), []
-    found = outcome(bounded(Deferred(cancelled.append), 5, clock, leaving))
+    found = outcome(limit_time(Deferred(cancelled.append), 5, clock, leaving))
     (leave,) = leaving
     leave()
     leave()
@@ -76,7 +76,7 @@ def test_a_caller_who_leaves() -> None:
 def test_cancelling_the_answer_cancels_the_handler() -> None:
     """That is how a call inside another call ends with it."""
     clock, cancelled = Clock(), []
-    answer = bounded(Deferred(cancelled.append), 5, clock)
+    answer = limit_time(Deferred(cancelled.append), 5, clock)
     found = outcome(answer)
     answer.cancel()
     assert isinstance(found[0], CancelledError) and len(cancelled) == 1 and clock.getDelayedCalls() == []
@@ -87,7 +87,7 @@ class Waits:
 
     def __init__(self, handler: Coroutine[Any, Any, Any], clock: Clock) -> None:
         self.leaving = set[Callable[[], None]]()
-        self.answer = resumed(handler, handler.send(None), 5, Deadlines(clock), self.leaving)
+        self.answer = continue_coroutine(handler, handler.send(None), 5, Deadlines(clock), self.leaving)
         self.found = outcome(self.answer)
 
 
@@ -205,7 +205,7 @@ def test_a_cancelled_inner_call_is_not_logged() -> None:
             raise Refusal(ForeignReason("cancelled", Status.TIMEOUT)) from None
 
     begun = invoking()
-    found = outcome(resumed(begun, begun.send(None), 5, Deadlines(clock), leaving))
+    found = outcome(continue_coroutine(begun, begun.send(None), 5, Deadlines(clock), leaving))
     globalLogPublisher.addObserver(events.append)  # type: ignore[arg-type]
     try:
         for leave in tuple(leaving):

@@ -100,6 +100,12 @@ RUN_BY: dict[tuple[str, str], str] = {
     ("docs/extending/index.rst", "pip install ./shelf"): "tests/system/test_plugins.py::test_a_handler_answers",
     ("docs/extending/index.rst", "agtp check host.toml"): "tests/system/test_plugins.py::"
     "test_a_plugin_that_cannot_be_used_is_told_with_its_line",
+    ("docs/extending/index.rst", "host.toml:57:"): "tests/system/test_plugins.py::"
+    "test_a_wrong_setting_is_told_with_its_key_and_line",
+    ("docs/testing.rst", "host = agtp_host("): "tests/testing/test_waiting_handlers.py::"
+    "test_gates_and_observers_of_plugins_are_given_to_the_host",
+    ("CONTRIBUTING.rst", ".venv/bin/python -m tests.supply release"): "tests/supply/test_release.py::"
+    "test_wheel_and_sdist_install_and_tell_the_story",
     ("docs/extending/adapter.rst", "agtp call - EXECUTE"): "tests/system/test_plugins.py::test_an_adapter_carries",
     # No container is built where the tests run: they run what its recipe runs.
     ("docs/supply-chain.rst", "podman "): CONTAINER,
@@ -271,6 +277,9 @@ def test_the_smallest_selection_runs() -> None:
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 
+PAGES_WITH_TABLES = ("docs/architecture.rst", "docs/standard-methods.rst", "docs/supply-chain.rst")
+
+
 def test_the_generator_is_run(tmp_path: Path) -> None:
     """In a copy, from pages that are gone: it writes what is here."""
     (tmp_path / "docs" / "changes").mkdir(parents=True)
@@ -283,11 +292,11 @@ def test_the_generator_is_run(tmp_path: Path) -> None:
     ):
         (tmp_path / "docs" / name).write_text((ROOT / "docs" / name).read_text())
     (tmp_path / "tests").mkdir()
-    for name in ("CHANGELOG.rst", "tests/test_layering.py", "docs/architecture.rst", "docs/standard-methods.rst"):
+    for name in (*("CHANGELOG.rst", "SECURITY.md", "pyproject.toml", "tests/test_layering.py"), *PAGES_WITH_TABLES):
         (tmp_path / name).write_text((ROOT / name).read_text())
     done = subprocess.run([sys.executable, "docs/generate.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("CHANGELOG.rst", "docs/configuration.rst", "docs/architecture.rst"):
+    for name in ("CHANGELOG.rst", "docs/configuration.rst", *PAGES_WITH_TABLES):
         assert (tmp_path / name).read_text() == (ROOT / name).read_text()
 
 

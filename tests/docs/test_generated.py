@@ -8,6 +8,7 @@ import importlib.util
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import KeySet, OKPKey
 
+from agtphost import __version__
 from agtphost.config import examine, load_profile
 from agtphost.config.profiles import Profiles
 from agtphost.vocabulary.reasons import Reason
@@ -61,12 +63,76 @@ def test_the_page_of_reasons_is_current() -> None:
 
 
 def test_the_changelog_is_current() -> None:
-    """Every fragment is in it, under a heading of its own."""
+    """Every fragment is in it, under its kind."""
     present = (ROOT / "CHANGELOG.rst").read_text()
     assert present == GENERATE.changelog(present), REMEDY
-    for fragment in (DOCS / "changes").glob("*.rst"):
-        if fragment.name != "README.rst":
-            assert GENERATE.titled(fragment)[1] in present
+
+
+def test_the_changelog_is_short() -> None:
+    """At most 200 lines of at most 120 characters, for people who upgrade; no kind is unknown."""
+    text = (ROOT / "CHANGELOG.rst").read_text()
+    lines = text.splitlines()
+    assert len(lines) <= 200 and max(map(len, lines)) <= 120
+    assert set(re.findall(r"^(.+)\n~+$", text, re.MULTILINE)) <= set(GENERATE.CHANGE_KINDS)
+    (latest,) = re.findall(r"^(\d+\.\d+\.\d+)\n-+$", text.partition(GENERATE.RELEASED)[2], re.MULTILINE)[:1]
+    assert latest == __version__, "the newest released version is that of the package"
+
+
+FRAGMENTS = {
+    "Fixed: A reload keeps the log file.\n": ("Fixed", "A reload keeps the log file."),
+    "Added: One\ntwo\nthree\n": ("Added", "One\ntwo\nthree"),
+}
+NO_FRAGMENTS = (
+    "A reload: keeps it.",
+    "fixed: It.",
+    "Fixed:",
+    "Fixed: 1\n2\n3\n4",
+    "Fixed: 1\n\n2",
+    "Title\n=====\n\nIt.",
+)
+
+
+def test_a_fragment_has_a_kind_and_at_most_three_lines() -> None:
+    """All that are here; others are named, with what to write."""
+    GENERATE.read_fragments()
+    for text, expected in FRAGMENTS.items():
+        assert GENERATE.parse_fragment("x.rst", text) == expected
+    for text in NO_FRAGMENTS:
+        with pytest.raises(ValueError, match=r"docs/changes/x\.rst"):
+            GENERATE.parse_fragment("x.rst", text)
+
+
+def test_changes_are_listed_by_kind() -> None:
+    """In one order, and nothing for a kind without any."""
+    entries = [("Fixed", "One\nline"), ("Security", "Two"), ("Fixed", "Three")]
+    assert GENERATE.render_entries(entries) == (
+        "\nSecurity\n~~~~~~~~\n\n* Two\n\nFixed\n~~~~~\n\n* One\n  line\n* Three\n"
+    )
+
+
+def test_a_release_moves_what_was_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the version's heading, above the versions before; without changes there is nothing to release."""
+    mark = GENERATE.RELEASED
+    monkeypatch.setattr(GENERATE, "read_fragments", lambda: [("Fixed", "One")])
+    present = GENERATE.changelog(f"old\n{mark}\n0.2.0\n-----\n\nThe first.\n")
+    assert present.index("Not released yet") < present.index("* One") < present.index(mark) < present.index("0.2.0")
+    released = GENERATE.release(present, "0.3.0")
+    assert "Not released yet" not in released
+    assert released.index(mark) < released.index("0.3.0\n-----\n") < released.index("* One") < released.index("0.2.0")
+    monkeypatch.setattr(GENERATE, "read_fragments", list)
+    assert GENERATE.changelog(released) == released
+    with pytest.raises(ValueError, match="nothing"):
+        GENERATE.release(released, "0.4.0")
+
+
+def test_the_table_of_extras_is_current() -> None:
+    """It is what pyproject.toml declares, with the comment above each; an extra without one is refused."""
+    page, project = (DOCS / "supply-chain.rst").read_text(), (ROOT / "pyproject.toml").read_text()
+    assert page == GENERATE.extras(page, project), REMEDY
+    names = tomllib.loads(project)["project"]["optional-dependencies"]
+    assert len(names) > 15 and all(f"   * - ``{name}``\n" in page for name in names)
+    with pytest.raises(ValueError, match="planted"):
+        GENERATE.extras(page, project.replace("\n[project.scripts]", 'planted = ["x"]\n\n[project.scripts]'))
 
 
 def test_the_import_table_is_current() -> None:
@@ -74,6 +140,20 @@ def test_the_import_table_is_current() -> None:
     page = (DOCS / "architecture.rst").read_text()
     assert page == GENERATE.architecture(page), REMEDY
     assert GENERATE.architecture(page.replace("     - identity, wire\n", "     - wire\n")) == page
+
+
+def test_places_of_publication_are_current() -> None:
+    """One setting fills pyproject.toml and SECURITY.md; another setting is another text (the control)."""
+    project = (ROOT / "pyproject.toml").read_text()
+    filled = project.replace("agtphost.example", "agtphost.org").replace("The agtphost authors", "Ada")
+    for name in ("pyproject.toml", "SECURITY.md"):
+        text = (ROOT / name).read_text()
+        assert text == GENERATE.publication(text, project), REMEDY
+        assert ".example" in text and "agtphost.org" in GENERATE.publication(text, filled)
+    metadata = tomllib.loads(GENERATE.publication(filled, filled))["project"]
+    assert metadata["authors"] == [{"name": "Ada", "email": "maintainers@agtphost.org"}]
+    assert set(metadata["urls"]) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
+    assert all(".example" not in url for url in metadata["urls"].values())
 
 
 def test_what_was_released_stays() -> None:

@@ -223,7 +223,7 @@ def read_with(octets: bytes, before: int) -> tuple[object, ...]:
         return error.reason, str(error)
     if not isinstance(found, Request):
         return (found,)
-    return found, dict(found.headers.by_name), found.headers.repeated
+    return found, dict(found.headers.by_name), found.headers.repeated_names
 
 
 def remembered(executions: int) -> bytes | None:

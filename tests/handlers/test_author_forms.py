@@ -263,7 +263,7 @@ async def _without_loop() -> None:
     [
         (lambda: _without_loop().send(None), "write asyncio = true below [handler]"),
         (lambda: asyncio.run(_of_a_deferred()), "leave out asyncio = true"),
-        (lambda: {}["x"], ""),
+        (lambda: [][1], ""),
     ],
 )
 def test_a_failed_call_of_the_wrong_loop_says_what_to_write(run: Callable[[], Any], advice: str) -> None:

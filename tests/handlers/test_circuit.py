@@ -11,29 +11,29 @@ def test_failures_in_a_row_open_it_and_one_trial_decides() -> None:
     circuit = Circuit(5, 30.0, lambda: now[0])
     for _ in range(4):
         assert circuit.admit()
-        assert not circuit.failed()
-    circuit.succeeded()
+        assert not circuit.note_failure()
+    circuit.note_success()
     for _ in range(4):
-        circuit.failed()
+        circuit.note_failure()
     assert circuit.state is State.CLOSED, "a success in between begins anew"
-    assert circuit.failed()
+    assert circuit.note_failure()
     assert circuit.state is State.OPEN and not circuit.admit() and circuit.wait == 30.0
     now[0] = 29.9
     assert not circuit.admit()
     now[0] = 30.0
     assert circuit.admit() and circuit.state is State.HALF_OPEN
     assert not circuit.admit(), "one trial at a time"
-    assert circuit.failed() and circuit.wait == 30.0
+    assert circuit.note_failure() and circuit.wait == 30.0
     now[0] = 60.0
     assert circuit.admit()
-    circuit.succeeded()
+    circuit.note_success()
     assert circuit.state is State.CLOSED and circuit.admit() and circuit.wait == 0.0
 
 
 def test_a_trial_that_tells_nothing_leaves_room_for_another() -> None:
     """A trial whose caller left does not keep the circuit half-open for ever."""
     circuit = Circuit(1, 0.0, lambda: 0.0)
-    circuit.failed()
+    circuit.note_failure()
     assert circuit.admit()
-    circuit.undecided()
+    circuit.note_undecided()
     assert circuit.admit()

@@ -14,7 +14,7 @@ from agtphost import EndpointContext, EndpointError, endpoint
 from agtphost.contract.hints import Hints
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.endpoint import hints_of
-from agtphost.handlers.typed import UntoldType, read, schema_of, written
+from agtphost.handlers.typed import UnsupportedType, read, schema_of, to_json
 from agtphost.testing.host import MemoryHost
 
 
@@ -80,7 +80,7 @@ def test_types_as_schemas() -> None:
 @pytest.mark.parametrize("kind", [bytes, dict[int, str], tuple[int, str], object(), "list[Node]", complex])
 def test_types_that_cannot_be_told(kind: Any) -> None:
     """Said, and not told as something else."""
-    with pytest.raises(UntoldType):
+    with pytest.raises(UnsupportedType):
         schema_of(kind)
 
 
@@ -97,7 +97,7 @@ def test_values_come_as_their_types_and_go_as_json() -> None:
     ]
     for kind, value, expected in rows:
         assert read(kind, value) == expected, kind
-    assert written({"order": Order("i"), "all": [Size.LARGE], "m": Model(name="n")}) == {
+    assert to_json({"order": Order("i"), "all": [Size.LARGE], "m": Model(name="n")}) == {
         "order": {"item": "i", "size": "s"},
         "all": ["l"],
         "m": {"name": "n", "inner": []},

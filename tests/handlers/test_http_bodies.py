@@ -176,7 +176,7 @@ async def test_multipart_names_cannot_begin_lines(yard: Yard) -> None:
         ("no base64!", "not base64"),
         ({"data": 5}, "no data in base64"),
         ({"data": "", "filename": "a\r\nb"}, "filename"),
-        ({"data": "", "content_type": "image/png\r\nX: y"}, "no media type"),
+        ({"data": "", "content_type": "image/png\r\nX: y"}, "not a media type"),
         ({"data": "", "content_type": "text/html"}, "not one of image/png, image/*"),
     ],
 )

@@ -159,5 +159,5 @@ def test_a_function_that_holds_the_reactor_is_told_of_once() -> None:
                 assert handler.handle(context()) == {}
         finally:
             globalLogPublisher.removeObserver(heard.append)
-        said = [event for event in heard if "held the whole host" in str(event.get("log_format"))]
+        said = [event for event in heard if "blocked the whole host" in str(event.get("log_format"))]
         assert len(said) == lines

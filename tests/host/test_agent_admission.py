@@ -65,7 +65,7 @@ class AdmittingHost:
 
     async def end(self, who: Agent) -> None:
         """As REVOKE does."""
-        changes = retention.retained(who, LifecycleStatus.RETIRED, {}, self.now)
+        changes = retention.retention_changes(who, LifecycleStatus.RETIRED, {}, self.now)
         await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
 
     async def admit(self, *agents: Agent) -> None:
@@ -103,7 +103,7 @@ async def test_what_was_issued_before_the_start_is_recorded_once(tmp_path: Path)
         host.admission.startService()
         await host.done()
         assert [host.entries(who) for who in (DESK, asleep, plain)] == [1, 0, 0]
-        state = host.states.recorded(DESK.agent_id)
+        state = host.states.find_recorded(DESK.agent_id)
         assert state is not None and state.status is LifecycleStatus.ACTIVE
         await host.admit(DESK)
         host.admission.startService()
@@ -123,7 +123,7 @@ async def test_new_agents_are_admitted_once(tmp_path: Path) -> None:
         assert host.entries(DESK) == host.entries(caller) == host.changes == 1
         assert host.directory.by_id(known.agent_id) is known and host.directory.by_id(caller.agent_id) is caller
         assert host.directory.by_name("desk") is DESK and host.directory.by_name("caller") is None
-        assert [who.name for who in host.directory.hosted()] == ["desk", "known"] and host.directory.only is None
+        assert [who.name for who in host.directory.list_hosted()] == ["desk", "known"] and host.directory.only is None
 
 
 @pytest.mark.parametrize(("days", "free"), [(1, False), (89, False), (91, True)])

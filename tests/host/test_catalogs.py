@@ -102,7 +102,7 @@ def test_a_pinned_upgrade_remembers_what_it_removed(tmp_path: Path) -> None:
     """API-017: methods of an operator's own earlier catalog count as removed, too."""
     file = deployment(tmp_path, append='\n[catalog]\npath = "own.json"\n', files={"own.json": document("3.0.0")})
     own = file.parent / "own.json"
-    place(own).write_bytes(Pin.of(own.read_bytes(), ["FROBNICATE"]).octets())
+    place(own).write_bytes(Pin.for_catalog(own.read_bytes(), ["FROBNICATE"]).octets())
     method, path = endpoint_using(file)
     path.write_text(path.read_text().replace(f'method = "{method}"', 'method = "FROBNICATE"'))
     _, said = started(file)

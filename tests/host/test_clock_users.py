@@ -43,19 +43,21 @@ SHOWN = {
 """Members that hold it: how long a document was made ago that is made anew after some seconds."""
 
 
+CLOCKS = ("time.time", "datetime.now", "datetime.utcnow", "time.localtime", "time.gmtime")
+
+
 def reads(source: str) -> Iterator[str]:
     """The functions of a module that read the system's clock."""
 
     def walk(node: ast.AST, within: str) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
             named = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            if isinstance(child, ast.Call) and ast.unparse(child.func) in (
-                *("time.time", "datetime.now", "datetime.utcnow", "time.localtime", "time.gmtime"),
-            ):
+            if isinstance(child, ast.Call) and ast.unparse(child.func) in CLOCKS:
                 yield within
             yield from walk(child, child.name if named else within)  # type: ignore[attr-defined]
 
-    yield from walk(ast.parse(source), "")
+    if any(name in source for name in CLOCKS):  # Most need not be parsed.
+        yield from walk(ast.parse(source), "")
 
 
 def listed(module: str, function: str) -> bool:

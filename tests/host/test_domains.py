@@ -84,7 +84,7 @@ class DomainsHost:
             self.memory.directory,
             self.states.state_of,
             self.ledger,
-            lambda who, status, fields: retention.retained(who, status, fields, self.now),
+            lambda who, status, fields: retention.retention_changes(who, status, fields, self.now),
             OWN,
             now=lambda: self.now,
         )
@@ -170,7 +170,7 @@ async def test_a_whole_expiry(tmp_path: Path) -> None:
         await host.later(89 * DAY)
         assert host.status(DESK) == "suspended"
         await host.later(DAY)
-        assert host.status(DESK) == "deprecated" and host.states.state_of(DESK).stopped
+        assert host.status(DESK) == "deprecated" and host.states.state_of(DESK).is_stopped
         assert host.events(DESK) == ["org-domain-expired", "agent-lifecycle-suspended", "agent-lifecycle-deprecated"]
         refused = await host.memory.start("QUERY", "/agents/desk/x", {})
         assert (refused.status, body_of(refused)["reason"]) == (503, "org-domain-expired")
@@ -183,11 +183,11 @@ def test_a_deprecated_agent_of_another_kind_serves_on() -> None:
     states = LifecycleTable()
     row = StateRow(status="deprecated", since="2026-06-01T00:00:00Z", reason="old", successor=None, deadline=None)
     states.apply(DESK.agent_id, row)
-    assert not states.state_of(DESK).stopped
+    assert not states.state_of(DESK).is_stopped
     states.apply(DESK.agent_id, row._replace(reason="org-domain-expired: example.com"))
-    assert not states.state_of(DESK).stopped
+    assert not states.state_of(DESK).is_stopped
     states.apply(DESK.agent_id, row._replace(org_domain="example.com"))
-    assert states.state_of(DESK).stopped
+    assert states.state_of(DESK).is_stopped
 
 
 @pytest_twisted.ensureDeferred
@@ -351,7 +351,7 @@ async def test_the_hosts_own_domain(tmp_path: Path) -> None:
     async with running(tmp_path, DESK, PLAIN) as host:
         await host.tell("DEPRECATE", agent_id=PLAIN.agent_id)
         await host.tell("DEACTIVATE", org_domain=OWN)
-        assert host.status(DESK) == "active" and host.states.state_of(PLAIN).lapsed
+        assert host.status(DESK) == "active" and host.states.state_of(PLAIN).is_lapsed
         await host.tell("REINSTATE", org_domain=OWN)
         state = host.states.state_of(PLAIN)
-        assert state.status is LifecycleStatus.DEPRECATED and not state.stopped
+        assert state.status is LifecycleStatus.DEPRECATED and not state.is_stopped

@@ -14,7 +14,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.config import Config, load
-from agtphost.config.live import RESTART, WHOLE, settled
+from agtphost.config.live import RESTART, WHOLE, merge_reloadable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.host.evidence import keep_evidence
@@ -27,7 +27,7 @@ from agtphost.host.upstreams import Upstreaming
 from agtphost.stores import MemoryStore
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.reactor import MemoryReactor
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.system.hosting import sample
 
 TIMES = 40
@@ -50,7 +50,7 @@ class Made:
         return sum(map(len, held._watchers.values())) + len(states._watchers)
 
     def another(self, bound: Sequence[Binding] | None = None) -> None:
-        core = finished(self.generations.compose(self.loaded))
+        core = run_to_end(self.generations.compose(self.loaded))
         core = core if bound is None else replace(core, bound=bound)
         begun = Deferred.fromCoroutine(self.generations.begin(core))
         self.reactor.settle()
@@ -73,7 +73,7 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
     for _ in range(TIMES):
         made.another()
         seen.append(weakref.ref(made.generations.core.admission.dispatcher))
-        made.generations.discard(finished(made.generations.compose(made.loaded)))
+        made.generations.discard(run_to_end(made.generations.compose(made.loaded)))
     assert sum(each() is not None for each in seen) <= COLLECT + 1, "what is left is bounded without a collection"
     gc.collect()
     assert made.watchers() == watched and made.generations.living == 1
@@ -118,7 +118,7 @@ def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch:
 
     monkeypatch.setattr("agtphost.host.core.front_facts", fails)
     with pytest.raises(RuntimeError):
-        finished(made.generations.compose(made.loaded))
+        run_to_end(made.generations.compose(made.loaded))
     assert made.watchers() == watched and made.generations.living == 1
 
 
@@ -139,10 +139,10 @@ def test_what_waits_and_what_is_taken(made: Made) -> None:
     limits = running.limits.model_copy(update={"idle_timeout": 5.0, "request_timeout": 7.0})
     host = running.host.model_copy(update={"contact": "somebody else"})
     read = running.model_copy(update={"limits": limits, "host": host})
-    config, taken, waiting = settled(read, running)
+    config, taken, waiting = merge_reloadable(read, running)
     assert (taken, waiting) == (["[limits]"], ["[host]", "[limits] idle_timeout"])
     assert (config.limits.request_timeout, config.limits.idle_timeout) == (7.0, running.limits.idle_timeout)
-    assert config.host == running.host and settled(running, running) == (running, [], [])
+    assert config.host == running.host and merge_reloadable(running, running) == (running, [], [])
 
 
 def test_modules_of_two_sets_know_nothing_of_each_other(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def problems(directory: Path, **options: object) -> list[str]:
 def test_the_sample_deployment_is_sound(tmp_path: Path) -> None:
     """The samples under ``etc/`` make a host: one hosted agent, the caller demo, three endpoints, TLS and a key."""
     loaded = load_host(configured(tmp_path))
-    assert [agent.name for agent in loaded.directory.hosted()] == ["librarian"]
+    assert [agent.name for agent in loaded.directory.list_hosted()] == ["librarian"]
     demo = json.loads((tmp_path / "etc/state/agents/demo/document.json").read_text())
     known = loaded.directory.by_id(demo["agent_id"])
     assert known is not None and not known.hosted
@@ -42,7 +42,7 @@ def test_what_was_made_once_is_kept(tmp_path: Path) -> None:
     second = load_host(reloaded(first.config.file))
     assert first.key is not None and second.key is not None
     assert first.key.kid == second.key.kid
-    assert [a.agent_id for a in first.directory.hosted()] == [a.agent_id for a in second.directory.hosted()]
+    assert [a.agent_id for a in first.directory.list_hosted()] == [a.agent_id for a in second.directory.list_hosted()]
 
 
 def test_everything_that_is_wrong_is_reported_at_once(tmp_path: Path) -> None:

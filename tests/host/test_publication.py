@@ -54,7 +54,7 @@ def published(
         endpoints=loaded.endpoints,
         built_ins=tuple,
         adapters=() if box is None else (box,),
-        hosted=hosted or loaded.directory.hosted,
+        hosted=hosted or loaded.directory.list_hosted,
         key=loaded.key,
         history=History(loaded.config.host.state_dir / HISTORY, now or ticking()),
         clock=Turns(),
@@ -150,7 +150,7 @@ def test_a_complete_manifest_is_sound(tmp_path: Path) -> None:
         ),
     )
     box = Toolbox()
-    box.hosted = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
+    box.hosted_protocols = lambda: [{"protocol": "MCP", "method": "EXECUTE", "path": "/mcp/files"}]  # type: ignore[method-assign]
     manifest = document(published(load_host(config), box))
     assert [finding for finding in examine(manifest) if finding.fault] == []
     assert manifest["custom_methods"] == ["PRESCRIBE"]
@@ -222,7 +222,7 @@ def test_the_two_forms_are_two_documents(loaded: Loaded) -> None:
     assert open_form["document_version"] != reserved["document_version"]
     assert served(publication).headers[0] != served(publication, False).headers[0]
     assert "librarian" in str(open_form)
-    assert loaded.directory.hosted()[0].agent_id not in str(reserved)
+    assert loaded.directory.list_hosted()[0].agent_id not in str(reserved)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_thousand_endpoints_are_encoded_once(loaded: Loaded) -> None:
 
 def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded: Loaded) -> None:
     """Of 13 MB, agents and signature are new after each change; no turn is long, and who was stopped is not in it."""
-    (agent, *_) = loaded.directory.hosted()
+    (agent, *_) = loaded.directory.list_hosted()
     hosted = [
         dataclasses.replace(agent, agent_id=f"{number:064x}", name=f"a{number}", genesis=None) for number in range(5000)
     ]
@@ -305,7 +305,7 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded
 
 def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: Loaded) -> None:
     """Who asked before it may be; of those who ask meanwhile, each has the agents of a moment after its question."""
-    hosted = list(loaded.directory.hosted())
+    hosted = list(loaded.directory.list_hosted())
     publication = published(many(loaded, 3000), hosted=lambda: tuple(hosted))
     publication.announce_to(lambda number: None)
     outcomes: list[Published] = []

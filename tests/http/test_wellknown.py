@@ -50,7 +50,7 @@ def test_our_client_reads_what_we_write(port: int, endpoint: str) -> None:
     assert (document.form, document.host, document.port) == (Form.NAMESPACE, "agtp.acme.tld", port)
     bootstraps = Bootstraps(BootstrapPolicy())
     bootstraps.note("acme.tld", HTTPAnswer(status=200, body=encoded(namespace)), 0.0)
-    located = bootstraps.located(parse("agtp://acme.tld/agents/desk"))
+    located = bootstraps.locate(parse("agtp://acme.tld/agents/desk"))
     assert (located.host, located.port, located.agent_name) == ("agtp.acme.tld", port, "desk")
 
 

@@ -286,13 +286,13 @@ def test_the_directory_answers_by_id_and_label(tmp_path: Path) -> None:
     again, _ = load(tmp_path / "hosted", hosted=False)
     directory = AgentDirectory([*again, *known, *hosted])
     assert verifyObject(IAgentDirectory, directory)
-    assert directory.hosted() == tuple(hosted)
+    assert directory.list_hosted() == tuple(hosted)
     assert directory.by_name("desk") is hosted[0]
     assert directory.by_id(hosted[0].agent_id) is hosted[0]
     assert directory.by_name("caller") is None
     assert directory.by_id(known[0].agent_id) is known[0]
     assert directory.by_id("0" * 64) is None
-    assert directory.known() == [known[0], hosted[0]]
+    assert directory.list_known() == [known[0], hosted[0]]
 
 
 def test_two_hosted_agents_of_one_label_never_come_together(tmp_path: Path) -> None:

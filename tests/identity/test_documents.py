@@ -96,7 +96,7 @@ def test_status_words_are_read_in_any_case(word: str, meaning: str) -> None:
     stated = document(status=word)
     assert documents.faults_of(stated) == []
     assert documents.status_of(stated) == meaning
-    assert documents.served(stated)["status"] == meaning
+    assert documents.build_served_copy(stated)["status"] == meaning
 
 
 def test_an_unknown_role_is_an_agent_and_is_remarked() -> None:
@@ -205,7 +205,7 @@ def test_the_escaped_form_is_verified_not_made() -> None:
 
 def test_what_is_served_unchanged_stays_signed() -> None:
     """A signed document in its own state goes out exactly as the registrar signed it."""
-    served = documents.served(SIGNED)
+    served = documents.build_served_copy(SIGNED)
     assert served == SIGNED
     assert documents.check_signature(served) == KEY.public
 
@@ -222,7 +222,7 @@ def test_what_is_served_unchanged_stays_signed() -> None:
 )
 def test_a_changed_copy_goes_out_without_the_signature(changes: dict[str, Any]) -> None:
     """Companion section 3.3: overlaid state drops the three signature members, and never fails them."""
-    served = documents.served(SIGNED, **changes)
+    served = documents.build_served_copy(SIGNED, **changes)
     assert not set(documents.SIGNATURE_FIELDS) & served.keys()
     assert documents.check_signature(served) is None
     assert documents.faults_of(served) == []
@@ -230,13 +230,13 @@ def test_a_changed_copy_goes_out_without_the_signature(changes: dict[str, Any]) 
 
 def test_an_older_update_does_not_turn_the_clock_back() -> None:
     """updated_at never moves before what the document says (AGTP-138)."""
-    assert documents.served(SIGNED, updated_at="2026-05-01T00:00:00Z") == SIGNED
+    assert documents.build_served_copy(SIGNED, updated_at="2026-05-01T00:00:00Z") == SIGNED
 
 
 def test_methods_always_include_the_floor() -> None:
     """AGTP-140: the served list is a superset of the eighteen, whatever the document says."""
     short = document(methods=["BOOK"])
-    assert documents.served(short)["methods"] == ["BOOK", *FLOOR]
+    assert documents.build_served_copy(short)["methods"] == ["BOOK", *FLOOR]
     assert len(set(FLOOR)) == 18
     assert any("methods lacks" in remark for remark in documents.remarks_on(short))
 
@@ -263,7 +263,7 @@ def test_the_shape_of_deployed_implementations_is_served_in_the_core_shape() -> 
     assert shaped["capabilities"] == ["rooms", "desks"]
     assert shaped["updated_at"] == REFERENCE["issued_at"]
     assert documents.declared_scopes(shaped) == {"booking:room"} == set(shaped["scopes_accepted"])
-    assert documents.served(REFERENCE) == shaped
+    assert documents.build_served_copy(REFERENCE) == shaped
 
 
 def test_its_first_version_lists_methods_as_capabilities() -> None:

@@ -70,7 +70,7 @@ def nomo(folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, af
     del members["agent_id"]
     files = {"manifest.json": canonical(members), "code/main.py": b"print()\n"}
     edit(files)
-    signature = encode(SigningKey(AUTHOR_KEY).sign(issuing.covered(files)))
+    signature = encode(SigningKey(AUTHOR_KEY).sign(issuing.covered_octets(files)))
     whole = {**files, "chain.pem": pem(*(chain or (AUTHOR, MIDDLE))), "signature": signature}
     after(whole)
     path = folder / "desk.nomo"

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import ItemWriter, Keeper, Plain, canonical_pieces, item, kept, text_pieces
+from agtphost.identity.kept_forms import (
+    EncodedItemCache,
+    ItemWriter,
+    UnescapedText,
+    canonical_pieces,
+    encode_array,
+    encode_item,
+    text_pieces,
+)
 from agtphost.vocabulary import jsontext
 from tests.rows import each_row
 
@@ -17,7 +25,7 @@ def test_the_octets_are_the_same(number: int) -> None:
     """Of none, one and several items, between members of every kind."""
     items = list(ITEMS[:number])
     plain = {"z": 1, "array": items, "token": "aGV5-_", "empty": None, "B": {"y": [1], "x": "é"}}
-    document = {**plain, "array": kept(map(item, items)), "token": Plain("aGV5-_")}
+    document = {**plain, "array": encode_array(map(encode_item, items)), "token": UnescapedText("aGV5-_")}
     assert document == plain
     assert b"".join(canonical_pieces(document)) == canonical(plain) == canonical(document)
     assert b"".join(text_pieces(document)) == jsontext.encode(plain) == jsontext.encode(document)
@@ -50,7 +58,7 @@ def test_only_what_is_another_is_made_anew() -> None:
         made.append(source[1])
         return {"is": source[1]}
 
-    keeper = Keeper[list[str]](lambda source: source[0], make)
+    keeper = EncodedItemCache[list[str]](lambda source: source[0], make)
     one, two, other = ["1", "one"], ["2", "two"], ["1", "other"]
     assert keeper([one, two]) == [{"is": "one"}, {"is": "two"}]
     assert b"".join(keeper([two, one]).text_pieces()) == b'[{"is":"two"},{"is":"one"}]'

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.identity import keys
-from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey, exposed, fastest_signer
+from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey, fastest_signer, is_exposed
 from tests.rows import each_row
 
 
@@ -58,7 +58,7 @@ def test_signing_key_survives_its_file(tmp_path: Path) -> None:
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not exposed(path)
+    assert not is_exposed(path)
     loaded = SigningKey.load(path)
     assert loaded.public == key.public
     assert key.public.verify(loaded.sign(b"x"), b"x")
@@ -73,7 +73,7 @@ def test_exposed_files_are_noticed(tmp_path: Path) -> None:
     path.write_bytes(b"")
     for mode, expected in [(0o600, False), (0o400, False), (0o640, True), (0o604, True), (0o620, True)]:
         path.chmod(mode)
-        assert exposed(path) is expected
+        assert is_exposed(path) is expected
 
 
 def test_a_signature_is_for_its_octets_and_key_alone() -> None:

@@ -104,12 +104,12 @@ def twice() -> bytes:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no readable ZIP"),
-        (b"no ZIP", "no readable ZIP"),
+        (b"", "not a readable ZIP"),
+        (b"no ZIP", "not a readable ZIP"),
         (archive(other_json=b"{}"), "exactly one"),
-        (archive(manifest_json=b"{"), "no document"),
-        (archive(manifest_json=b"[]"), "no document"),
-        (archive(manifest_json=b" " * 300_000), "no document"),
+        (archive(manifest_json=b"{"), "not a document"),
+        (archive(manifest_json=b"[]"), "not a document"),
+        (archive(manifest_json=b" " * 300_000), "not a document"),
         (archive(manifest_json=b'{"agent_id": "' + b"a" * 64 + b'"}'), "another agent"),
     ],
 )

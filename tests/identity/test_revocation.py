@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from agtphost.identity import certificates, revocation
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import PeerCertificate
-from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, Revoked
+from agtphost.identity.revocation import UNKNOWN, RevocationError, Revocations, RevokedLinks
 from tests.rows import each_row
 
 NOW = datetime(2027, 1, 15, 8, 0, tzinfo=UTC)
@@ -34,7 +34,7 @@ def peer(certificate: x509.Certificate, above: tuple[x509.Certificate, ...] = ()
 
 def asked(*lists: x509.CertificateRevocationList, required: bool = True) -> Revocations:
     found = Revocations(required=required)
-    found.adopt(Revoked.of(lists))
+    found.adopt(RevokedLinks.from_lists(lists))
     return found
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_known_of_a_list_that_is_gone() -> None:
     assert found.objection(peer(issued()), NOW.timestamp()) == ""
     found.adopt(UNKNOWN)
     assert found.objection(peer(issued()), NOW.timestamp()) == "unknown"
-    assert Revoked.of(()).until == inf
+    assert RevokedLinks.from_lists(()).until == inf
 
 
 def test_the_next_list_has_everything_of_the_one_before() -> None:

@@ -144,7 +144,7 @@ ISSUERS = TrustedIssuers(everywhere=[EVERYWHERE], zones={"zone:here": [HERE], "*
 )
 def test_each_zone_has_its_registrars(zone: str | None, trusted: set[VerifyingKey]) -> None:
     """AGTP-149: a zone with registrars of its own has no others; the default ones stand in elsewhere."""
-    assert ISSUERS.of(zone) == trusted
+    assert ISSUERS.keys_for(zone) == trusted
     assert not ISSUERS.knows(THERE, zone)
 
 
@@ -152,7 +152,7 @@ def test_issuers_are_read_from_what_is_configured(tmp_path: Path) -> None:
     """AGTP-149: keys in base64url and in files, by zone, and anchors."""
     (tmp_path / "k.pem").write_bytes(HERE.pem)
     found = trusted_issuers([], {"zone:here": ["file:k.pem"]}, tmp_path, anchored=[THERE.text], awaited=True)
-    assert found.of("zone:here") == {HERE, THERE}
+    assert found.keys_for("zone:here") == {HERE, THERE}
     assert found.awaited and not TrustedIssuers()
 
 

@@ -164,9 +164,9 @@ def test_a_list_that_is_made_in_the_reactor_is_found(host: Listed) -> None:
 def test_what_is_listed_is_what_one_thread_would_list(host: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
     """Octet for octet, to several at once; and nobody is shown what another may call."""
     made, read = list[object](), list[bytes]()
-    tools_of, admitted = endpoints.tools_of, endpoints._admitted
+    tools_of, admitted = endpoints.tools_of, endpoints._read_admitted
     monkeypatch.setattr(endpoints, "tools_of", lambda given: made.append(given) or tools_of(given))
-    monkeypatch.setattr(endpoints, "_admitted", lambda body: read.append(body) or admitted(body))
+    monkeypatch.setattr(endpoints, "_read_admitted", lambda body: read.append(body) or admitted(body))
     bodies, _ = host.asked(host.front(), LIST, _as(POOR, LIST), LIST, LIST, _as(POOR, LIST))
     # The tools of all are made once, and who may call which is found out once for each caller.
     assert len(made) == 1
@@ -257,6 +257,6 @@ def test_a_list_of_methods_of_more_than_a_body_may_have_is_read(host: Listed) ->
     manifest = {"endpoints": [{"method": "QUERY", "path": path} for path in ("/x", "/y")]}
     link: Any = HostLink(client=Distant(octets, manifest), clock=host.turns, uri="agtp://localhost")  # type: ignore[arg-type]
     listed: list[Any] = []
-    Deferred.fromCoroutine(endpoints.Endpoints(link).listed("a session")).addBoth(listed.append)
+    Deferred.fromCoroutine(endpoints.Endpoints(link).list_callable("a session")).addBoth(listed.append)
     host.turns.until(lambda: listed)
     assert [tool.key for tool in listed[0]] == ["QUERY /x"]

@@ -75,10 +75,10 @@ class Shelf:
     def tools(self) -> Sequence[Binding]:
         return list(self._tools.values())
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "MCP", "name": name} for name in ("files", "notes", "later")]
 
-    described = upstreams = offered = hosted
+    described = upstreams = offered = hosted_protocols
 
     def definition(self, upstream: str, name: str) -> None:
         return None

@@ -72,7 +72,7 @@ class Toolbox:
     def definition(self, server: str, name: str) -> Any:
         return None
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "mcp", "name": "files", "state": self.state, "tools": len(self.bound)}]
 
 

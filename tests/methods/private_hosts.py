@@ -80,12 +80,18 @@ class PrivateHost(MemoryHost):
 
     :param folder: for its recipes.
     :param limits: in place of its own.
+    :param disclosure: how far hosted agents are disclosed.
     """
 
-    def __init__(self, folder: Path, limits: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, limits: Mapping[str, Any] | None = None, *, disclosure: str = "private") -> None:
         recipes = folder / "recipes.toml"
         recipes.write_text(room())
-        own = {"limits": {**SETTINGS["limits"], **(limits or {})}, "recipes": {"file": str(recipes)}}
+        policies = {**SETTINGS["policies"], "agent_disclosure": disclosure}
+        own = {
+            "policies": policies,
+            "limits": {**SETTINGS["limits"], **(limits or {})},
+            "recipes": {"file": str(recipes)},
+        }
         super().__init__({**SETTINGS, **own})
         self.noted: list[str] = []
         self.alices: Mapping[str, str] = {}

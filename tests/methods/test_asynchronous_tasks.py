@@ -54,7 +54,7 @@ class Later(DelegationHost):
         return dict(item.value)
 
     def inbox(self, owner: str = BOSS.agent_id) -> list[dict[str, Any]]:
-        return [dict(item.value) for item in self.ledger.held.of(NOTIFICATION, owner)]
+        return [dict(item.value) for item in self.ledger.held.items_of(NOTIFICATION, owner)]
 
 
 def test_the_answer_is_202_and_the_outcome_comes_into_the_inbox() -> None:
@@ -107,7 +107,7 @@ def test_an_agtp_inbox_hears_of_it_though_answered_directly() -> None:
     held = host.ledger.held
     response = host.delegate(request(callback=f"agtp://agtp.test/agents/{CAROL.name}"))
     assert response.status == 200, response.body
-    (told,) = [item.value for item in held.of(NOTIFICATION, CAROL.agent_id)]
+    (told,) = [item.value for item in held.items_of(NOTIFICATION, CAROL.agent_id)]
     assert body_of(response)["result"]["callback"] == {"delivered": True, "notification_id": told["notification_id"]}
     assert (told["content"]["state"], told["content"]["delegatee"]) == ("finished", ALICE.agent_id)
     ran = len(host.seen)

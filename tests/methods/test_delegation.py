@@ -379,7 +379,7 @@ def test_two_uses_at_once_run_the_task_once() -> None:
     """The use is committed before the task begins: of two requests that race, one runs."""
     host = DelegationHost()
     whole = request()
-    host.handler._tokens._used.used = lambda token: False  # type: ignore[method-assign]
+    host.handler._tokens._used.is_used = lambda token: False  # type: ignore[method-assign]
     assert host.delegate(whole).status == 200
     assert verdict(host.delegate(whole)) == (409, "state-conflict")
     assert len(host.seen) == 1
@@ -726,5 +726,5 @@ def test_the_index_of_hops_follows_the_held_items() -> None:
     hops = host.handler._tokens._used
     digest = delegation.digest_of(used)
     assert hops.parent(digest) is not None
-    hops._changed(next(iter(hops._of_key)), None)
+    hops._note_change(next(iter(hops._of_key)), None)
     assert hops.parent(digest) is None

@@ -303,7 +303,7 @@ def test_floods_are_marked_and_queued(monkeypatch: pytest.MonkeyPatch) -> None:
         escalated(host, task_id=f"t-{number}")
     last = escalated(host, task_id="t-9", priority="urgent")
     assert host.ask("ESCALATE", by=OTHER, **ASK).status == 202
-    kept = [item.value for item in host.held.of("escalation", CALLER.agent_id)]
+    kept = [item.value for item in host.held.items_of("escalation", CALLER.agent_id)]
     assert [value["flood"] for value in kept] == [False, False, True, True, True]
     assert [value["queued"] for value in kept] == [False, False, False, False, True]
     assert host.result("QUERY", "/escalations")["escalations"][-1]["escalation_id"] == last

@@ -243,7 +243,7 @@ def test_an_unknown_agent_is_404_and_no_id_is_minted(method: str) -> None:
     response = host.ask(method, body={"agent_id": unknown, "reason": "x"})
     assert (response.status, body_of(response)["reason"]) == (404, "agent-not-found")
     assert host.ledger.drafts[-1].event is None
-    assert host.states.recorded(unknown) is None
+    assert host.states.find_recorded(unknown) is None
 
 
 def test_a_known_agent_that_is_not_hosted_has_a_lifecycle_too() -> None:

@@ -25,7 +25,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
 from tests.methods.test_candidates import endpoint
@@ -77,7 +77,7 @@ class Crowded(TurnHost):
 def host() -> Iterator[Crowded]:
     front = {"listen": "tcp:8080:interface=127.0.0.1", "anonymous": "clerk"}
     made = Crowded(AGENTS, ENDPOINTS, mcp={"front": front})
-    assert len(made.core.on.loaded.directory.hosted()) == AGENTS + 1
+    assert len(made.core.on.loaded.directory.list_hosted()) == AGENTS + 1
     made.settle()
     yield made
     made.close()
@@ -199,7 +199,7 @@ def taken_up(host: Crowded, *, at_once: bool) -> float:
     host.turns.taken.clear()
     if at_once:
         host.turns.counted(
-            lambda: made.append(finished(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
+            lambda: made.append(run_to_end(compose(on, host.upstreams(on), HandlerFactory(host.turns, 1))))
         )
     else:
         Deferred.fromCoroutine(reload())

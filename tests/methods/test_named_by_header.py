@@ -117,7 +117,7 @@ def noticed(host: PrivateHost) -> Mapping[str, Any]:
     shown = host.call("INSPECT", "/", {"target": "sessions", "agent_id": mine}, caller=host.operator).result
     (agent,) = host.call("INSPECT", "/", {"target": "agents", "agent_id": mine}, caller=host.operator).result["agents"]
     return {
-        "items": {kind: [(item.key, item.version) for item in held.of(kind, mine)] for kind in ITEM_KINDS},
+        "items": {kind: [(item.key, item.version) for item in held.items_of(kind, mine)] for kind in ITEM_KINDS},
         "room": {kind: (held.count(kind, mine), held.octets(kind, mine)) for kind in ITEM_KINDS},
         "approvals": lists("/approvals", "approvals"),
         "escalations": lists("/escalations", "escalations"),
@@ -184,12 +184,15 @@ def test_a_warning_that_a_stranger_was_given_is_given_to_the_agent_too(tmp_path:
 
 
 def test_a_rate_is_used_up_by_nobody_else(tmp_path: Path) -> None:
-    """An agent, a front's clients in its name, and whoever only names it are counted apart."""
-    host = PrivateHost(tmp_path, limits={"requests_per_minute": 30, "rate_burst": 60})
+    """Whoever only names an agent is counted apart; its certificate and the tokens that prove it are one caller."""
+    rates = {"requests_per_minute": 30, "anonymous_requests_per_minute": 30, "rate_burst": 60, "exempt_addresses": []}
+    host = PrivateHost(tmp_path, limits=rates)
     assert {host.by_header("QUERY", "/words").status for _ in range(80)} == {200, 429}
     assert host.by_gateway("QUERY", "/words").status == 200
-    assert {host.by_gateway("QUERY", "/words").status for _ in range(80)} == {200, 429}
     assert host.of_alice("QUERY", "/words").status == 200
+    assert {host.by_gateway("QUERY", "/words").status for _ in range(80)} == {200, 429}
+    assert host.of_alice("QUERY", "/words").status == 429
+    assert host.by_bob("QUERY", "/words").status == 200
     host.close()
 
 
@@ -261,6 +264,7 @@ USES: Mapping[str, frozenset[str]] = {
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
             *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
             *("negotiation/rcns.py", "negotiation/negotiator.py", "negotiation/termination.py"),
+            "methods/discovery/visibility.py",
         }
     ),
     APART: frozenset(
@@ -270,6 +274,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "handlers/built_in.py",
                 "dispatch/gates/authority.py",
                 "dispatch/gates/limits.py",
+                "dispatch/turns.py",
             ),
             *("dispatch/gates/idempotency.py", "dispatch/gates/session.py"),
         }

@@ -214,7 +214,7 @@ def test_receipts_are_bounded() -> None:
     for _ in range(5):
         number = notify(host)["notification_id"]
         receipt = host.result("CONFIRM", target_id=number, status="accepted", by=OTHER)
-    kept = [item.key for item in host.held.of("attestation", OTHER.agent_id)]
+    kept = [item.key for item in host.held.items_of("attestation", OTHER.agent_id)]
     assert len(kept) == 3
     assert receipt["attestation_id"] in kept
 
@@ -259,11 +259,11 @@ def test_a_group_is_each_of_its_members() -> None:
     numbers = {each["notification_id"] for each in told}
     read = [inbox(host, by=by)[0]["notification_id"] for by in (of_key(CFO), OTHER, DESK, OPERATOR)]
     assert set(read) == numbers
-    before = len(list(host.held.of("notification", OTHER.agent_id)))
+    before = len(list(host.held.items_of("notification", OTHER.agent_id)))
     for wrong in ("ghosts", "nobody"):
         refused = host.ask("NOTIFY", recipient=wrong, content=CONTENT)
         assert (refused.status, body_of(refused)["reason"]) == (404, "recipient-unknown")
-    assert len(list(host.held.of("notification", OTHER.agent_id))) == before
+    assert len(list(host.held.items_of("notification", OTHER.agent_id))) == before
     once = [notify(host, "finance", code, delivery_guarantee="exactly_once") for code in (202, 200)]
     assert all(each["duplicate"] for each in once[1]["notifications"])
 

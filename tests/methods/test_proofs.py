@@ -109,7 +109,7 @@ async def test_a_record_is_proven_by_what_a_witness_cosigned_too(tmp_path: Path)
     for audit_id in made[:5]:
         answer = await host.ask(target="inclusion", audit_id=audit_id)
         beside = answer["cosigned"]
-        (line,) = cosignature.found(beside["checkpoint"], [witness.public])
+        (line,) = cosignature.find_cosignatures(beside["checkpoint"], [witness.public])
         signed = checkpoint.verify(beside["checkpoint"], [KEY.public])
         assert (line.witness, signed.size, answer["size"]) == ("witness.test", 5, 8)
         verify_inclusion(answer["index"], signed.size, leaf_hash(bytes.fromhex(audit_id)), digests(beside), signed.root)

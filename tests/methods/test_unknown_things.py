@@ -9,12 +9,18 @@ with the reason.
 from __future__ import annotations
 
 import ast
+import json
+import secrets
+from base64 import urlsafe_b64decode as b64decode
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from agtphost.stores.rows import StateRow
 from agtphost.testing.connection import Answer
 from agtphost.vocabulary.reasons import Reason
 from tests.methods.private_hosts import PrivateHost, strange
@@ -56,6 +62,8 @@ def each(things: tuple[str, ...], method: str, given: Mapping[str, Any], path: s
 TOOL = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json", "payload": {"tool": ID}}
 BARE = {**TOOL, "payload": {"tool": "read_file"}}
 CONFIRMED = {"target_id": ID, "status": "accepted"}
+SOON = datetime.now(UTC) + timedelta(days=1)
+ALARM = {"message": {"a": 1}, "severity": "high", "acknowledge_by": SOON.isoformat()}
 REPLY = {"in_reply_to": ID, "content": {"a": 1}}
 RESUME = {"workflow_id": ID, "resumption_nonce": "x" * 22}
 SHORT = (
@@ -64,6 +72,15 @@ SHORT = (
 )
 OWNED = (*SHORT, "queue item", "submission", "item")
 LIFECYCLE = ("REVOKE", "ACTIVATE", "DEACTIVATE", "DEPRECATE", "REINSTATE")
+
+DOCUMENTS = tuple(
+    Probe(thing, method, f"/agents/{ID}{rest}", given)
+    for thing in ("agent", "hosted agent", "hosted name")
+    for method in ("DESCRIBE", "FETCH")
+    for rest in ("", "/status", "?format=html", "?nonsense=1")
+    for given in ({}, {"nonsense": 1}, {"format": 1})
+)
+"""What asks for documents about an agent, rightly or wrongly."""
 
 PROBES: tuple[Probe, ...] = (
     *each(OWNED, "CONFIRM", CONFIRMED),
@@ -116,8 +133,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("card", "WITHDRAW", f"/cards/{ID}"),
     Probe("card", "RENEW", f"/cards/{ID}"),
     Probe("card", "APPROVE", f"/cards/{ID}"),
-    *(Probe(thing, "DESCRIBE", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
-    *(Probe(thing, "FETCH", f"/agents/{ID}") for thing in ("agent", "hosted agent")),
+    *DOCUMENTS,
     Probe("hosted name", "QUERY", f"/agents/{ID}/words"),
     *each(("agent",), "TRANSFER", {"resource_id": "contracts/none", "from_principal": ID, "to_principal": "bob"}),
     *each(("agent",), "DELEGATE", {"target_agent_id": ID, "task": {}, "authority_scope": "documents:query"}),
@@ -129,6 +145,13 @@ PROBES: tuple[Probe, ...] = (
     *each(("agent",), "QUERY", {"agent_id": ID}, "/delegations"),
     *each(("agent",), "NOTIFY", {"recipient": ID, "content": {"a": 1}}),
     *each(("agent",), "ESCALATE", {"recipient": ID, "task_id": "t", "reason": "scope_limit", "context": {}}),
+    *each(("agent", "hosted agent"), "BROADCAST", {"audience": [ID], "content": {"a": 1}}),
+    *each(("agent", "hosted agent"), "ALERT", {**ALARM, "recipient": ID}),
+    *each(("agent", "hosted agent"), "ALERT", {**ALARM, "recipient": "operator", "escalation_path": [ID]}),
+    *each(("agent", "hosted agent"), "CHECK", {"target": ID}),
+    *each(("agent", "hosted agent"), "CHECK", {"target": ID, "depth": "deep"}),
+    *each(("agent", "hosted agent"), "REPORT", {"report_type": "x", "scope": {"rows": [{"a": 1}]}, "recipient": ID}),
+    *each(("agent", "hosted agent"), "ROUTE", {"payload": {}, "criteria": {"text": "x"}, "candidates": [ID]}),
     *each(("agent",), "MONITOR", {"target": ID, "events": ["lifecycle"], "callback": "inbox"}),
     *each(("tool", "ruled tool"), "EXECUTE", TOOL),
     *each(("tool", "ruled tool"), "EXECUTE", TOOL, "/mcp/files"),
@@ -136,6 +159,8 @@ PROBES: tuple[Probe, ...] = (
     *each(("bare tool",), "EXECUTE", TOOL, "/mcp/files"),
     Probe("upstream", "EXECUTE", f"/mcp/{ID}", BARE),
 )
+
+VERIFIES = "a certified agent that knows the name verifies whom it calls"
 
 DIFFERS: Mapping[tuple[str, str, str], str] = {
     ("BOOK /room guest/Contract-Synthesized", "contract", "bob"): (
@@ -151,12 +176,31 @@ DIFFERS: Mapping[tuple[str, str, str], str] = {
     ("INSPECT / inclusion target/audit_id", "record", "bob"): (
         "proofs of the tree are for every certificate, and tell nothing of what was recorded"
     ),
-    ("DESCRIBE /agents/<id> ", "hosted agent", "bob"): "a certified agent that knows the name verifies whom it calls",
-    ("FETCH /agents/<id> ", "hosted agent", "bob"): "likewise",
+    **{
+        (
+            probe.label.rpartition(":")[0],
+            probe.thing,
+            "bob",
+        ): "a certified agent that knows the name verifies whom it calls"
+        for probe in DOCUMENTS
+        if probe.thing != "agent"
+    },
     ("NOTIFY / recipient/content", "agent", "bob"): (
         "certified agents write to each other by name or Agent-ID; a message to nobody is refused, and not lost"
     ),
     ("TRANSFER / resource_id/from_principal/to_principal", "agent", "bob"): "likewise",
+    **{
+        (label, thing, "bob"): "likewise: it is a message, by another method"
+        for label in (
+            "BROADCAST / audience/content",
+            "ALERT / message/severity/acknowledge_by/recipient",
+            "ALERT / message/severity/acknowledge_by/recipient/escalation_path",
+            "REPORT / report_type/scope/recipient",
+        )
+        for thing in ("agent", "hosted agent")
+    },
+    ("CHECK / target", "hosted agent", "bob"): "it is told whether whom it calls serves, as by DESCRIBE",
+    ("CHECK / target/depth", "hosted agent", "bob"): "likewise",
     **dict.fromkeys(
         [("QUERY /agents/<id>/words ", "hosted name", who) for who in CALLERS],
         "an agent is called by its name, which whoever calls it knows; disclosure is of lists and of documents",
@@ -181,6 +225,8 @@ def put(value: Any, identifier: str) -> Any:
     """Put an identifier in its place in a part of a request."""
     if isinstance(value, Mapping):
         return {name: put(inner, identifier) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [put(inner, identifier) for inner in value]
     return value.replace(ID, identifier) if isinstance(value, str) else value
 
 
@@ -224,6 +270,114 @@ def test_what_is_not_the_callers_answers_as_what_is_not_there(
     told = {place: answers for place, answers in found.items() if place not in DIFFERS and place[1] not in PUBLISHED}
     assert told == {}, "\n".join(f"{place}:\n  {a}\n  {b}" for place, (a, b) in told.items())
     assert [place for place in DIFFERS if place not in found] == [], "rows that differ no more"
+
+
+NAMED: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, str]], ...] = (
+    ("QUERY", "/secrets", {}, {}),
+    ("QUERY", "/secrets", {}, {"Authority-Scope": "documents:query"}),
+    ("QUERY", "/secrets", {}, {"Authority-Scope": "not a scope!"}),
+    ("QUERY", "/secrets", {}, {"Delegation-Token": "x.y.z"}),
+    ("QUERY", "/secrets", {}, {"Contract-Synthesized": "syn-" + "0" * 32}),
+    ("BOOK", "/room", {"guest": "Ann"}, {"Allow-RCNS": "true"}),
+    ("BOOK", "/nowhere", {"guest": "Ann"}, {"Allow-RCNS": "true"}),
+    ("RESERVE", "/desk", {"guest": "x"}, {}),
+    ("RESERVE", "/desk", {"wrong": "x"}, {}),
+    ("REMOVE", "/file", {"name": "a"}, {"Idempotency-Key": "k"}),
+    ("ANNOTATE", "/nowhere", {}, {}),
+    ("QUERY", "/nowhere", {}, {}),
+    ("NOTHING", "/", {}, {}),
+    ("EXECUTE", "/", TOOL, {}),
+    ("EXECUTE", "/", {"action": "mcp.tools.list"}, {}),
+    ("EXECUTE", "/mcp/files", TOOL, {}),
+    ("NOTIFY", "/", {"recipient": "operator", "content": {"a": 1}}, {}),
+    ("PURCHASE", "/", {}, {}),
+    ("FETCH", "/", {"resource_id": "contracts/none"}, {}),
+    ("SEARCH", "/", {"query": "*"}, {}),
+)
+"""What takes more than a name in a header, or is not there."""
+
+OPEN: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("DISCOVER", "/methods"): {},
+    ("DESCRIBE", "/"): {},
+    ("QUERY", "/words"): {},
+    ("INSPECT", "/"): {"target": "records"},
+    ("REVOKE", "/"): {"agent_id": "0" * 64, "reason": "x"},
+}
+"""
+What is open to callers that prove nothing, with its input: there an unknown name is told from a known one.
+
+AGTP-159 demands 401 of an Agent-ID that no agent has. A known one is answered as a caller without a name is.
+"""
+
+
+UNKNOWN = "The Agent-ID does not resolve to an agent that this host knows."
+ANEW = ("issued_at", "response_id", "request_hash", "result_hash", "sequence", "previous_audit_id")
+"""Members that each record has anew."""
+
+
+def named(host: PrivateHost, agent_id: str, probe: tuple[str, str, Mapping[str, Any], Mapping[str, str]]) -> Any:
+    """Return what a stranger is told that names an agent, and the record of it but for what every record has anew."""
+    method, path, given, fields = probe
+    caller = replace(host.named, agent=replace(host.alice.agent, agent_id=agent_id))
+    connection = host._connection_of("header")
+    answer = host.call(method, path, given, caller=caller, connection=connection, headers=fields)
+    record = json.loads(b64decode(str(answer.headers.get("attribution-record")).split(".")[1] + "=="))
+    kept = {name: value for name, value in record.items() if name not in ANEW}
+    return *shown(answer, agent_id), json.dumps(kept, sort_keys=True).replace(agent_id, ID)
+
+
+def test_a_stranger_does_not_learn_whether_an_agent_is_known(
+    there: tuple[PrivateHost, Mapping[str, str]],
+) -> None:
+    """An Agent-ID in a header gets the answer and the record of any other, wherever a header is not enough."""
+    host, things = there
+    told = {}
+    for probe in NAMED:
+        unknown, known = named(host, secrets.token_hex(32), probe), named(host, things["agent"], probe)
+        if unknown != known:
+            told[probe[:2]] = unknown, known
+        assert unknown[0] != 200, probe
+    assert told == {}, "\n".join(f"{place}:\n  {a}\n  {b}" for place, (a, b) in told.items())
+
+
+def test_what_is_open_to_names_refuses_an_unknown_one(there: tuple[PrivateHost, Mapping[str, str]]) -> None:
+    """The control, and the one difference: see :data:`OPEN`."""
+    host, things = there
+    for (method, path), given in OPEN.items():
+        unknown, known = (named(host, name, (method, path, given, {})) for name in ("0" * 64, things["agent"]))
+        assert unknown[:3] == (401, "agent-unauthenticated", UNKNOWN), (method, path)
+        assert known[2] != UNKNOWN
+
+
+def test_a_stopped_agent_that_a_stranger_names_is_told_where_a_name_is_enough(tmp_path: Path) -> None:
+    """Elsewhere the answer is that to any name; the agent itself is always told."""
+    host = PrivateHost(tmp_path)
+    host.core.on.evidence.states.apply(
+        host.bob.agent_id,
+        StateRow(status="suspended", since="2026-01-01T00:00:00Z", reason=None, successor=None, deadline=None),
+    )
+    for probe in NAMED:
+        assert named(host, host.bob.agent_id, probe) == named(host, secrets.token_hex(32), probe), probe
+    assert named(host, host.bob.agent_id, ("QUERY", "/words", {}, {}))[:2] == (503, "agent-suspended")
+    assert host.by_bob("QUERY", "/secrets").status == 503
+    host.close()
+
+
+def test_an_agent_that_is_not_hosted_is_told_of_nowhere(tmp_path: Path) -> None:
+    """Also where hosted agents are disclosed to everybody: who calls here is no other caller's matter."""
+    host = PrivateHost(tmp_path, disclosure="public")
+    things = host.things()
+    found = {}
+    for probe in PROBES:
+        if probe.thing != "agent":
+            continue
+        for who in CALLERS:
+            place = probe.label.rpartition(":")[0], probe.thing, who
+            told = [ask(host, who, probe, name) for name in (strange(things["agent"]), things["agent"])]
+            if told[0] != told[1] and place not in DIFFERS:
+                found[place] = told
+    host.close()
+    assert found == {}, "\n".join(f"{place}:\n  {a}\n  {b}" for place, (a, b) in found.items())
 
 
 def test_its_owner_is_told(there: tuple[PrivateHost, Mapping[str, str]]) -> None:

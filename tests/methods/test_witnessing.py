@@ -19,7 +19,7 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.key_history import HostKey, succeed
-from agtphost.identity.key_ring import followed
+from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.methods import witnessing
@@ -324,7 +324,7 @@ async def test_a_witness_says_what_followed_its_key(tmp_path: Path) -> None:
     key.follow(new, succeed(WITNESS, new, server_id="witness.test", rotated_at="2026-11-21T00:00:00Z"))
     issued = log.grow(1)
     receipt = await host.confirm(issued, 1, log.proof(1, 2))
-    ring = followed([WITNESS.public], receipt["links"])
+    ring = follow_statements([WITNESS.public], receipt["links"])
     assert ring.in_use == [new.public]
     assert cosignature.verify(issued.note, receipt["cosignature"], ring.in_use).witness == "witness.test"
 

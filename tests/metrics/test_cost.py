@@ -14,7 +14,7 @@ from agtphost.audit.watching import Watchers
 from agtphost.audit.writer import Submission
 from agtphost.metrics.counting import CallCounts
 from agtphost.testing import MemoryHost
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.bench.watched import bench
 
 SHARE = 0.02
@@ -51,7 +51,10 @@ def telling_seconds(count: Callable[[CallCounts], object]) -> float:
     return (
         min(
             timeit.repeat(
-                lambda: finished(watchers.committed([one], 1.5, 0.001)), number=500, repeat=7, timer=time.thread_time
+                lambda: run_to_end(watchers.report_group([one], 1.5, 0.001)),
+                number=500,
+                repeat=7,
+                timer=time.thread_time,
             )
         )
         / 500

@@ -164,7 +164,7 @@ def test_tombstones_are_bounded() -> None:
     for _ in range(12):
         synthesis_id = accepted(table)
         revoke(table, {"target": "contract", "synthesis_id": synthesis_id})
-    assert len(list(table.ledger.held.of("contract", ALICE))) <= 2 * 3
+    assert len(list(table.ledger.held.items_of("contract", ALICE))) <= 2 * 3
 
 
 def test_a_contract_of_what_a_person_approves_needs_the_approval_as_a_whole() -> None:

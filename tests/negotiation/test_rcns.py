@@ -241,7 +241,7 @@ def test_attempts_are_a_ring() -> None:
     first = table.opted().headers.get("rcns-attempt-id")
     for _ in range(60):
         last = table.opted()
-    assert len(list(table.ledger.held.of("rcns-attempt", ALICE))) == 50
+    assert len(list(table.ledger.held.items_of("rcns-attempt", ALICE))) == 50
     gone = table.ask("INSPECT", "/", {"target": "rcns-attempt", "attempt_id": first})
     assert gone.status == 404
     assert attempt(table, last)["reason"] == "rcns-disabled"

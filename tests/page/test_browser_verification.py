@@ -25,7 +25,7 @@ from agtphost.audit.merkle import ProofError, Tree, leaf_hash, proof_from_texts,
 from agtphost.audit.verify import Verifier
 from agtphost.identity import envelope, jws
 from agtphost.identity.jws import JWSError
-from agtphost.identity.key_ring import followed
+from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from agtphost.stores import Selection
 from tests.audit.drafting import ALICE, BOB, sealed, transition
@@ -77,7 +77,9 @@ class Case:
 
     def faults(self) -> list[tuple[int, str]]:
         """What this program finds: kinds by the record's place in the list."""
-        verifier = Verifier(followed(self.keys, list(self.links)), whole=self.whole, allow_unsigned=self.unsigned)
+        verifier = Verifier(
+            follow_statements(self.keys, list(self.links)), whole=self.whole, allow_unsigned=self.unsigned
+        )
         found = set()
         for place, entry in enumerate(self.entries):
             before = len(verifier.finish().faults)
@@ -359,7 +361,7 @@ class Proven:
         except (CheckpointError, ProofError):
             return False, []
         keys = [key for _, key in self.witnesses]
-        return True, sorted(line.witness for line in cosignature.found(self.note, keys))
+        return True, sorted(line.witness for line in cosignature.find_cosignatures(self.note, keys))
 
 
 PROVE = """

@@ -35,12 +35,12 @@ class Recorded:
 
 
 INPUTS: dict[str, Callable[[Inputs], None]] = {
-    "secured": lambda machine: machine.secured(),
-    "malformed": lambda machine: machine.malformed(ERROR),
-    "ended": lambda machine: machine.ended(),
-    "cleared": lambda machine: machine.cleared(),
-    "broken": lambda machine: machine.broken(),
-    "departed": lambda machine: machine.departed(),
+    "secured": lambda machine: machine.on_secured(),
+    "malformed": lambda machine: machine.on_malformed(ERROR),
+    "ended": lambda machine: machine.on_ended(),
+    "cleared": lambda machine: machine.on_cleared(),
+    "broken": lambda machine: machine.on_broken(),
+    "departed": lambda machine: machine.on_departed(),
 }
 
 WAYS: dict[str, Sequence[str]] = {

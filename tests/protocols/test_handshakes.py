@@ -108,7 +108,7 @@ def test_nothing_is_called_when_nobody_begins(tmp_path: Path) -> None:
     turns = Pacing(clock, HANDSHAKES, 0)
 
     class One:
-        def go_on(self) -> None:
+        def take_turn(self) -> None:
             raise AssertionError("it had its turn")
 
     assert turns.take(One())

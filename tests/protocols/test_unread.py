@@ -48,7 +48,7 @@ def test_the_more_waits_the_shorter_it_is_kept(octets: int, patience: float) -> 
 def taken(monkeypatch: pytest.MonkeyPatch) -> dict[Any, int]:
     """What the peers' systems have acknowledged, by transport."""
     found: dict[Any, int] = {}
-    monkeypatch.setattr(reading, "acknowledged", lambda transport: found.get(transport, 0))
+    monkeypatch.setattr(reading, "count_acknowledged", lambda transport: found.get(transport, 0))
     return found
 
 
@@ -93,17 +93,17 @@ def test_what_a_system_has_acknowledged_is_told() -> None:
         transport = SimpleNamespace(transport=SimpleNamespace(socket=client))
         client.setblocking(False)
         sent = client.send(b"x" * (4 << 20))
-        found = [reading.acknowledged(transport)]
+        found = [reading.count_acknowledged(transport)]
         while len(found) < 3 or found[-1] != found[-2]:
             select.select([], [], [], 0.05)
-            found.append(reading.acknowledged(transport))
+            found.append(reading.count_acknowledged(transport))
         assert found[-1] is not None and 0 < found[-1] < sent
         before, read = found[-1], 0
         while read < sent // 2:
             read += len(peer.recv(65_536))
-        until(lambda: (reading.acknowledged(transport) or 0) > before)
-    assert reading.acknowledged(transport) is None
-    assert reading.acknowledged(SimpleNamespace()) is None
+        until(lambda: (reading.count_acknowledged(transport) or 0) > before)
+    assert reading.count_acknowledged(transport) is None
+    assert reading.count_acknowledged(SimpleNamespace()) is None
 
 
 @pytest.mark.parametrize("leave", ["end", "reset"])

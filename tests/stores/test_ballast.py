@@ -15,7 +15,7 @@ def test_it_takes_real_space_and_gives_it_back_in_pieces(tmp_path: Path) -> None
     """Blocks, not a hole; a piece at a time, until nothing is left."""
     path = tmp_path / "records.sqlite3.reserve"
     ballast = Ballast(path, 3 * PIECE - 1)
-    assert (ballast.left, ballast.missing) == (0, 3 * PIECE - 1)
+    assert (ballast.remaining, ballast.missing) == (0, 3 * PIECE - 1)
     ballast.hold()
     assert allocated(path) >= 3 * PIECE - 1 and not ballast.missing
     assert path.stat().st_mode & 0o777 == 0o600
@@ -44,8 +44,8 @@ def test_it_takes_less_where_less_is_to_be_had(tmp_path: Path) -> None:
     """Up to so much; what it should hold besides is missing still."""
     ballast = Ballast(tmp_path / "reserve", 3 * PIECE)
     ballast.hold(PIECE)
-    assert (ballast.left, ballast.missing) == (PIECE, 2 * PIECE)
+    assert (ballast.remaining, ballast.missing) == (PIECE, 2 * PIECE)
     ballast.hold(0)
-    assert ballast.left == PIECE, "what is there is kept"
+    assert ballast.remaining == PIECE, "what is there is kept"
     ballast.hold(9 * PIECE)
     assert not ballast.missing

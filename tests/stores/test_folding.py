@@ -11,7 +11,7 @@ import pytest
 
 from agtphost.stores import folding
 from agtphost.stores.connection import connect
-from agtphost.stores.folding import FOLD_OCTETS, LITTLE, LogFolding
+from agtphost.stores.folding import FOLD_OCTETS, LITTLE, WalCheckpointer
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
 
@@ -50,7 +50,7 @@ def test_state_items_count_as_well(tmp_path: Path) -> None:
             store.put_held((ItemRow("kept", f"{number}-{key}", bytes(32), 1, None, b"x" * 100_000),))
         store.commit()
         longest = max(longest, (tmp_path / "records.sqlite3-wal").stat().st_size)
-    assert len(store.held()) == 240
+    assert len(store.list_items()) == 240
     store.close()
     assert longest < MOST
 
@@ -58,8 +58,8 @@ def test_state_items_count_as_well(tmp_path: Path) -> None:
 def test_what_is_folded_in_while_nothing_comes_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Much is copied by the thread, little at once; either way all of it is in the database then."""
     begun = []
-    begin = LogFolding._begin
-    monkeypatch.setattr(LogFolding, "_begin", lambda self: (begun.append(self), begin(self)))
+    begin = WalCheckpointer._begin
+    monkeypatch.setattr(WalCheckpointer, "_begin", lambda self: (begun.append(self), begin(self)))
     store = sqlite_store(tmp_path)
     for octets, threads in ((1_000, 0), (2 * LITTLE, 1), (1_000, 1)):
         store.begin()
@@ -75,7 +75,7 @@ def test_what_is_folded_in_while_nothing_comes_holds_nobody_up(tmp_path: Path, m
 
 def test_control_without_the_thread_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The measurement above notices a log that nobody folds in."""
-    monkeypatch.setattr(LogFolding, "committed", lambda *given: None)
+    monkeypatch.setattr(WalCheckpointer, "note_commit", lambda *given: None)
     assert longest_log(tmp_path) > MOST
 
 
@@ -113,10 +113,10 @@ def test_closing_waits_for_the_thread(tmp_path: Path, monkeypatch: pytest.Monkey
 
     sqlite_store(tmp_path).close()
     monkeypatch.setattr(folding, "open_writer", slow)
-    fold = LogFolding(connect, str(tmp_path / "records.sqlite3"))
+    fold = WalCheckpointer(connect, str(tmp_path / "records.sqlite3"))
     connection = sqlite3.connect(tmp_path / "records.sqlite3")
-    fold.committed(FOLD_OCTETS, connection)
-    fold.committed(FOLD_OCTETS, connection)
+    fold.note_commit(FOLD_OCTETS, connection)
+    fold.note_commit(FOLD_OCTETS, connection)
     assert folded == []
     threading.Timer(0.05, go.set).start()
     fold.stop()
@@ -129,7 +129,7 @@ def test_much_that_was_committed_while_it_was_folded_in_is_left_to_the_thread(
 ) -> None:
     """Once more and not again: the commit that finds the thread through copies what is little by then."""
     begun, folds = [], []
-    monkeypatch.setattr(LogFolding, "_fold", lambda self: begun.append(self))
+    monkeypatch.setattr(WalCheckpointer, "_fold", lambda self: begun.append(self))
 
     class Watched:
         def execute(self, statement: str) -> Watched:
@@ -139,12 +139,12 @@ def test_much_that_was_committed_while_it_was_folded_in_is_left_to_the_thread(
         def fetchall(self) -> list[object]:
             return []
 
-    kept, connection = LogFolding(connect, str(tmp_path / "none")), Watched()
+    kept, connection = WalCheckpointer(connect, str(tmp_path / "none")), Watched()
     for octets, threads, copied in ((FOLD_OCTETS, 1, 0), (2 * LITTLE, 2, 0), (2 * LITTLE, 2, 1), (FOLD_OCTETS, 3, 1)):
-        kept.committed(octets, connection)  # type: ignore[arg-type]
+        kept.note_commit(octets, connection)  # type: ignore[arg-type]
         if kept._thread is not None:
             kept._thread.join()
         assert (len(begun), len(folds)) == (threads, copied)
     for _ in range(2):
-        kept.committed(1, connection)  # type: ignore[arg-type]
+        kept.note_commit(1, connection)  # type: ignore[arg-type]
     assert len(begun) == 3 and len(folds) == 2

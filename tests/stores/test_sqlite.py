@@ -6,13 +6,15 @@ import re
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agtphost.stores import DamagedRecord, Selection, StoreError, open_reader, open_store, upgrade
+from agtphost.stores import DamagedRecord, Selection, StoreError, open_reader, open_store, snapshot, upgrade
 from agtphost.stores.connection import connect, uri_of
 from agtphost.stores.reading import FIND
+from agtphost.stores.rehearsed import rehearse_store
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
 from tests.rows import each_row
 
@@ -89,6 +91,35 @@ def test_a_later_schema_is_left_alone(tmp_path: Path) -> None:
         open_store(url(tmp_path), create=True)
 
 
+@pytest.mark.parametrize("version", range(upgrade.latest()))
+def test_a_number_that_was_lowered_is_told_from_an_earlier_schema(tmp_path: Path, version: int) -> None:
+    """No start brings such a database up to date: the message names the version that its tables are of."""
+    open_store(url(tmp_path), create=True).close()
+    damage(tmp_path, f"PRAGMA user_version={version}")
+    before = (tmp_path / "records.sqlite3").read_bytes()
+    said = f"schema version is {version}, and has the tables of version {upgrade.latest()}: its number was changed"
+    for use in (lambda: open_reader(url(tmp_path)), lambda: open_store(url(tmp_path), create=False)):
+        with pytest.raises(StoreError, match=said) as refused:
+            use()
+        assert f"PRAGMA user_version={upgrade.latest()}" in str(refused.value)
+    assert (tmp_path / "records.sqlite3").read_bytes() == before
+
+
+@pytest.mark.parametrize("version", range(1, upgrade.latest()))
+def test_an_earlier_schema_is_brought_up_to_date_by_a_start(tmp_path: Path, version: int) -> None:
+    """The control: a reader says so, and a start does it."""
+    with closing(sqlite3.connect(tmp_path / "records.sqlite3", isolation_level=None)) as connection:
+        for step in upgrade.steps()[:version]:
+            for statement in upgrade.statements(step.read_text()):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
+        connection.execute(f"PRAGMA user_version={version}")
+    with pytest.raises(StoreError, match="start the host once"):
+        open_reader(url(tmp_path))
+    open_store(url(tmp_path), create=False).close()
+    open_reader(url(tmp_path)).close()
+
+
 @pytest.mark.parametrize("content", ["CREATE TABLE theirs (a)", "PRAGMA user_version=1"])
 def test_another_programs_database_is_left_alone(tmp_path: Path, content: str) -> None:
     """Only an empty file or one of ours is used."""
@@ -107,7 +138,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A schema version applies whole or not at all."""
-    broken = tmp_path / "0001_broken.sql"
+    broken = tmp_path / "0009_broken.sql"
     broken.write_text("CREATE TABLE one (a);\nCREATE TABLE one (a);\n")
     monkeypatch.setattr(upgrade, "steps", lambda: [broken])
     with pytest.raises(StoreError, match="already exists"):
@@ -116,30 +147,56 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
         assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
 
 
-def test_a_store_of_version_5_keeps_its_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was lapsed by its reason's words is so by a column, and nothing else is."""
-    expired = "org-domain-expired: example.com"
-    rows = {
-        "aa" * 32: ("suspended", expired, "example.com"),
-        "bb" * 32: ("deprecated", f"{expired}; deprecated before", "example.com"),
-        "cc" * 32: ("suspended", "a leak", None),
-        "dd" * 32: ("active", "org-domain-renewed: example.com", None),
-        "ee" * 32: ("deprecated", None, None),
-    }
-    with monkeypatch.context() as before:
-        steps = upgrade.steps()[:5]
-        before.setattr(upgrade, "steps", lambda: steps)
-        open_store(url(tmp_path), create=True).close()
-    with sqlite3.connect(tmp_path / "records.sqlite3") as connection:
-        for agent_id, (status, reason, _) in rows.items():
-            connection.execute(
-                "INSERT INTO lifecycle (agent_id, status, since, reason) VALUES (?, ?, '2026-06-01T00:00:00Z', ?)",
-                (bytes.fromhex(agent_id), status, reason),
-            )
-    store = open_store(url(tmp_path), create=True)
-    found = store.lifecycle_states()
+def make_development_store(path: Path, version: int) -> None:
+    """A store as a version before the first release left it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("CREATE TABLE record (number INTEGER PRIMARY KEY)")
+        connection.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
+        connection.execute(f"PRAGMA user_version={version}")
+
+
+@pytest.mark.parametrize("version", [1, 8])
+def test_a_store_of_a_development_version_is_refused(tmp_path: Path, version: int) -> None:
+    """By a start, a rehearsal, a command and a backup: each says what to do, and nothing is changed."""
+    path = tmp_path / "records.sqlite3"
+    make_development_store(path, version)
+    before = path.read_bytes()
+    for use in (
+        lambda: open_store(url(tmp_path), create=False),
+        lambda: open_reader(url(tmp_path)),
+        lambda: rehearse_store(path, create=False, aside=tmp_path),
+        lambda: snapshot.take(path, tmp_path / f"copy-{version}"),
+    ):
+        with pytest.raises(
+            StoreError, match=rf"{path} .*version {version}, of a development.*audit export.*--again.*move"
+        ):
+            use()
+    assert path.read_bytes() == before
+
+
+def test_schema_files_are_numbered_by_their_versions() -> None:
+    """One makes the first version; each later one leads to the next."""
+    numbers = [upgrade.number_of(step) for step in upgrade.steps()]
+    assert numbers == list(range(upgrade.first(), upgrade.latest() + 1)) and upgrade.first() == 9
+
+
+def test_a_later_step_changes_a_store_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of the first version gets what it lacks, once; a new one comes to the same."""
+    step = tmp_path / f"{upgrade.latest() + 1:04}_more.sql"
+    step.write_text("ALTER TABLE chain ADD COLUMN more INTEGER NOT NULL DEFAULT 7; -- more\n")
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        folder.mkdir()
+    store = open_store(url(tmp_path / "old"), create=True)
+    store.chain_number(ALICE)
     store.close()
-    assert {name: (row.status, row.reason, row.org_domain) for name, row in found.items()} == rows
+    steps = [*upgrade.steps(), step]
+    monkeypatch.setattr(upgrade, "steps", lambda: steps)
+    for folder, rows in ((tmp_path / "old", [(7,)]), (tmp_path / "new", []), (tmp_path / "old", [(7,)])):
+        open_store(url(folder), create=folder.name == "new").close()
+        with sqlite3.connect(folder / "records.sqlite3") as connection:
+            assert connection.execute("SELECT more FROM chain").fetchall() == rows
+            assert connection.execute("PRAGMA user_version").fetchone() == (upgrade.latest(),)
 
 
 def test_every_column_has_a_comment() -> None:

@@ -60,7 +60,7 @@ def filled(folder: Path, records: int) -> Path:
         connection.executemany(f"INSERT INTO record VALUES ({','.join('?' * 13)})", rows)
         connection.execute("COMMIT")
     store.begin()
-    store.put_tiles(growth.changed())
+    store.put_tiles(growth.changed_tiles())
     issued = checkpoint.issue("agtp.test", records, Tree(store.tile, records).root(), KEY)
     store.put_checkpoint(CheckpointRow(records, 0, issued.note))
     store.commit()
@@ -96,7 +96,7 @@ def start(path: Path, opener: Any = connect) -> float:
     tree = TreeKeeper(store, "agtp.test", KEY, [witness])
     writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", tree=tree)
     writer.load()
-    writer.held()
+    writer.list_items()
     tree.check_witnesses()
     spent = time.thread_time() - begun
     assert writer._last_number and len(writer._heads) == CHAINS

@@ -1,4 +1,8 @@
-"""``python -m tests.supply [DIR]``: SBOM and licences of what ``requirements/run.lock`` installs; DIR is ``dist``."""
+"""
+``python -m tests.supply [DIR]``: SBOM and licences of what ``requirements/run.lock`` installs; DIR is ``dist``.
+
+``python -m tests.supply release``: build what is released, and try it; see :mod:`tests.supply.release`.
+"""
 
 from __future__ import annotations
 
@@ -20,4 +24,8 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["release"]:
+        from tests.supply import release
+
+        sys.exit(release.main(sys.argv[2:]))
     main(Path(sys.argv[1] if len(sys.argv) > 1 else "dist"))

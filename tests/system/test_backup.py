@@ -199,12 +199,12 @@ def test_what_is_of_somebody_else_is_refused(host: Host, backup: Path, tmp_path:
     key = SigningKey.load(host.state / "signing.key")
     told = jws.parse_unverified(contents(backup, "manifest.jws"))
     signer = fastest_signer(key)
-    later = jws.compact(
-        jws.protected_header(signer, "agtphost-backup+jws"), jsontext.encode({**told, "schema": 99}), signer
-    )
-    repacked(backup, file, {"manifest.jws": later.encode()})
-    said = refused(file, tmp_path)
-    assert "schema version 99" in said and "a later one" in said
+    for schema, remedy in ((99, "a later one"), (8, "audit export")):
+        header = jws.protected_header(signer, "agtphost-backup+jws")
+        other = jws.compact(header, jsontext.encode({**told, "schema": schema}), signer)
+        repacked(backup, file, {"manifest.jws": other.encode()})
+        said = refused(file, tmp_path)
+        assert f"schema version {schema}" in said and remedy in said
 
 
 def test_a_damaged_store_has_no_backup(backup: Path, tmp_path: Path) -> None:

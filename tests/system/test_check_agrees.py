@@ -78,7 +78,7 @@ def twice(config: Path) -> None:
 
 
 def of_version(version: int) -> Arrange:
-    """A store that has never had a record, as a program of an earlier schema made it."""
+    """A store that has never had a record, as a program with that schema made it; 0 for one that was never finished."""
 
     def arrange(config: Path) -> None:
         file = store_of(config)
@@ -87,23 +87,15 @@ def of_version(version: int) -> Arrange:
         (file.parent / "checkpoint.txt").unlink(missing_ok=True)
         with closing(sqlite3.connect(file, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode=WAL")
-            for step in upgrade.steps()[:version]:
-                for statement in upgrade.statements(step.read_text()):
-                    database.execute(statement)
+            for step in upgrade.steps():
+                if upgrade.number_of(step) <= max(version, upgrade.first()):
+                    for statement in upgrade.statements(step.read_text()):
+                        database.execute(statement)
             database.execute(f"PRAGMA application_id={upgrade.APPLICATION}")
             database.execute(f"PRAGMA user_version={version}")
         file.chmod(0o600)
 
     return arrange
-
-
-def half_old(config: Path) -> None:
-    """Of an earlier version by its number, and with a table that this version would make."""
-    of_version(1)(config)
-    table = re.search(r"CREATE TABLE (\w+)", upgrade.steps()[1].read_text())
-    assert table is not None
-    with closing(sqlite3.connect(store_of(config), isolation_level=None)) as database:
-        database.execute(f"CREATE TABLE {table[1]} (x)")
 
 
 def hidden(package: str) -> Callable[[Path], dict[str, str]]:
@@ -165,14 +157,17 @@ ROWS: dict[str, Row] = {
     # What is sound starts, and check says so.
     "sound": Row(arrange=lambda config: None),
     "sound, in production": Row(arrange=lambda config: None, production=True),
-    **{f"a store of schema {version}": Row(arrange=of_version(version)) for version in range(1, upgrade.latest())},
+    **{
+        f"a store of schema {version}": Row(arrange=of_version(version))
+        for version in range(upgrade.first(), upgrade.latest() + 1)
+    },
     # Sockets and ports.
     "the port is taken": Row(arrange=port_taken, says=("cannot listen",)),
     # A mirror that cannot be served keeps no host from starting: the log says so.
     "the port of the well-known document is taken": Row(arrange=taken_for_https),
-    "no endpoint description": Row(arrange=listening("tcp:many"), says=("no endpoint description",)),
-    "systemd, wrongly described": Row(arrange=listening("systemd:domain=INET:index=one"), says=("no description",)),
-    "systemd, an unknown domain": Row(arrange=listening("systemd:domain=BLUE:index=0"), says=("no description",)),
+    "no endpoint description": Row(arrange=listening("tcp:many"), says=("not an endpoint description",)),
+    "systemd, wrongly described": Row(arrange=listening("systemd:domain=INET:index=one"), says=("does not describe",)),
+    "systemd, an unknown domain": Row(arrange=listening("systemd:domain=BLUE:index=0"), says=("does not describe",)),
     # The configuration.
     "no TOML": Row(arrange=CONFIGURATION["no TOML"][0], says=(r"",)),
     "an unknown key": Row(arrange=edited(("port = ", "prot = ")), says=("prot",)),
@@ -218,7 +213,8 @@ ROWS: dict[str, Row] = {
     "a store of a later program": Row(
         arrange=lambda config: change(store_of(config), f"PRAGMA user_version={upgrade.latest() + 1}"), says=("later",)
     ),
-    "a store that cannot be brought up to date": Row(arrange=half_old, says=("cannot be used as a store",)),
+    "a store of a development version": Row(arrange=of_version(8), says=("development version", "audit export")),
+    "a store that cannot be brought up to date": Row(arrange=of_version(0), says=("cannot be used as a store",)),
     "a damaged head": Row(
         arrange=lambda config: change(store_of(config), "UPDATE record SET signed = zeroblob(length(signed))"),
         says=("damaged",),

@@ -286,7 +286,7 @@ def test_sensitive_data_needs_credentials(story: Story) -> None:
 def test_a_contract_is_released_by_its_agent_alone(story: Story) -> None:
     """AGTP-225, AGTP-175: SUSPEND synthesis_id; 403 for others, 404 afterwards, and the reason is in the stream."""
     approved = story.call("builder", "PROPOSE", "/", {"endpoint": STAY, "requested_duration": "1h"})
-    given = {"synthesis_id": approved.json()["synthesis_id"], "reason": "no longer needed"}
+    given = {"synthesis_id": approved.json()["synthesis_id"], "reason": "do not need any more"}
     assert story.call("buyer", "SUSPEND", "/", given).status == 403
     released = story.call("builder", "SUSPEND", "/", given)
     assert released.status == 200, released.json()
@@ -296,7 +296,7 @@ def test_a_contract_is_released_by_its_agent_alone(story: Story) -> None:
     stream = story.call("warden", "INSPECT", "/", {"target": "lifecycle", "agent_id": builder}).result["events"]
     mine = [event["payload"] for event in stream if event["payload"].get("synthesis_id") == given["synthesis_id"]]
     assert [payload["event_type"] for payload in mine] == ["rcns_release", "rcns_propose_accepted"]
-    assert mine[0]["reason"] == "no longer needed"
+    assert mine[0]["reason"] == "do not need any more"
     assert (mine[1]["contract_method"], mine[1]["contract_path"]) == ("RESERVE", "/stay")
     assert mine[1]["recipe_lineage"] == {"recipe_name": "guest-stay", "recipe_version": "4"}
 

@@ -46,6 +46,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
             file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
     (source / "shelf" / "__init__.py").write_text("")
+    (source / "endpoints").mkdir()
+    (source / "endpoints" / "shelf.toml").write_text(blocks()["endpoints/shelf.toml"], encoding="utf-8")
     return source
 
 
@@ -229,8 +231,8 @@ def test_a_store_that_is_not_there_yet_is_told(installed: Path, tmp_path: Path) 
 
 
 def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path) -> None:
-    """``tests/test_store.py`` of the page, as its author runs it."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_store.py"]
+    """The tests of the pages, as their author runs them: those of the store, and of the handler in a host in memory."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
     done = subprocess.run(
         command, cwd=source, capture_output=True, text=True, timeout=120, env={**os.environ, **environ(installed)}
     )
@@ -247,18 +249,22 @@ def said(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 RAISING = "raise RuntimeError('the shelf fell over')\n"
 OTHER = (
-    "from zope.interface import implementer\nfrom agtphost.iagtp import IHandler\n\n\n"
+    "from zope.interface import implementer\nfrom agtphost.plugin import IHandler\n\n\n"
     "@implementer(IHandler)\nclass Other:\n    kind = 'other'\n\n"
     "    def __init__(self, settings):\n        pass\n\n"
     "    def handle(self, context):\n        return {}\n"
 )
 WRONG_SIGNATURE = (
-    "from zope.interface import implementer\nfrom agtphost.iagtp import IGate\n\n\n"
-    "@implementer(IGate)\nclass Gate:\n    name = 'wrong'\n\n"
+    "from zope.interface import implementer\nfrom agtphost.plugin import IOperatorGate\n\n\n"
+    "@implementer(IOperatorGate)\nclass Gate:\n    name = 'wrong'\n\n"
     "    def __init__(self, settings):\n        pass\n\n"
     "    def check(self):\n        pass\n"
 )
 NO_NAME = WRONG_SIGNATURE.replace("    name = 'wrong'\n\n", "").replace("check(self)", "check(self, exchange)")
+DECLARED = WRONG_SIGNATURE.replace(
+    "    name = ", "    settings_schema = {'properties': {'titles': {'type': 'array'}}}\n    name = "
+)
+UNDECLARED = WRONG_SIGNATURE.replace("    name = ", "    settings_schema = 7\n    name = ")
 CHOOSY = WRONG_SIGNATURE.replace("        pass\n\n", "        raise ValueError('titles are missing')\n\n", 1)
 
 
@@ -280,10 +286,12 @@ FAULTS: dict[str, tuple[Arrange, str]] = {
     "exits": (lambda target: package(target, "one", "raise SystemExit(3)\n", "Gate"), "SystemExit"),
     "no-such-name": (lambda target: package(target, "one", "", "Gate"), "cannot be imported"),
     "not-callable": (lambda target: package(target, "one", "Gate = 7\n", "Gate"), "is not callable"),
-    "other-interface": (lambda target: package(target, "one", OTHER, "Other"), "does not provide IGate"),
-    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "is no IGate: .*check"),
-    "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "is no IGate: .*name"),
+    "other-interface": (lambda target: package(target, "one", OTHER, "Other"), "does not provide IOperatorGate"),
+    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "is no IOperatorGate: .*check"),
+    "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "is no IOperatorGate: .*name"),
     "factory": (lambda target: package(target, "one", CHOOSY, "Gate"), "titles are missing"),
+    "setting": (lambda target: package(target, "one", DECLARED, "Gate"), r"titles is not of type array"),
+    "declaration": (lambda target: package(target, "one", UNDECLARED, "Gate"), "settings_schema is int"),
     "twice": (
         lambda target: (package(target, "one", OTHER, "Other"), package(target, "two", OTHER, "Other")),
         "more than one package has a plugin 'odd': one, two",
@@ -307,7 +315,7 @@ def test_a_plugin_that_cannot_be_used_is_told_with_its_line(name: str, tmp_path:
     wrong = checked(config, target)
     told = " ".join((wrong.stdout + wrong.stderr).split())
     assert wrong.returncode == 2 and re.search(said, told), told
-    key = "settings" if name == "factory" else "plugin"
+    key = "settings" if name in ("factory", "setting") else "plugin"
     line = config.read_text().splitlines().index(f'{key} = "odd"' if key == "plugin" else "settings = { titles = 1 }")
     assert f"host.toml:{line + 1}:" in told, told
 
@@ -329,7 +337,7 @@ STORES = {
     "missing": (None, "no installed package has a plugin 'odd'"),
     "raises": (RAISING, "the shelf fell over"),
     "half": (
-        "from zope.interface import implementer\nfrom agtphost.iagtp import IPluggableStore\n\n\n"
+        "from zope.interface import implementer\nfrom agtphost.plugin import IPluggableStore\n\n\n"
         "@implementer(IPluggableStore)\nclass Gate:\n    def __init__(self, settings):\n        pass\n",
         "is no IPluggableStore",
     ),
@@ -388,6 +396,27 @@ def test_a_handler_that_is_missing_is_told_with_its_line(tmp_path: Path) -> None
     assert start.process.wait(60) != 0
     start.stop()
     assert f"shelf.toml:{line}:" in start.output
+
+
+def test_a_wrong_setting_is_told_with_its_key_and_line(installed: Path, tmp_path: Path) -> None:
+    """Of a gate in ``host.toml`` and of a handler in an endpoint's file; control: the pages' own settings are right."""
+    config = deployment(tmp_path)
+    file = config.parent / "endpoints" / "shelf.toml"
+    assert checked(config, installed).returncode == 0
+    right = 'settings = { titles = ["Persuasion"] }'
+    wrong = '[gate.settings]\ntitles = [\n  "Persuasion",\n  7,\n]\ntitle = "Emma"\n'
+    config.write_text(config.read_text().replace(right, wrong))
+    file.write_text(file.read_text().replace('Emma = "A3"', "Emma = 3"))
+    done = checked(config, installed)
+    told = " ".join((done.stdout + done.stderr).split())
+    lines = config.read_text().splitlines()
+    line = lines.index('title = "Emma"') + 1
+    assert done.returncode == 2 and f"host.toml:{line}:" in told and 'did you mean "titles"?' in told, told
+    line = file.read_text().splitlines().index("Emma = 3") + 1
+    assert f"shelf.toml:{line}:" in told and "settings.places.Emma is not of type string" in told, told
+    config.write_text(config.read_text().replace('title = "Emma"\n', ""))
+    told = " ".join((done := checked(config, installed)).stdout.split()) + " ".join(done.stderr.split())
+    assert f"host.toml:{lines.index('  7,') + 1}:" in told and "titles[2] must be text" in told, told
 
 
 def test_two_adapters_of_one_name_are_told(installed: Path, tmp_path: Path) -> None:

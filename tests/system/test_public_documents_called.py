@@ -462,6 +462,20 @@ def chosen(document: Document, entries: list[dict[str, Any]], folder: Path) -> l
     return calls
 
 
+def reached(document: Mapping[str, Any], paths: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the components that operations need: reading all of a large document takes the service seconds."""
+    components = document.get("components", {})
+    found: dict[str, Any] = {"securitySchemes": components.get("securitySchemes", {})}
+    waiting = [json.dumps(paths)]
+    while waiting:
+        for kind, name in re.findall(r'"#/components/(\w+)/([^"/]+)', waiting.pop()):
+            name = unquote(name).replace("~1", "/").replace("~0", "~")
+            if name not in found.setdefault(kind, {}) and name in components.get(kind, {}):
+                found[kind][name] = components[kind][name]
+                waiting.append(json.dumps(components[kind][name]))
+    return found
+
+
 @contextmanager
 def service(folder: Path, document: Mapping[str, Any], calls: list[Call], port: int) -> Iterator[Path]:
     """Run the service, in an environment of its own, and give where it writes what it got."""
@@ -477,7 +491,7 @@ def service(folder: Path, document: Mapping[str, Any], calls: list[Call], port: 
         paths.setdefault(path.partition("#")[0], shared)[http.lower()] = item[http.lower()]
     if '"#/paths/' in json.dumps(document):
         paths = {**document["paths"], **paths}  # Some documents refer from one operation to another.
-    kept = {**document, "paths": paths}
+    kept = {**document, "paths": paths, "components": reached(document, paths)}
     # The service's reader of references does not decode them (RFC 6901 section 6).
     text = re.sub(r'(?<="\$ref": ")#[^"]*', lambda found: unquote(found[0]), json.dumps(kept))
     (folder / "document.json").write_text(text)
@@ -567,7 +581,7 @@ def excused(call: Call, error: str) -> bool:
 
 @pytest.mark.programme
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", length(["our own"], ["our own", *DIRECTORY]))
 def test_calls_arrive_as_the_document_says(name: str, tmp_path: Path) -> None:
     """The document's form, header fields, names, arrays and escapes; and its answer is the caller's."""

@@ -1,4 +1,4 @@
-"""People of ``[notify]`` who come and go while a host runs: the name has what waits, and no key has it without the name."""
+"""People of ``[notify]`` come and go while a host runs: what waits belongs to the name, not to the key."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def office(tmp_path: Path) -> Iterator[Office]:
 
 def test_a_successor_has_what_waits_and_whoever_left_has_nothing(office: Office) -> None:
     """AGTP-334: escalations and messages to a name are its present holder's, from the reload on."""
-    given = {"reason": "scope_limit", "context": {"resource": "vendor-contract-750k"}}
+    given: dict[str, Any] = {"reason": "scope_limit", "context": {"resource": "vendor-contract-750k"}}
     made = []
     for task, recipient in (("task-1", "usr-cfo"), ("task-2", "finance")):
         status, body = office.ask("demo", "ESCALATE", task_id=task, recipient=recipient, **given)
@@ -107,7 +107,5 @@ def test_a_successor_has_what_waits_and_whoever_left_has_nothing(office: Office)
     assert office.ask("heir", "CONFIRM", target_id=made[1], status="accepted")[0] == 404
     status, body = office.ask("demo", "ESCALATE", task_id="task-3", recipient="usr-cfo", **given)
     assert (status, body["reason"]) == (404, "recipient-unknown")
-    assert set(made) <= office.seen("registrar")[0], (
-        "who looks after the agent sees and decides what nobody is left for"
-    )
+    assert set(made) <= office.seen("registrar")[0], "its registrar sees what has no recipient left"
     assert office.ask("registrar", "CONFIRM", target_id=made[1], status="rejected")[0] == 200

@@ -96,7 +96,7 @@ def test_checkpoints_come_back_cosigned(pair: Pair) -> None:
         until(lambda: cosigned(log) and pair.seen(witness).get("size", 0) > pair.records)
         note = cosigned(log)
         key = VerifyingKey.load(witness.state / "signing.pub")
-        (found,) = cosignature.found(note, [key])
+        (found,) = cosignature.find_cosignatures(note, [key])
         own = VerifyingKey.load(pair.state / "signing.pub")
         assert found.witness == "witness.test"
         assert checkpoint.verify(note, [own]).origin == "log.test"
@@ -115,7 +115,7 @@ def test_both_change_their_keys_and_nobody_edits_anything(pair: Pair) -> None:
             calls(log, 5)
             until(lambda before=before: pair.seen(witness)["size"] >= before + 5)  # type: ignore[misc]
         own, key = (VerifyingKey.load(state / "signing.pub") for state in (pair.state, witness.state))
-        until(lambda: bool(cosigned(log)) and bool(cosignature.found(cosigned(log), [key])))
+        until(lambda: bool(cosigned(log)) and bool(cosignature.find_cosignatures(cosigned(log), [key])))
         assert checkpoint.verify(cosigned(log), [own]).origin == "log.test"
         assert len(pair.seen(witness)["links"]) == 1 and pair.seen(witness)["contradictions"] == []
         assert "cosigns no checkpoint" not in log.output

@@ -115,7 +115,7 @@ def made_in(source: str) -> set[str]:
     """What a client is made of, as far as a module imports it from Twisted."""
     return {
         alias.name
-        for node in ast.walk(ast.parse(source))
+        for node in (ast.walk(ast.parse(source)) if any(maker in source for maker in MAKERS) else ())
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("twisted.")
         for alias in node.names
     } & MAKERS

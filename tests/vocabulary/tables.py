@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,13 @@ ELSEWHERE = {"cli", "conformance", "client", "bridge", "config", "wire", "contra
 """Rooms of other programmes, of start-up, of what holds nothing between two requests, and of tests."""
 
 MAPS = {"dict", "set", "OrderedDict", "defaultdict", "deque"}
+_MAYBE = re.compile(rf"cache|{{\s*}}|\b(?:{'|'.join(sorted(MAPS))})\(")
 
 
 def tables(source: str, module: str) -> Iterator[str]:
     """``module:Class.attribute`` of each, and ``module:function`` of what remembers its results."""
+    if _MAYBE.search(source) is None:
+        return  # Half of them need not be parsed.
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:

@@ -66,5 +66,5 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_only_what_is_limited_can_be_exceeded() -> None:
     """A unit that the limit does not name is no limit; the limit itself is allowed."""
     limit = budget.parse("tokens=100, USD=1.00")
-    assert not budget.beyond(limit, budget.parse("tokens=100, calls=7"))
-    assert list(budget.beyond(limit, budget.parse("tokens=101, USD=0.99"))) == ["tokens"]
+    assert not budget.find_exceeded(limit, budget.parse("tokens=100, calls=7"))
+    assert list(budget.find_exceeded(limit, budget.parse("tokens=101, USD=0.99"))) == ["tokens"]

@@ -178,10 +178,10 @@ def test_a_pin_holds_one_content(tmp_path: Path) -> None:
     """API-025: version and hash, beside the file."""
     octets = json.dumps(document("1.2.0")).encode()
     file = tmp_path / "methods.json"
-    assert Pin.beside(file) is None
-    pin = Pin.of(octets, ["GONEVERB", "BOOK"])
+    assert Pin.load_for(file) is None
+    pin = Pin.for_catalog(octets, ["GONEVERB", "BOOK"])
     place(file).write_bytes(pin.octets())
-    assert Pin.beside(file) == pin == Pin(version="1.2.0", sha256=sha256(octets).hexdigest(), removed=("GONEVERB",))
+    assert Pin.load_for(file) == pin == Pin(version="1.2.0", sha256=sha256(octets).hexdigest(), removed=("GONEVERB",))
     assert pin.holds(octets)
     assert not pin.holds(octets + b" ")
 
@@ -194,7 +194,7 @@ def test_a_damaged_pin_is_no_pin_that_was_never_there(content: bytes, tmp_path: 
     file = tmp_path / "methods.json"
     place(file).write_bytes(content)
     with pytest.raises(CatalogError):
-        Pin.beside(file)
+        Pin.load_for(file)
 
 
 # All together
@@ -205,7 +205,7 @@ def test_a_host_without_settings_has_one_version() -> None:
     found, faults = read_catalogs(None)
     assert (faults, found.versions) == ([], (SHIPPED.version,))
     assert found.primary is SHIPPED
-    assert found.removed == found.superseded == found.profile_methods == frozenset()
+    assert found.removed == found.superseded_methods == found.profile_methods == frozenset()
 
 
 def test_an_alternative_catalog_becomes_the_primary_one(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_several_versions_are_supported_at_once(tmp_path: Path) -> None:
     old = write(tmp_path / "old.json", document("1.1.0"))
     found, faults = read_catalogs(new, [old])
     assert (faults, found.versions) == ([], ("2.0.0", "1.1.0"))
-    assert (found.superseded, found.removed) == ({"AUDIT"}, frozenset())
+    assert (found.superseded_methods, found.removed) == ({"AUDIT"}, frozenset())
 
 
 def test_two_files_of_one_version_are_refused(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_every_file_is_read_whatever_is_wrong_with_others(tmp_path: Path) -> Non
 def test_a_catalog_that_is_not_the_pinned_one_is_refused(tmp_path: Path) -> None:
     """API-025: an upgrade needs the operator's approval; the pinned content itself is taken (the control)."""
     file = write(tmp_path / "own.json", document("1.2.0"))
-    place(file).write_bytes(Pin.of(file.read_bytes(), ["GONEVERB"]).octets())
+    place(file).write_bytes(Pin.for_catalog(file.read_bytes(), ["GONEVERB"]).octets())
     found, faults = read_catalogs(file)
     assert (faults, found.removed) == ([], {"GONEVERB"})
     write(file, document("1.3.0"))

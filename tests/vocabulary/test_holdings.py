@@ -19,7 +19,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.bounds import ANY, Holding
+from agtphost.vocabulary.bounds import ANY, ItemQuota
 from agtphost.vocabulary.holdings import ANSWERS, CLAIMS, ITEM_KINDS
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
@@ -34,7 +34,7 @@ LISTED = {cache.place for cache in CACHES}.union(*TABLES.values())
 class Ledger:
     """What the ledger does with changes: admit, commit, settle."""
 
-    def __init__(self, now: float = 1_000.0, **kinds: Holding) -> None:
+    def __init__(self, now: float = 1_000.0, **kinds: ItemQuota) -> None:
         self.now = now
         self.table = StateTable(now=lambda: self.now, kinds={**ITEM_KINDS, **kinds})
 
@@ -59,10 +59,10 @@ class Ledger:
         self.table.apply(rows)
 
 
-def small(holding: Holding) -> Holding:
+def small(holding: ItemQuota) -> ItemQuota:
     """The same kind with numbers that a test can reach."""
     fields = {name: getattr(holding, name) for name in holding.__slots__}
-    return Holding(
+    return ItemQuota(
         **{**fields, "per_owner": 4, "in_all": 13, "unproven": 2, "octets_per_owner": 4_000, "octets_in_all": 13_000}
     )
 
@@ -150,7 +150,7 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
     holding = ITEM_KINDS[kind]
     assert 3 * holding.per_owner <= holding.in_all and 3 * holding.octets_per_owner <= holding.octets_in_all
     fields = {name: getattr(holding, name) for name in holding.__slots__}
-    crowded = Holding(
+    crowded = ItemQuota(
         **{**fields, "per_owner": 25, "in_all": 90, "octets_per_owner": 3_000_000, "octets_in_all": 9_000_000}
     )
     host = Ledger(**{kind: crowded})
@@ -162,7 +162,7 @@ def test_one_alone_reaches_its_bound_and_many_leave_room_for_the_next(kind: str)
         had.append(host.table.count(kind, owner))
     assert had[0] == 25 and min(had) >= 2, had
     assert host.table.count(kind, "0" * 64) == 25, "nothing of the first one's went"
-    with pytest.raises(StateFull, match="beside what the others have") as full:
+    with pytest.raises(StateFull, match="next to what the others have") as full:
         host.put(kind, "one more", f"{5:064x}")
     assert not full.value.in_all and full.value.limit < 25
 
@@ -204,7 +204,7 @@ def test_who_gives_to_many_leaves_room_for_others(kind: str) -> None:
     """One sender writes to as many inboxes as there are: what it causes has a share of the whole as owners have."""
     fields = {name: getattr(ITEM_KINDS[kind], name) for name in ITEM_KINDS[kind].__slots__}
     member = ITEM_KINDS[kind].giver
-    crowded = Holding(**{**fields, "per_owner": 10, "in_all": 100, "unproven": 10})
+    crowded = ItemQuota(**{**fields, "per_owner": 10, "in_all": 100, "unproven": 10})
     host = Ledger(**{kind: crowded})
     refused = 0
     for number in range(100):
@@ -246,7 +246,7 @@ def test_what_is_open_never_goes_for_what_is_new(kind: str) -> None:
         host.put(kind, str(number), ALICE, **{holding.state: "open"})
     with pytest.raises(StateFull):
         host.put(kind, "more", ALICE)
-    assert [item.key for item in host.table.of(kind, ALICE)] == ["0", "1", "2", "3"]
+    assert [item.key for item in host.table.items_of(kind, ALICE)] == ["0", "1", "2", "3"]
 
 
 @each_row("kind", sorted(ITEM_KINDS))

@@ -141,9 +141,9 @@ def test_the_memo_is_bounded() -> None:
     checked = grammar()
     for number in range(3 * MAX_MEMO):
         checked.offence(f"/item/{number}")
-    assert checked.remembered <= MAX_MEMO
+    assert checked.memo_size <= MAX_MEMO
     checked.offence("/" + "a" * 1_000)
-    assert checked.remembered <= MAX_MEMO
+    assert checked.memo_size <= MAX_MEMO
 
 
 def test_a_known_path_costs_a_look_up() -> None:
@@ -190,7 +190,7 @@ def test_templates(path: str, segments: tuple[str | None, ...], parameters: tupl
         ("/x/prefix-{id}", "mixes"),
         ("/x/{id}.json", "mixes"),
         ("/x/{a}{b}", "mixes"),
-        ("/a/{id}/b/{id}", "stands twice"),
+        ("/a/{id}/b/{id}", "occurs twice"),
         ("/a/{?q}", "RFC 6570"),
         ("/a/{?q,page}", "RFC 6570"),
         ("/a/{+r}", "RFC 6570"),

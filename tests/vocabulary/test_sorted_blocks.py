@@ -36,7 +36,7 @@ def test_whatever_comes_and_goes_is_in_order() -> None:
         if step % 7 == 0:
             behind = chance.choice([None, chance.randrange(-1, 61)])
             wanted = [thing for at, thing in expected if behind is None or at > behind]
-            kept.append((found.since(behind), wanted, dict(plain), behind))
+            kept.append((found.snapshot_after(behind), wanted, dict(plain), behind))
     for snapshot, wanted, had, behind in kept:
         assert list(snapshot) == wanted and len(snapshot) == len(wanted), SEED
         for key in range(60):
@@ -54,7 +54,7 @@ def test_snapshots_cost_nothing_of_what_there_is(monkeypatch: pytest.MonkeyPatch
     def cost(copied: bool) -> float:
         began = time.thread_time()
         for key in range(0, 100_000, 2_000):
-            behind = list(found) if copied else found.since(key)
+            behind = list(found) if copied else found.snapshot_after(key)
             found.put(key + 0.5, key)
             assert behind
             found.drop(key + 0.5)

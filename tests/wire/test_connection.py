@@ -48,7 +48,7 @@ def test_nothing_is_parsed_while_a_request_is_unanswered() -> None:
     connection = server(REQUEST + b"garbage")
     assert isinstance(connection.next_event(), Request)
     assert connection.next_event() is Signal.PAUSED
-    assert connection.buffered == len(b"garbage")
+    assert connection.buffered_octets == len(b"garbage")
     connection.receive(b" and more")
     assert connection.next_event() is Signal.PAUSED
     connection.send(OK)
@@ -112,15 +112,15 @@ def test_one_response_after_a_framing_error() -> None:
     with pytest.raises(RemoteProtocolError):
         connection.next_event()
     assert connection.line == b"AGTP/1.0 QUERY foo\r\n"
-    assert connection.buffered == 0
+    assert connection.buffered_octets == 0
     assert connection.next_event() is Signal.CLOSED
     connection.receive(REQUEST)
     assert connection.next_event() is Signal.CLOSED
     with pytest.raises(LocalProtocolError):
         connection.send(OK, final=False)
-    assert not connection.closed
+    assert not connection.is_closed
     assert connection.send(Response(status=400)) == b"AGTP/1.0 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
-    assert connection.closed
+    assert connection.is_closed
     with pytest.raises(LocalProtocolError):
         connection.send(Response(status=400))
 
@@ -131,7 +131,7 @@ def test_a_closing_response_ends_reading() -> None:
     connection.next_event()
     connection.send(Response(status=200, close=True))
     assert connection.next_event() is Signal.CLOSED
-    assert connection.buffered == 0
+    assert connection.buffered_octets == 0
 
 
 def test_a_response_without_a_request_must_close() -> None:
@@ -179,7 +179,7 @@ def test_a_servers_peer_that_ended_its_side_is_gone() -> None:
     for connection in (idle, partial, waiting, unanswered):
         connection.receive(b"")
         assert connection.next_event() is Signal.CLOSED
-        assert connection.buffered == 0
+        assert connection.buffered_octets == 0
         assert connection.mid_message is None
         with pytest.raises(LocalProtocolError):
             connection.send(OK)
@@ -206,7 +206,7 @@ def test_a_client_notices_truncation(octets: bytes) -> None:
         connection.next_event()
     assert caught.value.reason == "incomplete-message"
     assert connection.next_event() is Signal.CLOSED
-    assert connection.closed
+    assert connection.is_closed
 
 
 def test_a_client_with_nothing_out_takes_no_response() -> None:
@@ -305,7 +305,7 @@ def test_a_whole_body_of_the_largest_size() -> None:
         event = connection.next_event()
     assert isinstance(event, Request)
     assert event.body == body
-    assert connection.buffered == 1
+    assert connection.buffered_octets == 1
 
 
 class CountingBuffer(bytearray):

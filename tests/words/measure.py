@@ -73,9 +73,13 @@ class Measure:
 
 
 def is_bare_name(name: str) -> bool:
-    """Return whether a function's name is a lone participle, adverb or preposition."""
-    word = name.strip("_").lower()
-    if "_" in word or word in VERBS:
+    """
+    Return whether a function's name is a lone participle, adverb or preposition.
+
+    Names in camel case, such as ``dataReceived``, have several words, and are given by foreign interfaces.
+    """
+    word = name.strip("_")
+    if "_" in word or word in VERBS or not word.islower():
         return False
     return word.endswith("ed") or word in PARTICIPLES or word in PARTICLES
 

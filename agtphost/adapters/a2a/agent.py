@@ -11,7 +11,7 @@ from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
 from agtphost.config.web_upstreams import A2AAgentSection
-from agtphost.handlers.tracing import around, fields_of
+from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.upstream.failures import Refused, Unreadable
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
@@ -105,7 +105,7 @@ class A2AAgent(WebUpstream):
                 raise dialect.refused(refused) from None
             return dialect.result(reply.body)
 
-        return await around(span, self.call(seconds, work, caller))
+        return await end_span_after(span, self.call(seconds, work, caller))
 
     async def stream(
         self,
@@ -147,7 +147,7 @@ class A2AAgent(WebUpstream):
             if not reply.streamed:
                 await take(dialect.result(reply.body))
 
-        await around(span, self.call(seconds, work, caller))
+        await end_span_after(span, self.call(seconds, work, caller))
 
     def speaking(self, binding: str = "") -> Dialect:
         """The dialect of a binding where the agent offers that in 1.0, else the one it is spoken to best in."""

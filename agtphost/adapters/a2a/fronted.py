@@ -159,6 +159,7 @@ class FrontedTasks:
         )
         changes = [*self._room(client), self._put(task)]
         self._calls[task.task_id] = call
+        call.keeps = LONGEST
         self._know(task)
         try:
             await self._keep(changes)

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.config.web_upstreams import ACPServerSection
-from agtphost.handlers.tracing import around, fields_of
+from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.failures import NotApproved, Refused, Unreadable
 from agtphost.upstream.pins import Pins
@@ -95,7 +95,7 @@ class ACPServer(WebUpstream):
             )
             return _json(reply.body)
 
-        return await around(span, self.call(seconds, work, caller))
+        return await end_span_after(span, self.call(seconds, work, caller))
 
     async def stream(
         self, path: tuple[str, ...], seconds: float, body: object, take: Take, caller: Caller = None
@@ -124,7 +124,7 @@ class ACPServer(WebUpstream):
             if not reply.streamed:
                 raise Unreadable("it did not answer with a stream")
 
-        await around(span, self.call(seconds, work, caller))
+        await end_span_after(span, self.call(seconds, work, caller))
 
     def _url(self, path: tuple[str, ...]) -> str:
         return f"{self._base}/{'/'.join(quote(segment, safe='') for segment in path)}"

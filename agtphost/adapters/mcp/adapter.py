@@ -155,7 +155,7 @@ class McpAdapter:
         """See :class:`agtphost.iagtp.IToolAddresses`."""
         return tool_address(upstream, tool) if upstream in self._servers else None
 
-    def hosted(self) -> Sequence[Mapping[str, object]]:
+    def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""
         entries = []
         for name, server in sorted(self._servers.items()):
@@ -169,7 +169,7 @@ class McpAdapter:
 
     def described(self) -> Sequence[Mapping[str, object]]:
         """The same for DESCRIBE, with what a caller may want to know of each server at this moment."""
-        return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted()]
+        return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted_protocols()]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Everything there is to know of each server, for operators."""

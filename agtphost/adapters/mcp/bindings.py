@@ -21,7 +21,7 @@ from agtphost.contract.carried import CarriedCall, ToolAddress
 from agtphost.contract.schemas import CompiledSchema, TooCostly
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.handlers.tracing import around
+from agtphost.handlers.tracing import end_span_after
 from agtphost.upstream.failures import RulesUnmatched
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.reasons import Reason
@@ -85,7 +85,7 @@ class ToolCall:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
         meta = linked(self.meta, span)
         calling = instance.call_tool(self._tool, context.input, meta, seconds, asking, caller_of(context))
-        return around(span, calling, tool_failed)
+        return end_span_after(span, calling, tool_failed)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -173,7 +173,7 @@ class Request:
             return session.request(self._method, params, timeout, asking)
 
         asked = instance.request(send, seconds, asking, caller_of(context))
-        return asked if span is None else around(span, asked)
+        return asked if span is None else end_span_after(span, asked)
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """

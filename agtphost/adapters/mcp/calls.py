@@ -144,7 +144,7 @@ class CallTracker:
 
         :return: None where the agent has no such task.
         """
-        for item in self.held.of(TASK, agent_id):
+        for item in self.held.items_of(TASK, agent_id):
             named, _, known = item.key.partition(" ")
             if known == task_id and server in (None, named):
                 return named, str(item.value["tool"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.adapters.mcp.requests import SendsRequests
-from agtphost.handlers.calls import client_span, traced
+from agtphost.handlers.calls import client_span, is_traced
 from agtphost.handlers.tracing import ClientSpan
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
@@ -18,7 +18,7 @@ def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSp
     :param tool: of ``tools/call``.
     :return: None where the call is not traced.
     """
-    if not traced():
+    if not is_traced():
         return None
     settings = server.settings
     told: dict[str, str | int | bool] = {

@@ -97,7 +97,7 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
     if found is None:
         raise WrongInput(f"no agent is named {agent!r} here", "`agtp agent ls` lists them.")
     if html is not None:
-        _write_page(documents.served(found.document, status=found.status), html, as_json)
+        _write_page(documents.build_served_copy(found.document, status=found.status), html, as_json)
         return
     fields = {**found.fields(), **_further(found)}
     if as_json:

@@ -253,7 +253,7 @@ def _require_standing(config: Config, described: AgentDescription) -> None:
 
     with open_records(config) as reader:
         for value in reader.state_items(ORG_DOMAIN):
-            told = OrgDomain.of(value)
+            told = OrgDomain.from_item(value)
             if told.covers(described.org_domain.lower()) and told.withholds(described.owner_id, time.time()):
                 raise WrongInput(
                     f"the agent cannot be issued: {told.domain} expired, or is another owner's now",

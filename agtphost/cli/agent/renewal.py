@@ -58,7 +58,7 @@ def renew_command(agent: str, days: int | None, config: Path | None, as_json: bo
             "Where it is, `agtp cert issue agent NAME --public-key FILE --genesis FILE` makes the certificate.",
         )
     try:
-        new = renewal.renewed(old, authority, datetime.now(UTC), days or certificates.AGENT_CERTIFICATE_DAYS)
+        new = renewal.renew_certificate(old, authority, datetime.now(UTC), days or certificates.AGENT_CERTIFICATE_DAYS)
     except CertificateError as error:
         raise WrongInput(f"{path} cannot be renewed: {error}") from None
     with local_file(path, doing="written"):

@@ -18,7 +18,7 @@ from agtphost.identity.key_history import EVENT
 from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary.identifiers import is_audit_id
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
@@ -67,7 +67,7 @@ class Entry:
         :param names: labels of agents by Agent-ID.
         """
         payload = self.payload
-        what = spoken(payload)
+        what = display_name(payload)
         if what in (SUMMARY, READS, ADOPTED, REFUSED):
             what = str(payload.get("explanation"))
         reason = payload.get("reason")
@@ -136,7 +136,7 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
 def _too_late(keys: KeyRing, signer: str, payload: Mapping[str, Any]) -> bool:
     """Whether a key signed after the end of its use; but for the record that ends it."""
     linking = payload.get("event_type") == EVENT and payload.get("rotated_at") == keys.until.get(signer)
-    return not linking and keys.ended(signer, payload.get("issued_at"))
+    return not linking and keys.has_ended(signer, payload.get("issued_at"))
 
 
 def pages(

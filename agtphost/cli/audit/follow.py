@@ -21,7 +21,7 @@ from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_line, visible
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 if TYPE_CHECKING:
     from agtphost.cli.target import Target
@@ -49,7 +49,7 @@ class Wanted:
         payload = entry.payload
         if self.agent is not None and self.agent not in (payload.get("caller_id"), payload.get("agent_id")):
             return False
-        if self.tool is not None and spoken(payload) != self.tool:
+        if self.tool is not None and display_name(payload) != self.tool:
             return False
         if self.status is not None and not re.fullmatch(self.status.replace("x", "."), str(payload.get("status", ""))):
             return False

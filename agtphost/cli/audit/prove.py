@@ -81,7 +81,7 @@ def prove_command(
         audit_id = audit_id_of(where, audit_id)
         target = resolve(where)
         with connected(target) as client:
-            keys = KeyRing.of(signing_keys(target, client))
+            keys = KeyRing.copy_of(signing_keys(target, client))
             bundle = _fetched(client, target, audit_id)
     proven = prove(bundle, keys)
     if output is not None:
@@ -231,7 +231,7 @@ def _cosigned(
     newest = _verified(note, keys)
     shown: list[dict[str, object]] = []
     for key in witnesses:
-        found = cosignature.found(note, [key])
+        found = cosignature.find_cosignatures(note, [key])
         if not found:
             raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
         time_of = times.stamp(found[0].seconds)

@@ -24,7 +24,7 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
 
@@ -120,7 +120,7 @@ def _digest(file: Path) -> str:
 
 def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Row]:
     """The records of an export in the order of the file; what is no record is among the faults, and not here."""
-    unverified = set(report.unverified)
+    unverified = set(report.unverified_ids)
     with export.open("rb") as lines:
         for line in lines:
             try:
@@ -141,7 +141,7 @@ def _row(entry: Mapping[str, Any], payload: Mapping[str, Any], unverified: set[s
         chain=names.get(chain, chain) or HOST,
         number=str(entry.get("seq", "")),
         caller=names.get(caller, caller),
-        called=str(event or spoken(payload)),
+        called=str(event or display_name(payload)),
         status=str(payload.get("new_status") or payload.get("status") or ""),
         reason=str(payload.get("reason") or ""),
         kind="event" if event else "record",

@@ -40,7 +40,7 @@ from agtphost.stores import DamagedRecord, Selection, StoreError
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
-from agtphost.stores.soundness import malformed
+from agtphost.stores.soundness import is_malformed
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _has_tables(reader: IRecordReader, verifier: Verifier) -> bool:
         with ITableSource(reader).tables() as rows:
             changes = rows.schema_changes()
     except sqlite3.DatabaseError as error:
-        if not malformed(error):
+        if not is_malformed(error):
             raise
         verifier.note_row(SCHEMA, "(unknown)", f"the table cannot be read: {error}")
         return False
@@ -311,7 +311,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         "records": report.records,
         "unsigned": report.unsigned,
         "whole": report.whole,
-        "signature_unverified": report.unverified,
+        "signature_unverified": report.unverified_ids,
         **({"proven": report.proven, "log": report.log} if report.log else {}),
         "keys": [{"kid": kid, "not_after": report.keys.until.get(kid)} for kid in report.keys],
         "heads": [

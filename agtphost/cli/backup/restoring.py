@@ -73,8 +73,14 @@ def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json
 
 
 def _known(backup: Reader, file: Path) -> None:
-    """:raises WrongInput: its store is of a later version than this program reads."""
+    """:raises WrongInput: its store is of a later version than this program reads, or of a development version."""
     schema = backup.told.get("schema")
+    if isinstance(schema, int) and schema < upgrade.first():
+        raise WrongInput(
+            f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}, a "
+            f"development version; this program reads stores from version {upgrade.first()} on",
+            "Restore it with the program that made it, and keep its records with `agtp audit export`.",
+        )
     if isinstance(schema, int) and schema > upgrade.latest():
         raise WrongInput(
             f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}; this "
@@ -139,7 +145,7 @@ def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
 
 def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool, as_json: bool) -> None:
     notes = list(_notes(told, checked, target, pinned=pinned))
-    keys = KeyRing.of(checked.report.keys).in_use
+    keys = KeyRing.copy_of(checked.report.keys).in_use
     if as_json:
         print_json(
             {

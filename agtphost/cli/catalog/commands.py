@@ -16,7 +16,7 @@ from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_opt
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
 from agtphost.vocabulary import tomltext
-from agtphost.vocabulary.catalog import CATEGORIES, Catalog, Entry
+from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogEntry
 from agtphost.vocabulary.tomltext import TomlError
 
 HOST_FILES = ("host.toml", "agtp-server.toml")
@@ -100,11 +100,11 @@ def _catalog(name: str) -> Catalog:
     return catalog_in(name, read_octets(name))
 
 
-def _described(entry: Entry) -> str:
+def _described(entry: CatalogEntry) -> str:
     return entry.description if entry.warning is None else f"{entry.description} [{entry.warning}]"
 
 
-def _members(catalog: Catalog, entry: Entry) -> dict[str, Any]:
+def _members(catalog: Catalog, entry: CatalogEntry) -> dict[str, Any]:
     members: dict[str, Any] = {
         "method": entry.name,
         "categories": list(entry.categories),

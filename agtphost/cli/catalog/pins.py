@@ -131,7 +131,7 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
     gone = set(pinned.removed if pinned is not None else ())
     if before is not None:
         gone |= before.methods - catalog.methods
-    approved = Pin.of(octets, gone)
+    approved = Pin.for_catalog(octets, gone)
     with local_file(file, doing="written"):
         if write:
             files.replace(file, octets, files.PUBLIC)
@@ -223,7 +223,7 @@ def _digest(text: str | None) -> str | None:
 
 def _pin(file: Path) -> Pin | None:
     try:
-        return Pin.beside(file)
+        return Pin.load_for(file)
     except CatalogError as error:
         raise WrongInput(f"{place(file)} is no pin: {error}", "Remove it to start afresh.") from None
 

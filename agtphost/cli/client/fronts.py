@@ -34,7 +34,7 @@ def address_of(config: Config, server: str | None) -> str:
     if server is not None and server not in known:
         listed = f"It has: {', '.join(known)}." if known else "It has none."
         raise WrongInput(f"the host has no MCP server {server!r}", listed)
-    return given.reached(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
+    return given.public_base(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
 
 
 def takes_token(config: Config) -> bool:

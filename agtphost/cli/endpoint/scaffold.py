@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agtphost.contract import binding
 from agtphost.contract.method_parameters import DEMANDED, PROCEDURE
-from agtphost.vocabulary.catalog import Entry
+from agtphost.vocabulary.catalog import CatalogEntry
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.tomltext import string_text as quoted
 
@@ -25,7 +25,7 @@ class Plan:
     function: str
     """Dotted: ``handlers.orders.find``."""
 
-    entry: Entry | None
+    entry: CatalogEntry | None
     """What the catalog says of the method; None of a method of the operator's own."""
 
     @property

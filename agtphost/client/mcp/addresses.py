@@ -21,7 +21,7 @@ _MOST = 10_000
 _OWN = re.compile(r"agtp-mcp:([a-z0-9][a-z0-9_-]{0,31}):(.+)", re.ASCII | re.DOTALL)
 
 
-def _shown(known: OrderedDict[str, str], server: object, uri: str) -> str:
+def _address_for(known: OrderedDict[str, str], server: object, uri: str) -> str:
     if not isinstance(server, str):
         return uri
     owner = known.setdefault(uri, server)
@@ -40,11 +40,11 @@ class Addresses:
 
     def show_template(self, server: object, template: str) -> str:
         """The same for a template: what follows it is read from the server that showed it."""
-        return _shown(self._templates, server, template)
+        return _address_for(self._templates, server, template)
 
     def show(self, server: object, uri: str) -> str:
         """The address of one server's resource; remembered for :meth:`find`."""
-        return _shown(self._servers, server, uri)
+        return _address_for(self._servers, server, uri)
 
     def find(self, address: str) -> dict[str, str]:
         """Return the payload that names the resource of an address: ``uri``, and ``server`` where it is known."""
@@ -67,13 +67,13 @@ class Addresses:
         found = ((address, self.find(address)) for address in list(addresses))
         return [address for address, known in found if known["uri"] == uri and known.get("server", server) == server]
 
-    def linked(self, server: object, content: object) -> object:
+    def add_addresses(self, server: object, content: object) -> object:
         """Return the content of an answer with the addresses of what it links."""
         if not isinstance(content, list):
             return content
-        return [self._linked(server, item) for item in content]
+        return [self._add_address(server, item) for item in content]
 
-    def _linked(self, server: object, item: Any) -> Any:
+    def _add_address(self, server: object, item: Any) -> Any:
         if not isinstance(item, Mapping):
             return item
         if item.get("type") == "resource_link" and isinstance(item.get("uri"), str):

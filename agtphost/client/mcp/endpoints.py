@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from agtphost.client.errors import ClientError
 from agtphost.client.manifests import MAX_TOKENS
-from agtphost.client.mcp.held import held_answer, marked, needs_approval
+from agtphost.client.mcp.held import held_answer, mark_approval, needs_approval
 from agtphost.client.mcp.refusals import ShownName, facts_of, sentence
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
@@ -135,7 +135,7 @@ class Catalogue:
         """Whether they are made."""
         return endpoints is not None and self._made[0] is endpoints
 
-    def of(self, endpoints: Any) -> list[EndpointTool]:
+    def tools_for(self, endpoints: Any) -> list[EndpointTool]:
         """Return the tools in the order of their names; made anew when the manifest has changed."""
         known, tools = self._made
         if known is not endpoints or endpoints is None:
@@ -173,11 +173,11 @@ class Endpoints:
         self._catalogue = Catalogue() if catalogue is None else catalogue
         self._shown = _Shown(tools=[], named={}, listed=[])
 
-    def known(self, name: str) -> EndpointTool | None:
+    def find(self, name: str) -> EndpointTool | None:
         """Return the endpoint that clients know by a name, as last listed."""
         return self._shown.named.get(name)
 
-    async def listed(self, session_id: str) -> list[EndpointTool]:
+    async def list_callable(self, session_id: str) -> list[EndpointTool]:
         """
         List what the caller may call, read anew; empty for a host that shows no methods.
 
@@ -204,12 +204,12 @@ class Endpoints:
         after the other, and the later ones find it done: the list is this caller's own, and is found by the same
         octets.
         """
-        known, tools, digest = self._shown, self._catalogue.of(endpoints), sha256(body).digest()
+        known, tools, digest = self._shown, self._catalogue.tools_for(endpoints), sha256(body).digest()
         if known.digest == digest and known.tools is tools:
             return known
-        admitted = _admitted(body)
+        admitted = _read_admitted(body)
         listed = [
-            replace(tool, definition=marked(tool.definition)) if admitted[key] else tool
+            replace(tool, definition=mark_approval(tool.definition)) if admitted[key] else tool
             for tool in tools
             if (key := tool.key) in admitted
         ]
@@ -255,7 +255,7 @@ def tools_of(endpoints: Any) -> list[EndpointTool]:
     entries = {_key(entry): entry for entry in received if _is_endpoint(entry)}
     entries = dict(list(entries.items())[:MOST_ENDPOINTS])
     named = [
-        NamedEndpoint(method=entry["method"], path=entry["path"], declared=_declared(entry))
+        NamedEndpoint(method=entry["method"], path=entry["path"], declared=_declared_name(entry))
         for entry in entries.values()
     ]
     # "__" is the mark of hosted tools: SERVER__TOOL.
@@ -289,7 +289,7 @@ def answer_of(reply: Reply, shown: ShownName | None = None) -> dict[str, Any]:
     return answer
 
 
-def _admitted(body: bytes) -> Mapping[str, bool]:
+def _read_admitted(body: bytes) -> Mapping[str, bool]:
     """Return the endpoints that the caller may call, as ``METHOD /path``, and whether a person approves each call."""
     try:
         listed = jsontext.decode(body, max_tokens=MAX_TOKENS)
@@ -355,7 +355,7 @@ def _with_parameter(schema: dict[str, Any], name: str) -> dict[str, Any]:
     return schema if name in required else {**schema, "required": [*required, name]}
 
 
-def _declared(entry: Mapping[str, Any]) -> str | None:
+def _declared_name(entry: Mapping[str, Any]) -> str | None:
     """Return the name that the endpoint declares for its tool, if that is a valid one (AGIS v01 section 6)."""
     name = entry.get("semantic", {}).get("mcp_tool_name")
     return name if is_tool_name(name) else None

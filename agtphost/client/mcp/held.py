@@ -18,7 +18,7 @@ NOTE = "A person approves each call. While one is held, call again with the same
 """Behind the description of such a tool: models read nothing else of it."""
 
 
-def marked(definition: Mapping[str, Any]) -> dict[str, Any]:
+def mark_approval(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a tool whose calls a person approves, as clients see it."""
     described = str(definition.get("description") or "").rstrip()
     meta = definition.get("_meta")
@@ -34,7 +34,7 @@ def needs_approval(entry: Mapping[str, Any]) -> bool:
     return entry.get("approval") == REQUIRED
 
 
-def told_of(pending: PendingApproval) -> str:
+def describe_pending(pending: PendingApproval) -> str:
     """Return what a model reads about a call that waits for approval."""
     until = f" until {pending.expires_at}" if pending.expires_at else ""
     return escape(f"held for a person: {pending.approval_id}; call again with the same arguments. It waits{until}.")
@@ -50,7 +50,7 @@ def held_answer(reply: Reply, pending: PendingApproval) -> dict[str, Any]:
     """A CallToolResult for a call that was not made."""
     explanation = [{"type": "text", "text": escape(reply.explanation)}] if reply.explanation else []
     return {
-        "content": [{"type": "text", "text": told_of(pending)}, *explanation],
+        "content": [{"type": "text", "text": describe_pending(pending)}, *explanation],
         "isError": True,
         "_meta": {APPROVAL: facts_of(pending)},
     }

@@ -51,7 +51,7 @@ class Names:
         self._hosts: dict[str, str] = {}
 
     def show(self, name: str) -> str:
-        """The name for clients of what the host calls ``name``; remembered for :meth:`known`."""
+        """The name for clients of what the host calls ``name``; remembered for :meth:`find_host_name`."""
         if self._server is not None:
             return name.removeprefix(f"{self._server}.")
         shown = shown_name(name)
@@ -63,7 +63,7 @@ class Names:
         """Whether something that the host calls ``name`` is shown at all."""
         return self._server is None or name.startswith(f"{self._server}.")
 
-    def known(self, shown: str) -> str | None:
+    def find_host_name(self, shown: str) -> str | None:
         """Return the host's name, if it is certain; None means that a listing has to be read first."""
         if self._server is not None:
             return f"{self._server}.{shown}"

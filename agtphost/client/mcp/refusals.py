@@ -67,7 +67,7 @@ class RPCError:
     data: dict[str, Any]
 
 
-def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> RPCError:
+def to_rpc_error(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> RPCError:
     """
     Return the error for a status outside 2xx.
 
@@ -86,7 +86,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownNa
         data = upstream.get("data")
         known: Mapping[str, Any] = data if isinstance(data, dict) else {} if data is None else {"data": data}
         message = str(upstream.get("message", ""))
-        return RPCError(code=code, message=message, data={**_named(uri), **known, "agtp": facts})
+        return RPCError(code=code, message=message, data={**_uri_data(uri), **known, "agtp": facts})
     code = REFUSED
     if reply.reason in _INVALID or reply.status == 422:
         code = INVALID_PARAMS
@@ -96,7 +96,7 @@ def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownNa
         code = METHOD_NOT_FOUND
     if reply.reason in ("unknown-resource", "ambiguous-resource") and uri is not None and not modern:
         code = RESOURCE_NOT_FOUND
-    return RPCError(code=code, message=sentence(facts), data={**_named(uri), "agtp": facts})
+    return RPCError(code=code, message=sentence(facts), data={**_uri_data(uri), "agtp": facts})
 
 
 def unreachable(error: ClientError) -> RPCError:
@@ -144,7 +144,7 @@ def sentence(facts: Mapping[str, Any], *, brief: bool = False) -> str:
     return " ".join(parts)
 
 
-def _named(uri: str | None) -> dict[str, Any]:
+def _uri_data(uri: str | None) -> dict[str, Any]:
     return {} if uri is None else {"uri": uri}
 
 

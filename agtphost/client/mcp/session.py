@@ -23,7 +23,7 @@ from agtphost.client.caller import ClientOptions
 from agtphost.client.errors import ClientError, InvalidCall
 from agtphost.client.mcp.endpoints import AUDIT_ID, EndpointCall, Endpoints, EndpointTool, answer_of
 from agtphost.client.mcp.held import held_answer
-from agtphost.client.mcp.refusals import RPCError, refused, unreachable
+from agtphost.client.mcp.refusals import RPCError, to_rpc_error, unreachable
 from agtphost.client.mcp.requests import execute
 from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
@@ -126,7 +126,7 @@ class GovernedSession:
         try:
             manifest = (await self.host.manifest()).document
         except ClientError as error:
-            raise raised(unreachable(error)) from error
+            raise to_sdk_error(unreachable(error)) from error
         server = manifest.get("server")
         name = server.get("server_id") if isinstance(server, dict) else None
         self._initialized = self._types.InitializeResult.model_validate(
@@ -177,7 +177,7 @@ class GovernedSession:
         """The resources of all servers."""
         page = await self._listing("mcp.resources.list", "resources", "mcp_response", _cursor(cursor, params))
         made: types.ListResourcesResult = self._types.ListResourcesResult.model_validate(
-            self._view.addressed(page, "resources", "uri")
+            self._view.address_entries(page, "resources", "uri")
         )
         return made
 
@@ -187,7 +187,7 @@ class GovernedSession:
         """List the templates of resources."""
         action = "mcp.resources.templates.list"
         page = await self._listing(action, "resources", "mcp_response", _cursor(cursor, params))
-        shown = self._view.addressed(page, "resourceTemplates", "uriTemplate")
+        shown = self._view.address_entries(page, "resourceTemplates", "uriTemplate")
         made: types.ListResourceTemplatesResult = self._types.ListResourceTemplatesResult.model_validate(shown)
         return made
 
@@ -221,7 +221,9 @@ class GovernedSession:
         reply = await self._ask("mcp.tools.call", "tools", payload, seconds, progress_callback)
         answer = self._answer(reply)
         answer["_meta"] = {**(answer.get("_meta") or {}), AUDIT_ID: reply.audit_id}
-        result: types.CallToolResult = self._types.CallToolResult.model_validate(self._view.called(tool, answer))
+        result: types.CallToolResult = self._types.CallToolResult.model_validate(
+            self._view.address_result(tool, answer)
+        )
         return result
 
     async def read_resource(self, uri: Any, **_: Any) -> types.ReadResourceResult:
@@ -303,7 +305,7 @@ class GovernedSession:
                     await _tell(progress, reply)
             raise AssertionError("a stream ends with a final reply or an error")
         except ClientError as error:
-            raise raised(unreachable(error)) from error
+            raise to_sdk_error(unreachable(error)) from error
         except asyncio.CancelledError:
             if not reads:
                 self._cancel(task_id)
@@ -331,10 +333,10 @@ class GovernedSession:
         """
         reply = await self._ask(action, family, payload, self._timeout, reads=True)
         if not reply.ok:
-            raise raised(refused(reply, modern=False, uri=uri, name=self._callable))
+            raise to_sdk_error(to_rpc_error(reply, modern=False, uri=uri, name=self._callable))
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
         if not isinstance(found, dict):
-            raise raised(unreachable(_another_version()))
+            raise to_sdk_error(unreachable(_another_version()))
         return {**found, "_meta": {**(found.get("_meta") or {}), AUDIT_ID: reply.audit_id}}
 
     async def _listing(self, action: str, family: str, member: str, cursor: str | None) -> dict[str, Any]:
@@ -351,7 +353,7 @@ class GovernedSession:
             return dict(found)
         kind = reply.result.get("resultType") if isinstance(reply.result, dict) else None
         if kind is None:
-            raise raised(unreachable(_another_version()))
+            raise to_sdk_error(unreachable(_another_version()))
         text = f"The tool is not done ({escape(str(kind))}), and this session cannot go on with it."
         return {"content": [{"type": "text", "text": text}], "isError": True}
 
@@ -362,17 +364,17 @@ class GovernedSession:
 
     async def _tool(self, shown: str) -> str:
         """The host's name of a tool."""
-        known = self._view.tools.known(shown)
+        known = self._view.tools.find_host_name(shown)
         if known is None and "." not in shown:
             await self._walk("tools")
-            known = self._view.tools.known(shown) or self._view.tools.guess(shown)
+            known = self._view.tools.find_host_name(shown) or self._view.tools.guess(shown)
         return known or shown
 
     async def _prompt(self, shown: str) -> str:
-        known = self._view.prompts.known(shown)
+        known = self._view.prompts.find_host_name(shown)
         if known is None and "." not in shown:
             await self._walk("prompts")
-            known = self._view.prompts.known(shown) or self._view.prompts.guess(shown)
+            known = self._view.prompts.find_host_name(shown) or self._view.prompts.guess(shown)
         return known or shown
 
     async def _walk(self, family: str) -> None:
@@ -393,24 +395,24 @@ class GovernedSession:
         if self._endpoints is None:
             return []
         try:
-            return await self._endpoints.listed(self._session_id)
+            return await self._endpoints.list_callable(self._session_id)
         except ClientError as error:
-            raise raised(unreachable(error)) from error
+            raise to_sdk_error(unreachable(error)) from error
 
     async def _endpoint(self, shown: str) -> EndpointTool | None:
         """The endpoint of a name; hosted tools have a mark in theirs, and endpoints never."""
         if self._endpoints is None or "__" in shown or "." in shown:
             return None
-        if self._endpoints.known(shown) is None:
+        if self._endpoints.find(shown) is None:
             await self._listed_endpoints()
-        return self._endpoints.known(shown)
+        return self._endpoints.find(shown)
 
     async def _call_endpoint(self, endpoint: EndpointTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         assert self._endpoints is not None
         try:
             return await self._endpoints.call(endpoint, arguments, self._session_id)
         except ClientError as error:
-            raise raised(unreachable(error)) from error
+            raise to_sdk_error(unreachable(error)) from error
 
 
 def governed_session(
@@ -454,7 +456,7 @@ def sdk() -> Any:
     return types
 
 
-def raised(error: RPCError) -> Exception:
+def to_sdk_error(error: RPCError) -> Exception:
     """Return the SDK's own exception: ``MCPError``, which its version 1 called ``McpError``."""
     from mcp.shared import exceptions
 

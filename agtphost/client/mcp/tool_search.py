@@ -85,7 +85,7 @@ class ToolSearch:
         self._server = server
         self._endpoints = endpoints
 
-    def listed(self) -> list[dict[str, Any]]:
+    def list_definitions(self) -> list[dict[str, Any]]:
         """Return the tools that a client sees in place of all others."""
         return [dict(definition) for definition in DEFINITIONS]
 
@@ -112,25 +112,25 @@ class ToolSearch:
         call = EndpointCall(method="DISCOVER", path="/", input=asked, session_id=session_id, idempotent=True)
         reply = await self._link.call(call)
         if not reply.ok:
-            return _recorded(answer_of(reply), reply)
+            return _with_audit_id(answer_of(reply), reply)
         found = _results(reply)
-        keys = {} if self._endpoints is None else {t.key: t for t in await self._endpoints.listed(session_id)}
+        keys = {} if self._endpoints is None else {t.key: t for t in await self._endpoints.list_callable(session_id)}
         tools = []
         for entry in found.get("results", ()):
             if entry.get("kind") == "endpoint":
                 tool = keys.get(f"{entry.get('method')} {entry.get('path')}")
                 if tool is not None:
-                    tools.append(_told(entry, tool.name, tool.definition))
+                    tools.append(_describe_tool(entry, tool.name, tool.definition))
             elif self._server is None or str(entry.get("name")).startswith(f"{self._server}."):
-                tools.append(_told(entry, self._show(str(entry.get("name"))), entry))
+                tools.append(_describe_tool(entry, self._show(str(entry.get("name"))), entry))
         said: dict[str, Any] = {"tools": tools[:limit]}
         said.update({name: found[name] for name in ("engine", "degraded") if name in found})
         text = json.dumps(said, ensure_ascii=False)
         answer = {"content": [{"type": "text", "text": text}], "structuredContent": said, "isError": False}
-        return _recorded(answer, reply)
+        return _with_audit_id(answer, reply)
 
     @staticmethod
-    def meant(arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | dict[str, Any]:
+    def read_call(arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | dict[str, Any]:
         """
         Return what ``call_tool`` is to call, and with which arguments; or the answer to a call without these.
 
@@ -144,7 +144,7 @@ class ToolSearch:
         return name, given
 
 
-def _told(entry: Mapping[str, Any], name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_tool(entry: Mapping[str, Any], name: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     schema = definition.get("inputSchema", definition.get("input_schema", {"type": "object"}))
     return {
         "name": name,
@@ -161,7 +161,7 @@ def _results(reply: Reply) -> dict[str, Any]:
     return {**found, "results": [entry for entry in found["results"] if isinstance(entry, dict)]}
 
 
-def _recorded(answer: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
+def _with_audit_id(answer: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
     return {**answer, "_meta": {**answer.get("_meta", {}), AUDIT_ID: reply.audit_id}}
 
 

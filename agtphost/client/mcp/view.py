@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.client.mcp.addresses import Addresses
-from agtphost.client.mcp.held import marked, needs_approval
+from agtphost.client.mcp.held import mark_approval, needs_approval
 from agtphost.client.mcp.names import Names
 
 _SERVER = "agtp/server"
@@ -30,7 +30,7 @@ class View:
         """An entry of ``tools/list``."""
         name = self.tools.show(str(tool.get("name")))
         if needs_approval(tool):
-            tool = marked(tool)
+            tool = mark_approval(tool)
         # The host makes a task of the call where the tool demands it: clients call every tool alike.
         return {**{member: value for member, value in tool.items() if member != "execution"}, "name": name}
 
@@ -38,7 +38,7 @@ class View:
         """An entry of ``prompts/list``."""
         return {**prompt, "name": self.prompts.show(str(prompt.get("name")))}
 
-    def addressed(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
+    def address_entries(self, page: dict[str, Any], member: str, key: str) -> dict[str, Any]:
         """Replace the addresses of a page's entries by ones that mean one server each."""
         show = self.addresses.show if key == "uri" else self.addresses.show_template
         page[member] = [
@@ -56,12 +56,12 @@ class View:
             ]
         return result
 
-    def called(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
+    def address_result(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
         """
         Add addresses to the links of a result of ``tools/call``, and return it.
 
         :param name: the host's.
         """
         if "content" in result:
-            result["content"] = self.addresses.linked(name.partition(".")[0], result["content"])
+            result["content"] = self.addresses.add_addresses(name.partition(".")[0], result["content"])
         return result

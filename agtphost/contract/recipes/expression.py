@@ -57,7 +57,7 @@ class Expression:
         text = text.strip()
         if not 0 < len(text) <= MAX_CHARACTERS:
             raise ExpressionError(f"an expression has 1 to {MAX_CHARACTERS} characters")
-        if not extras.installed("jmespath"):
+        if not extras.is_installed("jmespath"):
             raise ExpressionError(extras.missing("jmespath"))
         import jmespath
         from jmespath.exceptions import JMESPathError

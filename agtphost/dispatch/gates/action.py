@@ -20,7 +20,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.iagtp import Condition, ILastingGate, IPayloadAdapter
+from agtphost.iagtp import Condition, ICacheableGate, IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import BELIEVED
 from agtphost.vocabulary import media_types
@@ -95,19 +95,19 @@ def _with_input(given: Mapping[str, Any]) -> Any:
     return {**payload, **beside} if beside and isinstance(payload, dict) else payload
 
 
-def _carried(exchange: Exchange) -> str:
+def _carried_framework(exchange: Exchange) -> str:
     """Return the framework that Content-Type names; empty for a plain body."""
     sent = media_types.essence(exchange.request.headers.get("content-type") or "")
     return sent if sent not in media_types.JSON_BODIES and sent != media_types.AGTP_YAML else ""
 
 
-def _named(exchange: Exchange) -> str:
+def _named_framework(exchange: Exchange) -> str:
     """Return the framework that ``payload_type`` names; empty where it is missing."""
     return media_types.essence(parameters.text(exchange.parameters, "payload_type") or "")
 
 
 def _framework(exchange: Exchange) -> str:
-    return _carried(exchange) or _named(exchange)
+    return _carried_framework(exchange) or _named_framework(exchange)
 
 
 def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,7 +123,7 @@ def _own_input(given: Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
-def _resolved(
+def _resolve_action(
     exchange: Exchange, adapter: IPayloadAdapter, action: str, payload: Any, server: str | None
 ) -> Resolution:
     try:
@@ -146,7 +146,7 @@ def _take_key(exchange: Exchange) -> None:
         exchange.idempotency_key = parameters.identifier(exchange.parameters, "idempotency_key")
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ActionGate:
     """
     Turns an EXECUTE into the binding of its action.
@@ -178,7 +178,7 @@ class ActionGate:
             if exchange.method == "QUERY" and binding is not None and exchange.path == "/":
                 self._question(exchange, binding)
             elif exchange.method == "EXECUTE" and "idempotency_key" in exchange.parameters and binding is not None:
-                self._keyed(exchange, binding)
+                self._take_own_key(exchange, binding)
             return
         # An anonymous caller learns nothing of which actions exist.
         authority.require_assurance(exchange, binding)
@@ -210,25 +210,25 @@ class ActionGate:
 
     def _resolve(self, exchange: Exchange) -> None:
         """Have the exchange be for the action that its body names."""
-        action = parameters.required(exchange.parameters, "action")
+        action = parameters.require_text(exchange.parameters, "action")
         declared = exchange.path == "/" and not _framework(exchange)
         own = self._actions.get(action) if declared else None
         if own is not None:
             exchange.binding = own
             exchange.input = _own_input(exchange.parameters)
         elif declared and action.partition(".")[0] not in FRAMEWORKS:
-            raise self._undeclared(exchange, action)
+            raise self._refuse_undeclared(exchange, action)
         else:
             adapter = self._adapter(exchange)
             payload = _with_input(exchange.parameters)
-            resolution = _resolved(exchange, adapter, action, payload, self._server(exchange))
+            resolution = _resolve_action(exchange, adapter, action, payload, self._server(exchange))
             exchange.binding = resolution.binding
             exchange.input = resolution.input
 
-    def _undeclared(self, exchange: Exchange, action: str) -> Refusal:
+    def _refuse_undeclared(self, exchange: Exchange, action: str) -> Refusal:
         """Return the refusal of an action that no endpoint declares: it names only those that the caller may use."""
         looked_at = islice(sorted(self._actions.items()), MAX_LOOKED_AT)
-        usable = [name for name, binding in looked_at if authority.admits(exchange.listed, binding)][:MAX_NAMED]
+        usable = [name for name, binding in looked_at if authority.admits(exchange.for_lists, binding)][:MAX_NAMED]
         if usable:
             remedy = f"Use one of {', '.join(usable[:8])}; DISCOVER /methods has what each takes."
         else:
@@ -240,16 +240,18 @@ class ActionGate:
             details={"supported_actions": usable, "supported_payload_types": sorted(self._by_type)},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict where method and path alone decide what is called."""
         return (
             ()
-            if exchange.settled and exchange.binding is not None and exchange.binding.handler is not self._carrier
+            if exchange.is_binding_final
+            and exchange.binding is not None
+            and exchange.binding.handler is not self._carrier
             else None
         )
 
     @staticmethod
-    def _keyed(exchange: Exchange, binding: Binding) -> None:
+    def _take_own_key(exchange: Exchange, binding: Binding) -> None:
         """Read the ``idempotency_key`` of an EXECUTE with its own path, which counts too (core v08 section 7.2.8)."""
         schema = binding.input_schema.schema if binding.input_schema is not None else {}
         if "idempotency_key" in schema.get("properties", {}):
@@ -279,13 +281,13 @@ class ActionGate:
         action = read.action
         if read.unnamed and exchange.task_id is None and "id" not in payload:
             action = read.unnamed
-        resolution = _resolved(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
+        resolution = _resolve_action(exchange, adapter, action, payload, parameters.text(exchange.input, read.upstream))
         exchange.binding = replace(resolution.binding, method="QUERY", path="/", idempotent=True)
         exchange.input = resolution.input
 
     def _adapter(self, exchange: Exchange) -> IPayloadAdapter:
         """Payload type and Content-Type may each name the framework; naming two is refused (adapters rule G2)."""
-        carried, named = _carried(exchange), _named(exchange)
+        carried, named = _carried_framework(exchange), _named_framework(exchange)
         if carried and named and carried != named:
             raise Refusal(Reason.PAYLOAD_TYPE_CONFLICT)
         adapter = self._by_type.get(named or carried)

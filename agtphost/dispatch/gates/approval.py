@@ -8,10 +8,10 @@ from zope.interface import implementer
 
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.exchange import Exchange
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ApprovalGate:
     """
     A call that needs an approval has one, else 202; a call that needs none pays one attribute test.
@@ -29,6 +29,6 @@ class ApprovalGate:
             return self._approvals.require(exchange)
         return None
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that needs no approval."""
-        return () if exchange.settled and not exchange.binding.approval else None  # type: ignore[union-attr]
+        return () if exchange.is_binding_final and not exchange.binding.approval else None  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import is_unseen
 from agtphost.vocabulary import scopes
@@ -25,7 +25,7 @@ _Claim = tuple[frozenset[str], str | None, frozenset[str] | None]
 """What the agent was granted, what it claims, and what its certificate commits it to."""
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class AnonymousGate:
     """
     A caller without a name gets no further than what is open to everyone: 401 (AGTP-029).
@@ -55,12 +55,12 @@ class AnonymousGate:
         ):
             exchange.unseen, exchange.nameless = True, self._floor > Assurance.HEADER
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a caller with a name."""
         return None if exchange.caller is None else ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ClaimedScopesGate:
     """
     Works out the effective scopes; a claim beyond what was granted is refused, 262 or 455.
@@ -108,7 +108,7 @@ class ClaimedScopesGate:
                 self._remember(who, key, known)
         exchange.scopes = known
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """
         Keep the verdict without a grant: declared, claimed and committed scopes depend on agent, head and peer only.
         """
@@ -134,7 +134,7 @@ class ClaimedScopesGate:
             raise Refusal(Reason.INVALID_AUTHORITY_SCOPE, f"Authority-Scope is malformed: {error}.") from None
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class AuthorityGate:
     """
     The binding is this agent's, its scopes are held, and the caller is known surely enough.
@@ -154,6 +154,8 @@ class AuthorityGate:
             raise Refusal(Reason.NOT_FOUND, "Nothing is bound to the request.")
         exchange.call.bound = binding
         if binding is exchange.admitted:
+            if self._behind_body and exchange.doubted is not None:
+                raise exchange.doubted
             return
         try:
             for check in authority.CHECKS:
@@ -163,6 +165,8 @@ class AuthorityGate:
             raise
         self._require_present(exchange, binding)
         exchange.admitted = binding
+        if self._behind_body and exchange.doubted is not None:
+            raise exchange.doubted
 
     def _require_alike(self, exchange: Exchange, alike: Binding | None, reason: Reason | ForeignReason) -> None:
         """
@@ -189,8 +193,8 @@ class AuthorityGate:
         if binding.missing is not None:
             raise binding.missing(lambda other: authority.admits(exchange, other))
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Agents, scopes and assurance are what they were; of who is narrowed, nothing is kept."""
         if exchange.granted is not None or exchange.narrowings:
             return None
-        return () if not self._behind_body or exchange.settled else None
+        return () if not self._behind_body or exchange.is_binding_final else None

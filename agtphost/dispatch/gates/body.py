@@ -18,7 +18,7 @@ from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.schemas import MAX_NAMES, MAX_SHOWN
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IGate
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary import jsontext, media_types, paths, yamltext
 from agtphost.vocabulary.identifiers import is_opaque_id
@@ -154,14 +154,14 @@ def _input(exchange: Exchange) -> Mapping[str, Any]:
     except paths.PathError as error:
         raise Refusal(Reason.INVALID_QUERY, f"{error}") from None
     if merged:
-        merged = _typed(exchange, merged)
+        merged = _convert_types(exchange, merged)
     merged.update(exchange.parameters)
     if exchange.path_parameters:
-        merged.update(_typed(exchange, exchange.path_parameters))
+        merged.update(_convert_types(exchange, exchange.path_parameters))
     return merged
 
 
-def _typed(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_types(exchange: Exchange, given: Mapping[str, Any]) -> dict[str, Any]:
     """
     Convert texts of a URI to the types in the binding's schema (AGTP-API section 5.3).
 
@@ -241,18 +241,20 @@ class BodyGate:
             exchange.parameters, exchange.context = unwrap(value)
             if len(request.body) >= jsontext.LONG and request.enclosed is None:  # A short one is as soon written anew.
                 exchange.parameter_text = _text_of(request, value, exchange.parameters)
-            named = CORRELATING if exchange.parameters is not value else _beside(exchange.binding)
+            named = CORRELATING if exchange.parameters is not value else _correlating_names(exchange.binding)
             if "task_id" in named and "task_id" in value:
-                exchange.task_id = self._named(exchange, exchange.task_id, value["task_id"], "task_id")
+                exchange.task_id = self._choose_identifier(exchange, exchange.task_id, value["task_id"], "task_id")
             if "session_id" in named and "session_id" in value:
-                exchange.session_id = self._named(exchange, exchange.session_id, value["session_id"], "session_id")
+                exchange.session_id = self._choose_identifier(
+                    exchange, exchange.session_id, value["session_id"], "session_id"
+                )
         else:
             exchange.parameters = {}
         if exchange.peer.stream:
             exchange.context = {**exchange.context, "stream": True}
         exchange.input = _input(exchange)
 
-    def _named(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
+    def _choose_identifier(self, exchange: Exchange, header: str | None, member: Any, name: str) -> str | None:
         if member is None:
             return header
         if not isinstance(member, str) or not is_opaque_id(member):
@@ -269,7 +271,7 @@ class BodyGate:
         return header
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ParametersGate:
     """
     A built-in takes the parameters that its published schema names, and no others: else 422 (AGTP-API section 13.3).
@@ -298,12 +300,12 @@ class ParametersGate:
             details={"parameter": unknown[0], "parameters": unknown, "close_matches": close},
         )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that is not a built-in: this gate does not check its input."""
         return () if exchange.binding is not None and exchange.binding.tier != BUILT_IN else None
 
 
-def _beside(binding: Binding | None) -> Collection[str]:
+def _correlating_names(binding: Binding | None) -> Collection[str]:
     """Return which of task and session a body without an envelope may name next to a built-in's own parameters."""
     if binding is None or binding.tier != BUILT_IN:
         return ()
@@ -314,17 +316,17 @@ def _beside(binding: Binding | None) -> Collection[str]:
 
 def _parameters(binding: Binding) -> frozenset[str]:
     if binding.input_schema is None:
-        return _declared(binding.method, binding.path)
+        return _parameter_names(binding.method, binding.path)
     return frozenset(binding.input_schema.schema["properties"])
 
 
 @cache
-def _declared(method: str, path: str) -> frozenset[str]:
+def _parameter_names(method: str, path: str) -> frozenset[str]:
     """Return the parameters of a built-in; cached, and bounded by the number of built-ins."""
     return contract_of(method, path).names(path)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class LegacyGate:
     """
     Gives an opted-in HTTP verb the parameters of its EXECUTE (AGTP-API section 3.6).
@@ -358,7 +360,7 @@ class LegacyGate:
             exchange.parameters, exchange.parameter_text = {**exchange.parameters, **added}, b""
             exchange.input = _input(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict unless the request is an HTTP verb for an EXECUTE."""
         return () if exchange.requested_method is None or exchange.method != "EXECUTE" else None
 

@@ -10,13 +10,13 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization, is_registrar
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class DiscoveryGate:
     """
     Built-ins that only read are for authenticated callers (AGTP-API section 8.7): in the order where the operator
@@ -33,7 +33,7 @@ class DiscoveryGate:
         self._authorization = authorization
 
     def check(self, exchange: Exchange) -> None:
-        if not self._asked(exchange.binding):
+        if not self._is_own_read(exchange.binding):
             return
         if (
             exchange.assurance >= self._least
@@ -50,10 +50,10 @@ class DiscoveryGate:
         )
 
     @staticmethod
-    def _asked(binding: Binding | None) -> bool:
+    def _is_own_read(binding: Binding | None) -> bool:
         """Return whether a binding is one of the host's own that only read."""
         return binding is not None and binding.tier == "A" and not binding.state_changing
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a caller with enough assurance, and of a binding that is not a reading built-in."""
-        return () if exchange.assurance >= self._least or not self._asked(exchange.binding) else None
+        return () if exchange.assurance >= self._least or not self._is_own_read(exchange.binding) else None

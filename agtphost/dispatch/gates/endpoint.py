@@ -14,32 +14,32 @@ from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IContractResolver, IGate, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Aside
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ContractGate:
     """A presented contract is the caller's own and in force: else 404 or 464 (AGTP-API section 10.1.4)."""
 
     name = "contract presentation"
 
     def __init__(self, negotiator: IContractResolver) -> None:
-        self._presented = negotiator.presented
+        self._presented = negotiator.find_presented
 
     def check(self, exchange: Exchange) -> None:
         fields = exchange.request.headers.by_name
         if "contract-synthesized" in fields or "synthesis-id" in fields:
             exchange.contract = self._presented(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Contracts begin and end."""
         fields = exchange.request.headers.by_name
         return None if "contract-synthesized" in fields or "synthesis-id" in fields else ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class EndpointGate:
     """
     Method and path are bound: else 404 for an unknown path, 405 for a known one (AGTP-API section 6.1).
@@ -67,7 +67,7 @@ class EndpointGate:
     def check(self, exchange: Exchange) -> None:
         match = (exchange.contract or self._match)(exchange.method, exchange.path)
         if match is None and self._negotiator is not None:
-            match = self._negotiator.unregistered(exchange, self._claims)
+            match = self._negotiator.find_unregistered(exchange, self._claims)
         if match is None:
             if self._table.methods_at(exchange.path):
                 require_consent(exchange, self._policy)
@@ -81,7 +81,7 @@ class EndpointGate:
         exchange.binding = match.binding
         exchange.path_parameters = match.path_parameters
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a registered endpoint; one of a contract may end."""
         match = self._match(exchange.method, exchange.path)
         return None if match is None or match.binding is not exchange.binding else ()

@@ -99,7 +99,7 @@ class Governance:
                 raise DelegationError("claims", f"action.{name} is another")
         return token
 
-    def used(self, token: GovernanceToken) -> str | None:
+    def find_use(self, token: GovernanceToken) -> str | None:
         """Return the request that used a token; None where it is unused."""
         return self._used.governance_used(token)
 
@@ -126,16 +126,16 @@ class Governance:
                 "parameters_digest": parameters_digest(exchange.parameters),
             }
             token = self.verdict(text, agent_id, action, bound=False)
-            if self.used(token) is not None:
+            if self.find_use(token) is not None:
                 raise DelegationError("replayed", "it was used before")
         except DelegationError as error:
             raise invalid(error, {"delegation": said}) from None
         change = UsedTokens.governance_change(token, _mark(exchange))
         if not token.allowed:
-            raise denied({"delegation": said}, change)
+            raise refuse_denied({"delegation": said}, change)
         excess = () if token.scope is None else scopes.missing(token.scope, sorted(granted))
         if excess:
-            raise _beyond(
+            raise _refuse_excess(
                 "authority_scope goes beyond what the governance token allows.", excess, {"delegation": said}, change
             )
         return (change,)
@@ -179,7 +179,7 @@ class GovernanceGate:
                 "parameters_digest": parameters_digest(exchange.parameters),
             }
             token = self._governance.verdict(text, agent_id, action, bound=True)
-            by = self._governance.used(token)
+            by = self._governance.find_use(token)
             if by is not None:
                 if exchange.idempotency_key is not None and token.allowed and by == _mark(exchange):
                     # The same request under the same key: it is answered as it was, and acts no second time.
@@ -192,7 +192,7 @@ class GovernanceGate:
             self._narrow(exchange, token)
         await self._use(exchange, token, path)
         if not token.allowed:
-            raise denied(_said(token))
+            raise refuse_denied(_record_members(token))
 
     @staticmethod
     def _narrow(exchange: Exchange, token: GovernanceToken) -> None:
@@ -204,12 +204,12 @@ class GovernanceGate:
         binding = exchange.binding
         lacking = scopes.missing(granted, binding.required_scopes if binding is not None else ())
         if excess or lacking:
-            raise _beyond(
+            raise _refuse_excess(
                 "The governance token's authority_scope goes beyond what the caller has here and now."
                 if excess
                 else "The governance token's authority_scope does not cover what the endpoint requires.",
                 excess or lacking,
-                _said(token),
+                _record_members(token),
             )
         exchange.scopes = granted
 
@@ -233,7 +233,7 @@ class GovernanceGate:
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=(change,), events=(event,)))
         except StaleChange:
-            raise invalid(DelegationError("replayed", "it was used before"), _said(token)) from None
+            raise invalid(DelegationError("replayed", "it was used before"), _record_members(token)) from None
         except LedgerUnavailable:
             raise store_down() from None
 
@@ -248,11 +248,11 @@ def _mark(exchange: Exchange) -> str:
     return f"{request_hash(exchange)} {exchange.idempotency_key or ''}"
 
 
-def _said(token: GovernanceToken) -> dict[str, object]:
+def _record_members(token: GovernanceToken) -> dict[str, object]:
     return {"governance": {"issuer": token.issuer, "token_id": token.token_id, "caller_id": token.agent_id}}
 
 
-def _beyond(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
+def _refuse_excess(explanation: str, missing: Sequence[str], said: Mapping[str, object], *changes: Change) -> Refusal:
     """Return a refusal with 262: the verdict, the caller's authority and the action do not fit together."""
     return Refusal(
         Reason.SCOPE_REQUIRED,
@@ -276,6 +276,6 @@ def invalid(error: DelegationError, said: Mapping[str, object]) -> Refusal:
     )
 
 
-def denied(said: Mapping[str, object], *changes: Change) -> Refusal:
+def refuse_denied(said: Mapping[str, object], *changes: Change) -> Refusal:
     """Return a refusal with 403: the platform's verdict is DENY."""
     return Refusal(Reason.GOVERNANCE_DENIED, changes=changes, extra=said)

@@ -23,7 +23,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, ILastingGate
+from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage, digest_of
 from agtphost.identity.peer import Assurance
@@ -39,7 +39,7 @@ def grant_id_of(digest: str) -> str:
     return f"azn-{digest[:32]}"
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class GrantedGate:
     """
     Finds the grant behind ``Delegation-Token``, and has the request run under it.
@@ -95,7 +95,7 @@ class GrantedGate:
         if not value["not_before"] <= self._now() < value["expires_at"]:
             raise Refusal(Reason.DELEGATION_TOKEN_EXPIRED, "The grant is not in force at this time.", remedy="")
         grantor = self._directory.by_id(value["grantor"])
-        if grantor is None or self._states(grantor).stopped:
+        if grantor is None or self._states(grantor).is_stopped:
             raise Refusal(
                 Reason.DELEGATION_CHAIN_BROKEN,
                 "The agent that gave the grant does not serve any more.",
@@ -103,14 +103,14 @@ class GrantedGate:
             )
         if (own := self._narrowings(grantor.agent_id)) is not None:
             exchange.narrowings = (*exchange.narrowings, own)
-        exchange.granted = _granted(value, grantor, text)
+        exchange.granted = _build_grant(value, grantor, text)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a request without a grant."""
         return () if exchange.granted is None else None
 
 
-def _granted(value: Mapping[str, Any], grantor: Agent, token: str) -> Granted:
+def _build_grant(value: Mapping[str, Any], grantor: Agent, token: str) -> Granted:
     scopes = intersect(frozenset(value["scope"]), grantor.scopes)
     return Granted(
         grant_id=value["grant_id"],

@@ -15,7 +15,7 @@ from agtphost.dispatch.gates.limits import Allowances
 from agtphost.dispatch.sealing import recall
 from agtphost.dispatch.store_refusals import store_down
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IGate, ILastingGate, ILedger
+from agtphost.iagtp import Condition, ICacheableGate, IGate, ILedger
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.reasons import Reason
 
@@ -23,7 +23,7 @@ VITAL_CALLS = 10
 """Vital calls a minute of one agent while the disk is nearly full; registrars and operators are not limited."""
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class IdempotencyGate:
     """
     A key is used once per agent: durably reserved before the handler runs (security invariant 5). A repeat is
@@ -51,9 +51,13 @@ class IdempotencyGate:
             owner = f"{binding.keyed}:{owner}"
         return self._reserve(exchange, ReservationKey(agent_id=owner, key=key, sure=sure))
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a binding that changes nothing: it takes no key."""
-        return () if exchange.settled and exchange.binding is not None and not exchange.binding.state_changing else None
+        return (
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and not exchange.binding.state_changing
+            else None
+        )
 
     async def _reserve(self, exchange: Exchange, key: ReservationKey) -> None:
         request = exchange.request

@@ -13,7 +13,7 @@ from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, IAgentDirectory, IGate, ILastingGate
+from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate, IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.authorities import ClientAuthorities
 from agtphost.identity.peer import Assurance, Peer, PeerCertificate
@@ -52,11 +52,14 @@ Whether a wire verb asks for a document about agents: at what follows an agent's
 ``/agents`` itself.
 """
 
+Discloses = Callable[[Exchange, Agent], bool]
+"""Whether the caller of an exchange may read documents about an agent by its name."""
+
 States = Callable[[Agent], LifecycleState]
 """The present lifecycle state of an agent."""
 
 
-def _unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
+def _refuse_unauthenticated(cause: str, explanation: str, remedy: str) -> Refusal:
     """
     Return a refusal with the same reason on the wire for every cause (core v08 section 5.6); the record names the
     cause.
@@ -97,7 +100,7 @@ def refuse_stopped(state: LifecycleState, who: str, agent_id: str) -> None:
                 **({"cause": Reason.ORG_DOMAIN_EXPIRED.value} if expired else {}),
             },
         )
-    if state.lapsed:
+    if state.is_lapsed:
         raise StoppedAgent(
             Reason.ORG_DOMAIN_EXPIRED,
             f"The domain of the {'calling' if who == 'caller' else 'addressed'} agent expired and was not renewed.",
@@ -121,8 +124,8 @@ class FramingGate:
 
     def check(self, exchange: Exchange) -> None:
         headers = exchange.request.headers
-        if headers.repeated:
-            self._refuse_repeated(headers.repeated & SINGLE)
+        if headers.repeated_names:
+            self._refuse_repeated(headers.repeated_names & SINGLE)
         fields = headers.by_name
         if "agent-id" in fields:
             agent_id = self._opaque(fields["agent-id"], "Agent-ID")
@@ -154,7 +157,7 @@ class FramingGate:
         return value
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ConnectionGate:
     """
     The certificate of this connection still holds, and names the caller the header names.
@@ -173,13 +176,13 @@ class ConnectionGate:
         if certificate is None:
             return
         if certificate.malformed:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-malformed",
                 f"The client certificate has an AGTP extension that cannot be read: {certificate.malformed}.",
                 "Have the certificate issued again.",
             )
         if not certificate.valid_from <= exchange.now <= certificate.valid_to:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-not-valid-now",
                 "The client certificate is outside its validity period.",
                 "Connect with a renewed certificate.",
@@ -189,20 +192,20 @@ class ConnectionGate:
         if certificate.agent_id is None:
             return
         if exchange.agent_id is not None and exchange.agent_id != certificate.agent_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "agent-id-certificate-mismatch",
                 "Agent-ID and the client certificate name different agents.",
                 "Send the Agent-ID of the certificate, or leave the header out.",
             )
         owner = exchange.request.headers.get("owner-id")
         if owner is not None and certificate.principal_id is not None and owner != certificate.principal_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "owner-id-certificate-mismatch",
                 "Owner-ID and the client certificate name different owners.",
                 "Leave Owner-ID out.",
             )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict while the certificate counts, which each request checks."""
         certificate, objection = exchange.peer.certificate, self._objection
         if certificate is None:
@@ -219,7 +222,7 @@ class ConnectionGate:
     def _refuse_revoked(why: str) -> None:
         """The connection stays open, and is good for nothing (companion section 9.3)."""
         if why == "unknown":
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "revocation-unknown",
                 "Whether the client certificate was revoked is not known: the revocation list is out of date.",
                 "Try again when the operator has renewed the list.",
@@ -227,12 +230,17 @@ class ConnectionGate:
         raise Refusal(Reason.CERTIFICATE_REVOKED)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class CallerGate:
     """
     The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
 
-    Unknown identifiers end here, before any state is kept for them (T-ID-40).
+    Unknown identifiers end here, before any state is kept for them (T-ID-40). A stranger who names an agent that nobody
+    knows, or that is stopped, is refused later where headers are not believed: behind the gates of authority, which
+    refuse every such caller where a name is not enough (``Exchange.doubted``). So whether an agent is known is told
+    only where a name is enough to call, or no name is needed: AGTP-159 demands 401 there.
+
+    :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
     """
 
     name = "caller and lifecycle"
@@ -243,7 +251,9 @@ class CallerGate:
         states: States,
         authorities: ClientAuthorities | None = None,
         narrowings: Narrowings = lambda agent_id: None,
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
+        self._doubts = floor > Assurance.HEADER
         self._narrowings = narrowings
         self._by_id = directory.by_id
         self._states = states
@@ -258,15 +268,19 @@ class CallerGate:
         exchange.call.agent_id = agent_id
         caller = self._by_id(agent_id)
         if caller is None:
-            raise _unauthenticated(
+            unknown = _refuse_unauthenticated(
                 "agent-unknown",
                 "The Agent-ID does not resolve to an agent that this host knows.",
                 "Have the operator add the agent's Genesis and Identity Document to the known agents.",
             )
+            if certificate is not None or not self._doubts:
+                raise unknown
+            exchange.assurance, exchange.doubted = Assurance.HEADER, unknown
+            return
         if proven is not None and certificate is not None:
             self._require_own(certificate, caller)
         exchange.caller = caller
-        exchange.narrowings = self._narrowed(exchange, agent_id)
+        exchange.narrowings = self._find_narrowings(exchange, agent_id)
         exchange.call.caller = caller.name
         if proven is not None and caller.genesis is not None:
             exchange.assurance = Assurance.CERTIFICATE
@@ -275,9 +289,14 @@ class CallerGate:
         else:
             exchange.assurance = Assurance.HEADER
         # Last: the record of the refusal then says who was stopped, and how surely it was that agent.
-        refuse_stopped(self._states(caller), "caller", agent_id)
+        try:
+            refuse_stopped(self._states(caller), "caller", agent_id)
+        except StoppedAgent as stopped:
+            if exchange.assurance is not Assurance.HEADER or not self._doubts:
+                raise
+            exchange.doubted = stopped
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """
         Keep the verdict while the caller is the same agent in the same state, not narrowed, with a trusted certificate.
         """
@@ -288,7 +307,7 @@ class CallerGate:
         by_id, states, narrowings, vouches = self._by_id, self._states, self._narrowings, self._vouches
         proven = certificate is not None and certificate.agent_id is not None
 
-        def unchanged(later: Exchange) -> bool:
+        def is_unchanged(later: Exchange) -> bool:
             return (
                 by_id(agent_id) is caller
                 and states(caller) is state
@@ -296,9 +315,9 @@ class CallerGate:
                 and (vouches is None or not proven or vouches(certificate, caller))  # type: ignore[arg-type]
             )
 
-        return (unchanged,)
+        return (is_unchanged,)
 
-    def _narrowed(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
+    def _find_narrowings(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
         lineage = exchange.peer.delegation
         if lineage is None:
             own = self._narrowings(agent_id)
@@ -310,7 +329,7 @@ class CallerGate:
         """The certificate is about the agent's owner, of its key, and of an authority that may vouch for it."""
         owner = certificate.principal_id
         if owner is not None and caller.owner_id is not None and owner != caller.owner_id:
-            raise _unauthenticated(
+            raise _refuse_unauthenticated(
                 "certificate-owner-mismatch",
                 "The client certificate names another owner than the agent's documents.",
                 "Have the certificate issued again.",
@@ -323,7 +342,7 @@ class CallerGate:
             raise Refusal(Reason.CERTIFICATE_AUTHORITY_MISMATCH)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class AddresseeGate:
     """
     Finds the hosted agent that is addressed: design decision 5.
@@ -335,6 +354,7 @@ class AddresseeGate:
     :param own_refusal: wire verbs whose calls of stopped agents are refused later, with another status.
     :param own: where this host is reached, for addresses in its answers.
     :param documents: which requests besides those of DESCRIBE ask for a document about an agent.
+    :param discloses: whether a caller may read documents about an agent; to all others there is none of that name.
     """
 
     name = "addressee and lifecycle"
@@ -348,7 +368,9 @@ class AddresseeGate:
         own_refusal: Collection[str] = (),
         own: addressing.Authority = addressing.NOWHERE,
         documents: Documents = lambda verb, rest: False,
+        discloses: Discloses = lambda exchange, agent: True,
     ) -> None:
+        self._discloses = discloses
         self._own = own
         self._documents = documents
         self._reaching = REACHABLE_WHEN_STOPPED.union(own_refusal)
@@ -364,7 +386,7 @@ class AddresseeGate:
             self._refuse_moved(exchange, path)
         reaching = method in self._reaching
         if path.startswith("/agents/"):
-            agent: Agent | None = self._named(exchange, path)
+            agent: Agent | None = self._find_by_path(exchange, path)
             rest = path[len("/agents/") :].partition("/")[2]
             if method != "DESCRIBE":
                 if self._documents(method, rest):
@@ -387,7 +409,7 @@ class AddresseeGate:
         else:
             exchange.agent_state = state
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict while the same agent is addressed, in the same state."""
         agent, path = exchange.agent, exchange.request.path
         peer, caller, fallback, states = exchange.peer, exchange.caller, self._fallback, self._states
@@ -409,13 +431,15 @@ class AddresseeGate:
         if peer.server_name != self._moved_to and peer.transport == "agtp" and not listing:
             raise addressing.redirect(self._moved_to, path)
 
-    def _named(self, exchange: Exchange, path: str) -> Agent:
+    def _find_by_path(self, exchange: Exchange, path: str) -> Agent:
         label, _, rest = path[len("/agents/") :].partition("/")
         agent = self._directory.by_name(label)
         if agent is None and is_agent_id(label):
             found = self._directory.by_id(label)
             agent = found if found is not None and found.hosted else None
-        if agent is None:
+        method = exchange.request.method
+        about = method == "DESCRIBE" or self._documents(method, rest)
+        if agent is None or (about and not self._discloses(exchange, agent)):
             addressing.refuse_label(label, rest, exchange.peer.server_name, self._own)
         caller = exchange.caller
         if (

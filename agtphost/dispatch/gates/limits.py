@@ -2,9 +2,10 @@
 How often one caller may ask: 429 beyond it (core v08 sections 5.6, 10.5 and 10.11).
 
 Each caller has an allowance per class of methods, and all agents of one principal have one together; requests without a
-name are counted by address. An agent with its certificate is counted separately from callers that only name it, and
-from clients of a front that call as it, so that they cannot use up its allowance. ESCALATE has a separate allowance, so
-that an agent's call for a human always gets through.
+name are counted by address. All credentials that prove an agent, its certificate and its tokens at the fronts of this
+host, share one allowance. A caller that only names an agent is counted separately, so that it can't use up the
+agent's allowance: by its address where headers are not believed. ESCALATE has a separate allowance, so that an agent's
+call for a human always gets through.
 
 An allowance is one number, the time at which the caller's bucket would be full (the generic cell rate algorithm): a
 bucket that refills with time. Calls that a request makes inside this host, and what it stores, are charged to the same
@@ -27,7 +28,7 @@ from agtphost.config.limits import Limits
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.iagtp import IGate
-from agtphost.identity.peer import Assurance
+from agtphost.identity.peer import Assurance, Peer
 from agtphost.vocabulary.reasons import Reason
 
 MOST_CALLERS = 10_000
@@ -47,13 +48,13 @@ CLASSES = {
 log = Logger()
 
 
-class Counted:
+class AllowanceTable:
     """The counts of each kind of callers; they outlive changes of the limits."""
 
     def __init__(self) -> None:
         self._owed: dict[str, dict[object, float]] = {}
 
-    def of(self, kind: str, per_minute: int, burst: float) -> Allowances:
+    def allowances_of(self, kind: str, per_minute: int, burst: float) -> Allowances:
         """Return the allowances of a kind, with their earlier counts."""
         return Allowances(per_minute, burst, owed=self._owed.setdefault(kind, {}))
 
@@ -109,7 +110,7 @@ class Allowances:
         if len(self._owed) > self._most:
             del self._owed[next(iter(self._owed))]
 
-    def left(self, who: object, now: float) -> int:
+    def calls_left(self, who: object, now: float) -> int:
         """Return how many calls are allowed at this moment."""
         early = max(self._owed.get(who, now), now) - now - self._tolerance
         return 0 if early > 1e-6 else int((1e-6 - early) / self._interval) + 1
@@ -148,14 +149,21 @@ class RateGate:
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
     :param counted: what was counted before; None: nothing was.
+    :param floor: how surely a caller of what changes state must be known. Where it is more than ``header``, whoever
+        only names an agent is counted by its address, as callers without a name are, unless the address has no rate.
     """
 
     name = "rate"
 
     def __init__(
-        self, limits: Limits, now: Callable[[], float] = time.monotonic, counted: Counted | None = None
+        self,
+        limits: Limits,
+        now: Callable[[], float] = time.monotonic,
+        counted: AllowanceTable | None = None,
+        floor: Assurance = Assurance.HEADER,
     ) -> None:
-        of = (counted or Counted()).of
+        self._believes_headers = floor <= Assurance.HEADER
+        of = (counted or AllowanceTable()).allowances_of
         agent, principal, burst = (
             limits.requests_per_minute,
             limits.requests_per_minute_per_principal,
@@ -164,16 +172,13 @@ class RateGate:
         self._now = now
         self._exempt = lru_cache(maxsize=4096)(self._is_exempt)
         self._agents = {kind: of(f"agent {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
-        # Agents that a front vouches for, and agents that are only named: apart from those that prove it.
+        proven = self._agents, of("principal", principal, burst)
+        # Agents that are only named: apart from those that are proven.
+        claimed = {kind: of(f"claimed {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)}
         self._callers = {
-            Assurance.CERTIFICATE: (self._agents, of("principal", principal, burst)),
-            **{
-                assurance: (
-                    {kind: of(f"{word} {kind}", agent, burst) for kind in (READ, ACT, ESCALATE)},
-                    of(f"{word} principal", principal, burst),
-                )
-                for assurance, word in ((Assurance.GATEWAY, "gateway"), (Assurance.HEADER, "claimed"))
-            },
+            Assurance.CERTIFICATE: proven,
+            Assurance.GATEWAY: proven,
+            Assurance.HEADER: (claimed, of("claimed principal", principal, burst)),
         }
         self._anonymous = of("address", limits.anonymous_requests_per_minute, burst)
         self._limits = limits
@@ -196,7 +201,7 @@ class RateGate:
         exchange.counted = True
         caller = exchange.caller
         now = self._now()
-        if caller is None:
+        if caller is None or (exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)):
             self._nameless(exchange, now)
             return
         kind = CLASSES.get(exchange.request.method, ACT)
@@ -209,6 +214,10 @@ class RateGate:
             wait = principals.take(owner, now)
             if wait:
                 raise self._refusal(owner, "principal", self._limits.requests_per_minute_per_principal, wait, now)
+
+    def _counts_by_address(self, peer: Peer) -> bool:
+        """Return whether a caller that only names an agent is counted by its address: not where that has no rate."""
+        return not self._believes_headers and not self._exempt(peer.address)
 
     def charge(self, exchange: Exchange, method: str, calls: int, octets: int = 0) -> None:
         """Charge the caller for further calls; see :class:`agtphost.dispatch.spending.Charges`."""
@@ -232,7 +241,8 @@ class RateGate:
         """Yield the allowances in which :meth:`check` counts a request of the same caller."""
         peer, caller, limits = exchange.peer, exchange.caller, self._limits
         kind = CLASSES.get(method, ACT)
-        if caller is not None:
+        named = exchange.assurance is Assurance.HEADER and self._counts_by_address(peer)
+        if caller is not None and not named:
             agents, principals = self._callers.get(exchange.assurance) or self._callers[Assurance.HEADER]
             yield _Account(agents[kind], caller.agent_id, f"agent:{kind}", limits.requests_per_minute)
             if caller.owner_id is not None and kind is not ESCALATE:
@@ -279,7 +289,7 @@ class RateGate:
         """The refusal of what a request would make or store inside this host: what it costs, and what is left."""
         allowances, per_minute = account.allowances, account.per_minute
         self._log(account.who, account.scope, per_minute, now)
-        seconds, left, most = max(1, ceil(wait)), allowances.left(account.who, now), allowances.most
+        seconds, left, most = max(1, ceil(wait)), allowances.calls_left(account.who, now), allowances.most
         what = f"makes {calls} calls inside this host, each of which counts as a request"
         remedy = f"Wait {seconds} seconds, or make at most {left} calls."
         if octets:

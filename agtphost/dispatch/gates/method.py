@@ -11,13 +11,13 @@ from agtphost.contract.reserved import NAMING
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ReservedHeadersGate:
     """Delegation-Chain has no semantics yet, so it is refused rather than ignored (core v08 section 5.5)."""
 
@@ -27,12 +27,12 @@ class ReservedHeadersGate:
         if "delegation-chain" in exchange.request.headers:
             raise Refusal(Reason.DELEGATION_NOT_SUPPORTED, details={"header": "Delegation-Chain"})
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict: it depends on a field alone."""
         return ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class AliasGate:
     """Resolves the wire verb in one hop, before any other look at it (AGTP-API section 9.2)."""
 
@@ -50,12 +50,12 @@ class AliasGate:
             exchange.method = resolved
             exchange.requested_method = wire
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict: it depends on the first line alone."""
         return ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class CatalogGate:
     """
     The method is one of the catalog's, or one the operator declared: else 459 (AGTP-API section 3.2).
@@ -84,17 +84,17 @@ class CatalogGate:
         catalog, known = self._catalog, self._known
         asked = exchange.request.headers.get("agtp-catalog-version")
         if asked is not None:
-            catalog, known = self._asked(asked)
+            catalog, known = self._catalog_for(asked)
             exchange.catalog_warnings = catalog.warnings
         if exchange.method not in known:
             require_consent(exchange, self._policy)
             raise self._violation(exchange.method, catalog)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict: it depends on the first line and a field alone."""
         return ()
 
-    def _asked(self, version: str) -> tuple[Catalog, frozenset[str]]:
+    def _catalog_for(self, version: str) -> tuple[Catalog, frozenset[str]]:
         found = self._by_version.get(version)
         if found is None:
             raise Refusal(
@@ -145,7 +145,7 @@ def require_consent(exchange: Exchange, policy: MethodPolicy) -> None:
     )
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class PathGate:
     """
     The path follows the path grammar: else 460 naming the segment (AGTP-API section 5).
@@ -170,12 +170,12 @@ class PathGate:
                 details={"segment": offence.segment, "path": exchange.path},
             )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict: it depends on the first line alone."""
         return ()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class PolicyGate:
     """The operator's method policy admits the method, and so it must the target of a redirect."""
 
@@ -196,7 +196,7 @@ class PolicyGate:
             exchange.method, exchange.path = target
             self._require(exchange)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition]:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition]:
         """Keep the verdict: it depends on the first line alone."""
         return ()
 

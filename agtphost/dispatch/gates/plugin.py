@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
@@ -12,13 +11,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import Overstepped, checked_refusal
-from agtphost.iagtp import IGate
-from agtphost.identity.agents import Agent
-from agtphost.identity.peer import Assurance
+from agtphost.handlers.built_in import Overstepped, require_plain_refusal
+from agtphost.iagtp import IGate, IOperatorGate
 from agtphost.vocabulary.reasons import Reason
 
 PREFIX = "operator: "
@@ -28,29 +26,6 @@ FIRST, LAST = "addressee and lifecycle", "schema"
 """Between these gates they may stand: the caller is known by then, and no key is taken yet."""
 
 log = Logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
-    """A call, as an operator's gate sees it. Members that no gate has set yet have their least powerful value."""
-
-    method: str
-    path: str
-    path_parameters: Mapping[str, str]
-    caller: Agent | None
-    assurance: Assurance
-    acting_principal: str | None
-    scopes: frozenset[str]
-    agent: Agent | None
-    session_id: str | None
-    task_id: str | None
-    request_id: str | None
-    input: Mapping[str, Any]
-    address: str
-    """Where the connection comes from: an IP address."""
-
-    name: str
-    """What is called, where method and path do not say it: an upstream's tool as ``server.tool``."""
 
 
 def view(exchange: Exchange) -> CallView:
@@ -78,11 +53,11 @@ class OperatorGate:
     """
     Asks a plugin; an answer other than a refusal or a pass is 500.
 
-    :param gate: provides :class:`agtphost.iagtp.IGate`.
+    :param gate: the plugin.
     :param seconds: that it may wait.
     """
 
-    def __init__(self, gate: IGate, clock: IReactorTime, seconds: float) -> None:
+    def __init__(self, gate: IOperatorGate, clock: IReactorTime, seconds: float) -> None:
         self.name = PREFIX + str(gate.name)[:64]
         self._gate = gate
         self._clock = clock
@@ -91,13 +66,13 @@ class OperatorGate:
     async def check(self, exchange: Exchange) -> None:
         """Ask the plugin. An invalid verdict refuses the call."""
         try:
-            verdict: Any = self._gate.check(view(exchange))  # type: ignore[arg-type]
+            verdict: Any = self._gate.check(view(exchange))
             if inspect.iscoroutine(verdict):
                 verdict = Deferred.fromCoroutine(verdict)
             if isinstance(verdict, Deferred):
-                verdict = await bounded(verdict, self._seconds, self._clock)
+                verdict = await limit_time(verdict, self._seconds, self._clock)
         except Refusal as refusal:
-            checked_refusal(refusal)
+            require_plain_refusal(refusal)
             raise
         except TimeoutError:
             raise Refusal(
@@ -107,7 +82,7 @@ class OperatorGate:
             raise Overstepped(f"the gate {self.name} returned {type(verdict).__name__}: it refuses by raising Refusal")
 
 
-def placed(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
+def place_gates(gates: Sequence[IGate], own: Sequence[tuple[str, IGate]]) -> Sequence[IGate]:
     """
     Insert the operator's gates, in their order, into the host's.
 

@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.bearer import ActingPrincipal, BearerError, BearerTokens, UnknownKey
 from agtphost.identity.peer import INTERNAL
 from agtphost.vocabulary.newest import keep
@@ -25,7 +25,7 @@ REMEMBERED = 4_096
 """Tokens whose verdict is remembered until they expire, by their hash."""
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ActingPrincipalGate:
     """
     A credential that is presented has to be valid; one that a method requires has to be presented.
@@ -63,7 +63,7 @@ class ActingPrincipalGate:
                 headers=(("WWW-Authenticate", "Bearer"),),
             )
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Keep the verdict of a request that needs no credential and presents none; credentials expire."""
         return () if exchange.acting_principal is None else None
 
@@ -73,7 +73,7 @@ class ActingPrincipalGate:
         if known is not None and now < known.expires_at:
             return known
         try:
-            found = self._validated(credential, now)
+            found = self._validate(credential, now)
         except UnknownKey as error:
             self._unknown_key()
             raise _invalid(error) from None
@@ -81,7 +81,7 @@ class ActingPrincipalGate:
             raise _invalid(error) from None
         return keep(self._valid, name, found, REMEMBERED)
 
-    def _validated(self, credential: str, now: float) -> ActingPrincipal:
+    def _validate(self, credential: str, now: float) -> ActingPrincipal:
         scheme, _, token = credential.partition(" ")
         if scheme.lower() != "bearer":
             raise BearerError("oauth-scheme", "Only the Bearer scheme is accepted here.")

@@ -20,18 +20,18 @@ from agtphost.dispatch.encoding import LARGE, in_turns
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.identifiers import is_opaque_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 _SEPARATED = re.compile(r"[\s,]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", re.ASCII)
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class ProcedureGate:
     """
     RUN only runs registered procedures, with an object as input, and without generated code that was not reviewed.
@@ -64,11 +64,15 @@ class ProcedureGate:
         looked_at = generated_code.require_clear(self._held, given)
         if len(exchange.request.body) > LARGE:
             return in_turns(looked_at, self._clock)
-        return finished(looked_at)
+        return run_to_end(looked_at)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
-        return () if exchange.settled and exchange.binding is not None and exchange.binding.method != "RUN" else None
+        return (
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "RUN"
+            else None
+        )
 
 
 def _require_carried(given: Mapping[str, Any]) -> None:
@@ -103,7 +107,7 @@ def beyond_own(excess: Sequence[str], said: Mapping[str, Any]) -> Refusal:
     )
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class GrantingGate:
     """
     Checks that an operator's AUTHORIZE, in place of the built-in, is not asked for more than its caller's own scope.
@@ -131,8 +135,10 @@ class GrantingGate:
         said = {"subject": str(exchange.input.get("subject"))[:128], "exceeding": list(excess[:16])}
         raise beyond_own(excess, said)
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return (
-            () if exchange.settled and exchange.binding is not None and exchange.binding.method != "AUTHORIZE" else None
+            ()
+            if exchange.is_binding_final and exchange.binding is not None and exchange.binding.method != "AUTHORIZE"
+            else None
         )

@@ -22,12 +22,12 @@ from agtphost.audit.state import StateTable
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States
 from agtphost.dispatch.merchants import MERCHANT, MerchantManifests
-from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, replayed, unverified
+from agtphost.dispatch.purchase import NEW_ASSERTION, Purchase, UsedAssertions, refuse_replayed, refuse_unverified
 from agtphost.dispatch.quotes import CartError, Quotes, cart_digest
 from agtphost.dispatch.scope_dimensions import budget_exceeded, budget_limit
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
-from agtphost.iagtp import Condition, ILastingGate
+from agtphost.iagtp import Condition, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.intent import DIGEST, Intent, IntentAssertions, IntentError
 from agtphost.vocabulary import budget, money
@@ -49,7 +49,7 @@ _NAME_CART = "Send Cart-Digest or cart_quote_id of the QUOTE that the assertion 
 log = Logger()
 
 
-@implementer(ILastingGate)
+@implementer(ICacheableGate)
 class MerchantGate:
     """
     Lets a PURCHASE pass whose counterparty was verified; every other method passes unchecked.
@@ -99,7 +99,7 @@ class MerchantGate:
                 )
             raise
 
-    def lasting(self, exchange: Exchange) -> Sequence[Condition] | None:
+    def conditions(self, exchange: Exchange) -> Sequence[Condition] | None:
         """Every other method passes."""
         return () if exchange.method != METHOD else None
 
@@ -108,7 +108,7 @@ class MerchantGate:
         if caller is None:
             raise Refusal(Reason.AGENT_UNAUTHENTICATED, "The request names no calling agent, and only agents buy.")
         merchant = self._merchant(exchange.agent)
-        purchase = self._verified(exchange, merchant, caller)
+        purchase = self._verify(exchange, merchant, caller)
         exchange.purchase = purchase
         amount = self._parameters(exchange, purchase)
         self._require_intent(exchange, purchase, amount)
@@ -120,14 +120,14 @@ class MerchantGate:
     def _merchant(self, agent: Agent | None) -> Agent:
         """The addressed agent, which has the role and is active."""
         if agent is None or agent.role != MERCHANT:
-            raise unverified(
+            raise refuse_unverified(
                 Reason.NOT_A_MERCHANT,
                 retryable=False,
             )
         state = self._states(agent)
         if state.status is not LifecycleStatus.ACTIVE:
             suspended = state.status is LifecycleStatus.SUSPENDED
-            raise unverified(
+            raise refuse_unverified(
                 Reason.MERCHANT_NOT_ACTIVE,
                 f"The merchant is {state.status.value}, and only active merchants sell.",
                 "Wait until it is reinstated, and verify it again." if suspended else "Buy from another merchant.",
@@ -136,20 +136,20 @@ class MerchantGate:
                 since=state.since,
             )
         if self._production and agent.posture.trust_tier >= 3:
-            raise unverified(
+            raise refuse_unverified(
                 Reason.MERCHANT_TRUST_INSUFFICIENT,
                 retryable=False,
             )
         return agent
 
-    def _verified(self, exchange: Exchange, merchant: Agent, caller: Agent) -> Purchase:
+    def _verify(self, exchange: Exchange, merchant: Agent, caller: Agent) -> Purchase:
         """Check that the headers describe the merchant, and that its manifest is valid."""
         headers = exchange.request.headers
         merchant_id = headers.get("merchant-id")
         if merchant_id is None:
             raise _missing(Reason.MISSING_MERCHANT_ID_HEADER, "Merchant-ID", "the merchant's Agent-ID")
         if not is_agent_id(merchant_id) or merchant_id != merchant.agent_id:
-            raise unverified(
+            raise refuse_unverified(
                 Reason.MERCHANT_ID_MISMATCH,
                 retryable=False,
                 claimed=merchant_id if is_agent_id(merchant_id) else "",
@@ -161,11 +161,11 @@ class MerchantGate:
                 "Merchant-Manifest-Fingerprint",
                 "the SHA-256 of its canonical Identity Document",
             )
-        manifest = self._manifests.of(merchant, self._states(merchant))
+        manifest = self._manifests.manifest_of(merchant, self._states(merchant))
         if not manifest.fingerprint or fingerprint.removeprefix("sha256:") != manifest.fingerprint:
-            raise unverified(Reason.MERCHANT_MANIFEST_FINGERPRINT_MISMATCH, retryable=True)
+            raise refuse_unverified(Reason.MERCHANT_MANIFEST_FINGERPRINT_MISMATCH, retryable=True)
         if manifest.fault:
-            raise unverified(
+            raise refuse_unverified(
                 Reason.MANIFEST_SIGNATURE_INVALID,
                 f"The merchant's Identity Document is not to be believed: {manifest.fault}.",
                 retryable=False,
@@ -200,7 +200,7 @@ class MerchantGate:
         text = exchange.request.headers.get("intent-assertion")
         if text is None:
             if self._intent_required:
-                raise unverified(
+                raise refuse_unverified(
                     Reason.INTENT_ASSERTION_REQUIRED,
                     retryable=False,
                 )
@@ -211,14 +211,14 @@ class MerchantGate:
             )
             _require_match(intent, exchange, purchase, amount)
         except IntentError as error:
-            raise unverified(error.reason, str(error), retryable=False, fault=error.fault) from None
+            raise refuse_unverified(error.reason, str(error), retryable=False, fault=error.fault) from None
         purchase.intent = intent
         purchase.said["intent_issuer"] = intent.issuer
         if exchange.acting_principal is None:
             exchange.acting_principal = intent.principal
         # A repeated keyed request gets its stored answer; whether another may use the assertion is decided with it.
-        if exchange.idempotency_key is None and self._used.used(intent):
-            raise replayed()
+        if exchange.idempotency_key is None and self._used.is_used(intent):
+            raise refuse_replayed()
         if self._used.full(purchase.agent_id):
             raise Refusal(
                 Reason.TOO_MANY_PURCHASES,
@@ -284,7 +284,7 @@ def _require_match(intent: Intent, exchange: Exchange, purchase: Purchase, amoun
 
 
 def _other_cart(explanation: str, remedy: str) -> Refusal:
-    return unverified(Reason.INTENT_ASSERTION_INVALID, explanation, remedy, retryable=False, fault="item_digest")
+    return refuse_unverified(Reason.INTENT_ASSERTION_INVALID, explanation, remedy, retryable=False, fault="item_digest")
 
 
 def _digest_of(cart: Any) -> str:
@@ -323,7 +323,7 @@ def _require_budget(exchange: Exchange, amount: Money) -> None:
 
 
 def _missing(reason: Reason, header: str, what: str) -> Refusal:
-    return unverified(
+    return refuse_unverified(
         reason,
         f"A PURCHASE carries {header}, {what}, and this one does not.",
         retryable=True,

@@ -37,13 +37,13 @@ class SessionGate:
             certificate = exchange.peer.certificate
             identity = "" if certificate is None else certificate.fingerprint or certificate.sha256
             if not self._sessions.note(session_id, caller.agent_id, identity, exchange.assurance):
-                if self._sessions.ended(session_id, caller.agent_id, exchange.assurance):
-                    raise _ended()
+                if self._sessions.has_ended(session_id, caller.agent_id, exchange.assurance):
+                    raise _session_ended()
                 raise Refusal(Reason.SESSION_BINDING_MISMATCH)
         binding = exchange.binding
         if self._suspensions and (binding is None or binding.tier != "A" or exchange.method in WORK):
             self._suspensions.refuse(exchange.owner, session_id, exchange.task_id)
 
 
-def _ended() -> Refusal:
+def _session_ended() -> Refusal:
     return Refusal(Reason.SESSION_ENDED)

@@ -161,7 +161,7 @@ def _goal_words(text: str, known: Mapping[str, Any], candidates: Sequence[StepCa
 
 def _read_constraints(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the limits of a plan, and the constraints that only a reader can judge."""
-    value = parameters.kept(given, "constraints", 8_192)
+    value = parameters.read_json(given, "constraints", 8_192)
     limits: dict[str, Any] = {"max_steps": 8, "methods": None, "exclude_methods": (), "scopes": None, "impact": None}
     if value is None:
         return limits, []

@@ -88,7 +88,7 @@ class Corpus:
     def agents(self, context: BuiltInContext) -> Iterator[Holding]:
         """The hosted agents, where the caller may see them."""
         # A question is a search: what it finds is bounded as candidates are (core v08 section 7.2.2).
-        for agent in filter(self._visibility.in_searches(context), self._directory.hosted()):
+        for agent in filter(self._visibility.in_searches(context), self._directory.list_hosted()):
             yield _of_agent(agent)
 
     def endpoints(self, context: BuiltInContext) -> list[Binding]:
@@ -222,7 +222,7 @@ def read_question(given: Mapping[str, Any], name: str) -> tuple[str, Any]:
     :return: its words, and what was sent.
     :raises Refusal: 422 where there is none, or no word in it.
     """
-    value = parameters.kept(given, name, INTENT)
+    value = parameters.read_json(given, name, INTENT)
     if value is None:
         raise parameters.invalid(name, f"The parameter {name} is missing.", f"Send {name}.", missing=True)
     if not isinstance(value, (str, dict)) or not (text := relevance.said_in(value).strip()):

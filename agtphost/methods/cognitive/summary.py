@@ -26,7 +26,7 @@ from agtphost.vocabulary import uris
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 LENGTHS: Mapping[str, tuple[float, int]] = {"brief": (0.1, 3), "standard": (0.3, 8), "detailed": (0.6, 24)}
 """For each length, the share of the sentences that is kept, and how many at most."""
@@ -66,7 +66,7 @@ class Summary:
 
     kind = "built_in"
 
-    def __init__(self, library: Library, offload: Aside, address: OwnAddress = NOWHERE) -> None:
+    def __init__(self, library: Library, offload: Executor, address: OwnAddress = NOWHERE) -> None:
         self._address = address
         self._library = library
         self._offload = offload

@@ -136,7 +136,7 @@ class AsynchronousTasks:
         """
         recipient = self.recipient(hop)
         owner = hop.delegator.agent_id
-        own = self._held.of(TASK, owner)
+        own = self._held.items_of(TASK, owner)
         running = sum(1 for item in own if item.brief["state"] == RUNNING)
         if running >= MOST_RUNNING:
             raise _full()
@@ -391,16 +391,16 @@ class TaskReading:
         return Answer(result={"delegations": shown, "count": len(listed)}, headers=part.headers)
 
     def _requested_tasks(self, context: BuiltInContext) -> Iterator[StateItem]:
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         wanted = None if context.input.get("agent_id") is None else parameters.agent_id(context.input)
         if wanted is None:
-            yield from () if caller is None else self._held.of(TASK, caller.agent_id)
+            yield from () if caller is None else self._held.items_of(TASK, caller.agent_id)
             return
         own = caller is not None and caller.agent_id == wanted
         if not own and not self._authorization.manages(context, wanted):
             self._authorization.require_looking(context, SAID)
-        yield from self._held.of(TASK, wanted)
-        yield from (item for item in self._held.by(TASK, "delegatee", wanted) if item.owner != wanted)
+        yield from self._held.items_of(TASK, wanted)
+        yield from (item for item in self._held.items_by(TASK, "delegatee", wanted) if item.owner != wanted)
 
     async def read(self, context: BuiltInContext) -> Mapping[str, Any]:
         """
@@ -420,12 +420,12 @@ class TaskReading:
     def _find_tasks(self, wanted: str, by: str) -> list[StateItem]:
         """Return the tasks with that identifier, newest first."""
         if by == "task_id":
-            return list(self._held.by(TASK, by, wanted))[::-1]
+            return list(self._held.items_by(TASK, by, wanted))[::-1]
         item = self._held.get(TASK, wanted) if isinstance(wanted, str) else None
         return [] if item is None else [item]
 
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         return (caller is not None and caller.agent_id == item.owner) or self._authorization.manages(
             context, item.owner
         )

@@ -156,7 +156,7 @@ class Delegation:
         before: Lineage | None = peer.delegation if peer is not None else None
         by_itself = before is not None and peer is not None and peer.depth > before.calls
         if asked.token is None and not (by_itself and self._tokens.signs):
-            parameters.required(context.input, "delegation_token")
+            parameters.require_text(context.input, "delegation_token")
         delegator = caller if before is None else self._directory.by_id(before.chain[-1])
         if delegator is not None and asked.target == delegator.agent_id:
             raise parameters.invalid(

@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from agtphost.config.delegation import DelegationSection
 from agtphost.dispatch.invocation import BOUNDS, Invocation, awaits_approval
 from agtphost.dispatch.violations import scopes_of
-from agtphost.dispatch.waiting import bounded
+from agtphost.dispatch.waiting import limit_time
 from agtphost.errors import Refusal
 from agtphost.identity.delegation import Lineage
 from agtphost.methods.delegation.decision import (
@@ -71,7 +71,7 @@ class Work:
         seconds = min(hop.asked.deadline or self._rules.max_deadline, self._rules.max_deadline)
         working = Deferred.fromCoroutine(self._in_turn(hop, invocation, lineage, task_id, seconds, turns))
         try:
-            done: Done = await bounded(working, seconds, self._clock)
+            done: Done = await limit_time(working, seconds, self._clock)
         except TimeoutError:
             raise self._late(hop, lineage, seconds) from None
         return done

@@ -78,7 +78,7 @@ def read(given: Mapping[str, Any]) -> Asked:
 
 def _target(given: Mapping[str, Any]) -> str:
     """Read ``target_agent_id``: an Agent-ID, or an address under a domain's name, which only its host can resolve."""
-    value = parameters.required(given, "target_agent_id")
+    value = parameters.require_text(given, "target_agent_id")
     if not value.startswith(f"{uris.SCHEME}://"):
         return parameters.agent_id(given, "target_agent_id")
     try:

@@ -114,7 +114,7 @@ class TokenCheck:
         except DelegationError as error:
             raise self._unverifiable(hop, error, hop.position) from None
         self._require_match(hop, token, context.task_id)
-        if self._used.used(token):
+        if self._used.is_used(token):
             raise hop.chain_broken(
                 Reason.DELEGATION_TOKEN_REPLAYED,
                 position=token.depth,
@@ -255,7 +255,7 @@ class TokenCheck:
 
     def _require_serving(self, hop: Hop, agent_id: str, position: int, depth: int) -> None:
         agent = self._directory.by_id(agent_id)
-        if agent is None or self._states(agent).stopped:
+        if agent is None or self._states(agent).is_stopped:
             raise hop.cut(position, "An agent of the chain does not serve any more.")
         if agent.document.get("delegation_permitted") is False:
             raise hop.cut(position, "The Identity Document of an agent of the chain does not permit it to delegate.")

@@ -120,10 +120,10 @@ class AgisFace:
         :param form: one of :data:`AGIS` and :data:`AGIS_YAML`.
         :raises agtphost.errors.Refusal: 503 where the host cannot be described in AGIS.
         """
-        addressed = context.agent if context.invocation.addressed else None
+        addressed = context.agent if context.invocation.is_addressed_by_path else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
         bindings, tools = list(self._bindings()), execution.list_offered_tools(self._adapters, context)
-        agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
+        agents = list(filter(self._visibility.in_lists(context), self._directory.list_hosted()))
         built_ins = context.input.get("built_ins") in (True, "true")
         known_reader = self._visibility.proven(context)
         current: list[Any] = [*bindings, *tools, *agents]

@@ -243,7 +243,7 @@ class Candidates:
 
     def _current(self) -> Known:
         """Return the current snapshot, made anew when agents, endpoints or tools have changed."""
-        agents = list(self._directory.hosted())
+        agents = list(self._directory.list_hosted())
         tools = [tool for adapter in self._adapters for tool in adapter.tools()]
         bindings = [binding for binding in self._bindings() if binding.tier != "A"]
         things = [*agents, *bindings, *tools]

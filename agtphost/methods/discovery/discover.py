@@ -198,7 +198,7 @@ class Discovery:
         if context.named:
             return document({"directory": directory})
         visible = self._visibility
-        shown = visible.in_manifest(context, self._directory.hosted())
+        shown = visible.in_manifest(context, self._directory.list_hosted())
         return self._manifest(shown, visible.proven(context), parameters.text(context.input, "part") or "")
 
     async def _methods(self, context: BuiltInContext, warning: Fields = ()) -> Answer:
@@ -244,7 +244,7 @@ class Discovery:
 
     def _listed_agents(self, kind: str, sees: Sees, accepted: frozenset[str]) -> bytes:
         # What is withheld is withheld silently (AGTP-API section 5.8.2).
-        hosted = filter(sees, self._directory.hosted())
+        hosted = filter(sees, self._directory.list_hosted())
         return jsontext.encode(
             [
                 {
@@ -260,7 +260,7 @@ class Discovery:
     def _genesis(self, context: BuiltInContext) -> Answer:
         """The addressed agent's Genesis as it was received, octet for octet (AGTP-API section 5.8.1)."""
         caller, agent = context.caller, context.agent
-        if caller is not None and caller.hosted and not context.invocation.addressed:
+        if caller is not None and caller.hosted and not context.invocation.is_addressed_by_path:
             # Without a path that says otherwise, Agent-ID is whose Genesis is meant (spec reading 61).
             agent = caller
         if agent is None or agent.genesis is None or not self._visibility.genesis_of(context, agent):

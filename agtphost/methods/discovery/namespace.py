@@ -81,7 +81,7 @@ class Namespace:
         self._now = now
         self._entries: dict[str, tuple[tuple[Any, ...], dict[str, Any], bytes]] = {}
 
-    def __call__(self, sees: Sees = lambda agent: agent.listed) -> Mapping[str, Any]:
+    def __call__(self, sees: Sees = lambda agent: agent.is_listed) -> Mapping[str, Any]:
         """
         Return the document; ``signature`` is None where the host has no signing key.
 
@@ -90,7 +90,7 @@ class Namespace:
         """
         # Taken before any state is read, so that no state is older than the document's time.
         generated_at, now = self._now(), self._clock()
-        shown = [agent for agent in self._directory.hosted() if sees(agent)]
+        shown = [agent for agent in self._directory.list_hosted() if sees(agent)]
         entries = [
             self._entry(agent, state, now)
             for agent in shown

@@ -89,10 +89,10 @@ class OpenAPIFace:
 
         :param built_ins: whether what every host answers is in it too, besides documents about agents.
         """
-        addressed = context.agent if context.invocation.addressed else None
+        addressed = context.agent if context.invocation.is_addressed_by_path else None
         prefix = "" if addressed is None else f"/agents/{addressed.name}"
         bindings, tools = list(self._bindings()), execution.list_offered_tools(self._adapters, context)
-        agents = list(filter(self._visibility.in_lists(context), self._directory.hosted()))
+        agents = list(filter(self._visibility.in_lists(context), self._directory.list_hosted()))
         current: list[Any] = [*bindings, *tools, *agents]
         key = (context.authority(), prefix, built_ins, self._version())
         known = self._documents.find(key, current)

@@ -186,7 +186,7 @@ class DocumentPublisher:
         members = {name: value for name, value in signals(state).items() if value}
         if agent.certificate is not None:
             members["cert_status"] = certificate
-        document = documents.served(
+        document = documents.build_served_copy(
             agent.document,
             status=state.status.value,
             updated_at=state.since or None,
@@ -195,7 +195,7 @@ class DocumentPublisher:
         )
         if "manifest_signature" in document or self._signer is None or self._public is None:
             return document
-        return documents.vouched(document, self._issuer, self._public, self._signer)
+        return documents.sign_copy(document, self._issuer, self._public, self._signer)
 
 
 def signals(state: LifecycleState) -> dict[str, Any]:

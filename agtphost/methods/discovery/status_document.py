@@ -150,7 +150,7 @@ class StatusDocuments:
     def _pending(self, agent_id: str) -> int:
         if self._held is None:
             return 0
-        return sum(1 for item in self._held.of(ESCALATION, agent_id) if item.brief["status"] == "pending")
+        return sum(1 for item in self._held.items_of(ESCALATION, agent_id) if item.brief["status"] == "pending")
 
     def _may_observe(self, agent: Agent, context: BuiltInContext) -> bool:
         """Operators, the agent's issuer, the agent itself, and agents that were given the scope (AGTP-158)."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
+from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import refuse_stopped
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, holds
@@ -24,6 +25,23 @@ from agtphost.vocabulary.reasons import Reason
 PUBLIC = "public"
 AUTHENTICATED = "authenticated"
 PRIVATE = "private"
+
+
+def disclosed_documents(disclosure: str, authorization: Authorization) -> Callable[[Exchange, Agent], bool]:
+    """
+    Return what says whether a caller may read documents about one agent, by its name.
+
+    Where agents are not disclosed to all, the caller must be identified: an agent that is certain, and knows the name,
+    may verify whom it is about to call.
+
+    :param disclosure: ``[policies] agent_disclosure``.
+    """
+
+    def discloses(exchange: Exchange, agent: Agent) -> bool:
+        certain = exchange.assurance is Assurance.CERTIFICATE or authorization.is_operator(exchange.peer)
+        return disclosure == PUBLIC or certain
+
+    return discloses
 
 
 class Visibility:
@@ -78,7 +96,7 @@ class Visibility:
 
     def filter_offered(self, agents: Iterable[Agent]) -> list[Agent]:
         """Return the agents that lists may show at all: they can be called, and are not for development alone."""
-        return [agent for agent in agents if agent.listed and not self._states(agent).stopped]
+        return [agent for agent in agents if agent.is_listed and not self._states(agent).is_stopped]
 
     def state(self, agent: Agent) -> str:
         """The agent's lifecycle state, as lists name it."""
@@ -117,6 +135,16 @@ class Visibility:
         """
         return self._disclosure == PUBLIC or self.proven(context)
 
+    def is_own(self, context: BuiltInContext, agent: Agent) -> bool:
+        """
+        Return whether the caller is told of an agent that is not hosted here: that agent itself, or an operator.
+
+        Who calls here is no matter of other callers, however far hosted agents are disclosed.
+        """
+        caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
+        own = proven and caller is not None and caller.agent_id == agent.agent_id
+        return own or self.operates(context)
+
     def require_documents(self, context: BuiltInContext, agent: Agent) -> None:
         """
         Raise unless :meth:`documents_of` allows the caller to read.
@@ -153,7 +181,7 @@ class Visibility:
         def sees(agent: Agent) -> bool:
             # It is called for ten thousand agents in one list, and nearly all of them are active.
             state = states(agent)
-            return (state.status is active or not state.stopped) and within(agent)
+            return (state.status is active or not state.is_stopped) and within(agent)
 
         return sees
 

@@ -43,8 +43,8 @@ class Zones:
         if not own and not self._filtering:
             return _is_listed
         permitted = {"", own, *self._opened.get(own, ()), *self._opened.get(ANY_ZONE, ())}
-        return lambda agent: agent.listed and (agent.governance_zone or "") in permitted
+        return lambda agent: agent.is_listed and (agent.governance_zone or "") in permitted
 
 
 def _is_listed(agent: Agent) -> bool:
-    return agent.listed
+    return agent.is_listed

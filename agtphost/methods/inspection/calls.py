@@ -16,7 +16,7 @@ from agtphost.handlers.calls import CALL
 from agtphost.iagtp import IAgentDirectory, IRecordStore, Search
 from agtphost.identity import envelope
 from agtphost.vocabulary.spoken import call as spoken_call
-from agtphost.vocabulary.spoken import spoken
+from agtphost.vocabulary.spoken import display_name
 
 PAGE = 200
 """Records of one answer."""
@@ -102,7 +102,7 @@ def brief(record: StoredRecord) -> dict[str, Any]:
         "kind": record.kind,
         **shown,
         **called,
-        "called": spoken(payload),
+        "called": display_name(payload),
     }
 
 

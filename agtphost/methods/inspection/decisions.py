@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agtphost.dispatch.decision import Decision, Question
-from agtphost.dispatch.ruling import APPROVAL, Ruling
+from agtphost.dispatch.ruling import APPROVAL, RuleSource
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import INSPECT_ALL, Authorization, is_registrar
@@ -33,7 +33,7 @@ class Decisions:
         decide: Callable[[Question, Peer], Awaitable[Decision]],
         directory: IAgentDirectory,
         authorization: Authorization,
-        ruling: Ruling | None = None,
+        ruling: RuleSource | None = None,
     ) -> None:
         self._ruling = ruling
         self._decide = decide
@@ -53,7 +53,7 @@ class Decisions:
             raise parameters.invalid("input_shape", "input_shape is not an object.", "Send what a record has.")
         question = Question(
             agent_id=agent_id,
-            method=parameters.required(given, "method"),
+            method=parameters.require_text(given, "method"),
             path=parameters.text(given, "path") or "/",
             assurance=self._assurance(given, agent_id),
             scopes=parameters.text(given, "authority_scope"),
@@ -72,7 +72,7 @@ class Decisions:
         return told
 
     @staticmethod
-    def _add_rules(ruling: Ruling, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
+    def _add_rules(ruling: RuleSource, decision: Decision, told: dict[str, Any], reason: str | None) -> None:
         """
         Add the configuration rule that decides.
 
@@ -81,15 +81,15 @@ class Decisions:
         binding, caller, method = decision.binding, decision.caller, decision.method
         refusal = decision.refusal
         if refusal is not None:
-            rule = ruling.of(str(refusal.reason), binding, caller, method=method, extra=refusal.extra)
+            rule = ruling.find_rule(str(refusal.reason), binding, caller, method=method, extra=refusal.extra)
             if rule is not None:
                 told["refusal"]["rule"] = rule.document()
         elif decision.needs_approval:
-            rule = ruling.of(APPROVAL, binding)
+            rule = ruling.find_rule(APPROVAL, binding)
             if rule is not None:
                 told["approval_rule"] = rule.document()
         if reason:
-            rule = ruling.of(reason, binding, caller, method=method)
+            rule = ruling.find_rule(reason, binding, caller, method=method)
             if rule is not None:
                 told["rule"] = rule.document()
 
@@ -101,7 +101,7 @@ class Decisions:
             agent_id is not None and self._authorization.manages(context, agent_id)
         ):
             return True
-        return any(is_registrar(context.peer, each) for each in self._directory.hosted())
+        return any(is_registrar(context.peer, each) for each in self._directory.list_hosted())
 
     @staticmethod
     def _assurance(given: Mapping[str, Any], agent_id: str | None) -> Assurance:

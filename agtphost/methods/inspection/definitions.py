@@ -48,7 +48,7 @@ class Definitions:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """Return one definition, by ``method`` and ``path`` as they are registered."""
-        named = parameters.required(context.input, "method"), parameters.required(context.input, "path")
+        named = parameters.require_text(context.input, "method"), parameters.require_text(context.input, "path")
         looks = self._authorization.looks(context)
         for binding in self._bindings():
             if (binding.method, binding.path) == named and (looks or context.admits(binding)):

@@ -88,7 +88,7 @@ class Inspection:
         self._first = write_first
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        target = parameters.required(context.input, "target")
+        target = parameters.require_text(context.input, "target")
         read = self._more_targets.get(target)
         if read is None:
             read = self._targets.get(target)

@@ -95,7 +95,7 @@ class Proofs:
 
     async def _proof(self, prove: Any) -> list[str]:
         try:
-            return proof_to_texts(await self._records.proven(prove))
+            return proof_to_texts(await self._records.read_proof(prove))
         except ProofError as error:
             raise Refusal(Reason.TREE_DAMAGED, f"The tree over the records cannot be read: {error}.") from None
 

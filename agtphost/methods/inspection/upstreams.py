@@ -63,7 +63,7 @@ class UpstreamDefinition:
 
         :raises Refusal: 403 for everyone but operators and those who may approve; 404 for an unknown upstream or name.
         """
-        upstream, name = parameters.required(context.input, "upstream"), context.input.get("name", "")
+        upstream, name = parameters.require_text(context.input, "upstream"), context.input.get("name", "")
         protocol, _, known = upstream.partition(".")
         scope = APPROVERS.get(protocol, INSPECT_ALL)
         if not self._authorization.looks(context):

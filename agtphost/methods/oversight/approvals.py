@@ -27,7 +27,7 @@ from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import APPROVAL
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 PAGE = 200
 """Approvals of one answer."""
@@ -60,7 +60,7 @@ class ApprovalDecisions:
         approvals: Approvals,
         authorization: Authorization,
         continuations: Continuations,
-        offload: Aside,
+        offload: Executor,
     ) -> None:
         self._offload = offload
         self._held = held
@@ -105,7 +105,7 @@ class ApprovalDecisions:
             items = () if named is None else (named,)
         else:
             owners = self._held.owners(APPROVAL) if decides else [owner] if owner else []
-            items = chain(*[self._held.of(APPROVAL, each) for each in owners])
+            items = chain(*[self._held.items_of(APPROVAL, each) for each in owners])
         return (
             item
             for item in items

@@ -115,7 +115,7 @@ class Confirmation:
             "target_id": target_id,
             "status": parameters.choice(given, "status", STATES),
             "reason": parameters.text(given, "reason"),
-            "attestation": parameters.kept(given, "attestation", PAYLOAD),
+            "attestation": parameters.read_json(given, "attestation", PAYLOAD),
         }
         attestation_id = f"att-{sha256(canonical(said)).hexdigest()[:32]}"
         known = self._held.get(ATTESTATION, attestation_id)
@@ -165,7 +165,7 @@ class Confirmation:
 
     def _attest(self, context: BuiltInContext, receipt: Mapping[str, Any], *changes: Change) -> Answer:
         """The receipt, kept for repeats of the same call."""
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         owner = "" if caller is None else caller.agent_id
         mine = Change(
             kind=ATTESTATION,
@@ -184,7 +184,7 @@ class Confirmation:
         if item is None:
             waiting = [
                 each
-                for each in self._held.by(ESCALATION, "task_id", target_id)
+                for each in self._held.items_by(ESCALATION, "task_id", target_id)
                 if each.brief["status"] == "pending" and may_decide(self._authorization, context, each)
             ]
             if len(waiting) > 1:
@@ -193,7 +193,7 @@ class Confirmation:
         if may_decide(self._authorization, context, item):
             return item
         key = item.brief.get(ASKED_WITH)
-        own = self._authorization.named(context) is not None and context.owner == item.owner
+        own = self._authorization.find_caller(context) is not None and context.owner == item.owner
         if not own and not (key and key == fingerprint(context.peer)):
             raise _unknown()
         raise Refusal(
@@ -253,7 +253,7 @@ class Confirmation:
     async def _require_party(self, context: BuiltInContext, audit_id: str) -> None:
         record = await self._records.record(audit_id)
         payload = {} if record is None else envelope.parse_unverified(record.format, record.signed)
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         party = caller is not None and caller.agent_id in {payload.get("agent_id"), payload.get("caller_id")}
         # Only parties and operators may learn whether the record exists.
         if record is None or not (party or self._authorization.operates(context)):

@@ -38,7 +38,7 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 REASONS = ("confidence_threshold", "scope_limit", "ethical_flag", "ambiguous_instruction", "resource_unavailable")
 PRIORITIES = ("urgent", "normal", "low")
@@ -77,7 +77,7 @@ class Escalation:
         held: StateTable,
         directory: IAgentDirectory,
         authorization: Authorization,
-        offload: Aside,
+        offload: Executor,
         states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
@@ -104,7 +104,7 @@ class Escalation:
         known = self._held.get(ESCALATION, escalation_id)
         if known is not None:
             return Answer(status=Status.ACCEPTED, result=receipt(known.value))
-        opened = sum(1 for item in self._held.of(ESCALATION, owner) if item.brief["status"] == "pending")
+        opened = sum(1 for item in self._held.items_of(ESCALATION, owner) if item.brief["status"] == "pending")
         whose = sharing.share_of(owner_of(context))
         queued = opened >= OPEN_PER_AGENT
         if not queued:
@@ -140,7 +140,7 @@ class Escalation:
             return
         opened = sum(
             1
-            for item in self._held.by(ESCALATION, "owner_id", whose)
+            for item in self._held.items_by(ESCALATION, "owner_id", whose)
             if item.brief["status"] == "pending" and not item.brief.get("queued")
         )
         if opened >= most:
@@ -158,7 +158,7 @@ class Escalation:
             "task_id": parameters.identifier(given, "task_id"),
             "reason": parameters.choice(given, "reason", REASONS),
             "priority": parameters.choice(given, "priority", PRIORITIES, "normal"),
-            "context": parameters.kept(given, "context", CONTEXT),
+            "context": parameters.read_json(given, "context", CONTEXT),
             "deadline": given.get("deadline"),
         }
         parameters.moment(given, "deadline")
@@ -205,7 +205,7 @@ class Escalation:
             )
         if agent.agent_id == owner:
             raise _own()
-        if self._states(agent).stopped:
+        if self._states(agent).is_stopped:
             raise _unreachable(
                 f"The recipient is {self._states(agent).status.value}, and sees no escalation.",
                 "Name another recipient, or leave recipient out to reach the operator.",
@@ -223,7 +223,7 @@ class Escalation:
         if member in people:
             return people[member] != fingerprint(context.peer)
         agent = self._agent(member)
-        return agent is not None and agent.agent_id != owner and not self._states(agent).stopped
+        return agent is not None and agent.agent_id != owner and not self._states(agent).is_stopped
 
     # QUERY /escalations
 
@@ -257,29 +257,29 @@ class Escalation:
         """Yield current escalations that the caller may see: its own, and those it may decide. Looks agent by agent."""
         if escalation_id or task_id:
             named = self._held.get(ESCALATION, escalation_id) if escalation_id else None
-            some = (named,) if named else self._held.by(ESCALATION, "task_id", task_id) if task_id else ()
+            some = (named,) if named else self._held.items_by(ESCALATION, "task_id", task_id) if task_id else ()
             return (item for item in some if self._visible(context, item))
-        caller = self._authorization.named(context)
+        caller = self._authorization.find_caller(context)
         seen = {
             owner
             for owner in self._held.owners(ESCALATION)
             if (caller is not None and context.owner == owner) or self._manages(context, owner)
         }
-        items = [self._held.of(ESCALATION, owner) for owner in seen]
+        items = [self._held.items_of(ESCALATION, owner) for owner in seen]
         recipients = self._authorization.recipients(context)
         if caller is not None and holds(context, DECIDE):
             recipients |= {""}
-        others = [self._held.by(ESCALATION, "recipient", recipient) for recipient in recipients]
+        others = [self._held.items_by(ESCALATION, "recipient", recipient) for recipient in recipients]
         more = (item for item in chain(*others) if item.owner not in seen and not self._is_own(context, item))
         return chain(*items, more)
 
     def _manages(self, context: BuiltInContext, owner: str) -> bool:
         """Tell whether the caller looks after the agent in whose name an owner escalated."""
-        first = next(iter(self._held.of(ESCALATION, owner)), None)
+        first = next(iter(self._held.items_of(ESCALATION, owner)), None)
         return first is not None and self._authorization.manages(context, escalated_by(first))
 
     def _visible(self, context: BuiltInContext, item: StateItem) -> bool:
-        own = self._authorization.named(context) is not None and context.owner == item.owner
+        own = self._authorization.find_caller(context) is not None and context.owner == item.owner
         return own or may_decide(self._authorization, context, item)
 
     def _is_own(self, context: BuiltInContext, item: StateItem) -> bool:

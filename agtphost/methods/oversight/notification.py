@@ -38,7 +38,7 @@ from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.own_address import OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.vocabulary.uris import SCHEME
 
 NOTIFICATION = "notification"
@@ -141,14 +141,14 @@ def is_full(held: StateTable, recipient: str, sender: str) -> bool:
 
 
 def _inbox(held: StateTable, recipient: str) -> Iterable[StateItem]:
-    return held.of(NOTIFICATION, _reader(recipient))
+    return held.items_of(NOTIFICATION, _reader(recipient))
 
 
 def _reader(recipient: str) -> str:
     return "" if recipient == OPERATOR else owner_of_inbox(recipient)
 
 
-async def prepare_changes(offload: Aside, changes: Sequence[Change]) -> tuple[Change, ...]:
+async def prepare_changes(offload: Executor, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes ready to be stored, prepared off the reactor where they are many."""
     if len(changes) <= FEW:
         return tuple(changes)
@@ -187,7 +187,7 @@ class Notification:
         directory: IAgentDirectory,
         authorization: Authorization,
         bindings: Callable[[], Iterable[Binding]],
-        offload: Aside,
+        offload: Executor,
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
@@ -297,7 +297,7 @@ class Notification:
             "sender": owner_of(context).agent_id,
             **({} if context.task_id is None else {"task_id": context.task_id}),
             "topic": topic,
-            "content": parameters.kept(given, "content", CONTENT),
+            "content": parameters.read_json(given, "content", CONTENT),
             "urgency": parameters.choice(given, "urgency", URGENCIES, "informational"),
             "delivery_guarantee": guarantee,
             "expiry": given.get("expiry"),
@@ -316,7 +316,7 @@ class Notification:
         return value
 
     def _is_host(self, context: BuiltInContext, sender: str) -> bool:
-        return sender in self._hosts and self._authorization.named(context) is not None
+        return sender in self._hosts and self._authorization.find_caller(context) is not None
 
     def _recipient(self, named: str) -> tuple[str, Agent | None]:
         """Return the inbox of a name: an Agent-ID, the marked name of a person, or the operator's."""
@@ -385,13 +385,13 @@ class Notification:
 
     def _read(self, context: BuiltInContext) -> Any:
         self._authorization.actor(context)
-        given, caller = context.input, self._authorization.named(context)
+        given, caller = context.input, self._authorization.find_caller(context)
         box = parameters.choice(given, "box", ("inbox", "sent"), "inbox")
         urgency = parameters.choice(given, "urgency", (*URGENCIES, "all"), "all")
         limit = parameters.count(given, "limit", 50, INBOX)
         items: Iterable[StateItem] = ()
         if caller is not None and box == "sent":
-            items = self._held.by(NOTIFICATION, "sender", caller.agent_id)
+            items = self._held.items_by(NOTIFICATION, "sender", caller.agent_id)
         elif box == "inbox":
             items = self._unread(context, caller)
 

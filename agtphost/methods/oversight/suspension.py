@@ -101,7 +101,7 @@ class Suspension:
         of = "task" if "task_id" in given and "session_id" not in given else "session"
         name = parameters.identifier(given, f"{of}_id")
         reason = parameters.choice(given, "reason", REASONS, "scheduled_pause")
-        checkpoint = parameters.kept(given, "checkpoint", CHECKPOINT)
+        checkpoint = parameters.read_json(given, "checkpoint", CHECKPOINT)
         now = self._now()
         until = self._read_resume_by(given, now)
         known = self._held.get(SUSPENSION, _key(owner, of, name))
@@ -149,7 +149,7 @@ class Suspension:
             raise not_found(Reason.SESSION_UNKNOWN)
         if known is not None and known.value["status"] == "suspended":
             self._suspensions.refuse(owner, name if of == "session" else None, name if of == "task" else None)
-        if self._suspensions.suspended(owner) >= HELD_PER_AGENT:
+        if self._suspensions.count_suspended(owner) >= HELD_PER_AGENT:
             raise Refusal(
                 Reason.TOO_MANY_SUSPENSIONS,
                 f"An agent can have {HELD_PER_AGENT} suspensions at a time.",
@@ -165,8 +165,8 @@ class Suspension:
         resumed = self._workflows(context, name)
         if resumed is not None:
             return resumed
-        nonce = parameters.required(given, "resumption_nonce")
-        override = parameters.kept(given, "checkpoint", CHECKPOINT)
+        nonce = parameters.require_text(given, "resumption_nonce")
+        override = parameters.read_json(given, "checkpoint", CHECKPOINT)
         found = [self._held.get(SUSPENSION, _key(owner, of, name)) for of in ("session", "task")]
         known = [item for item in found if item is not None]
         if not known:

@@ -187,7 +187,7 @@ class Authorizing:
         raise beyond_own(excess, said)
 
     def _require_new(self, context: BuiltInContext, said: Mapping[str, Any], now: float) -> None:
-        for item in self._parts.held.of(AUTHORIZATION, context.owner):
+        for item in self._parts.held.items_of(AUTHORIZATION, context.owner):
             value = item.value
             if (
                 value["state"] == IN_FORCE

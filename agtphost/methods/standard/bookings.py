@@ -97,6 +97,6 @@ def cancel_approval(parts: MethodServices) -> Source:
         state = parts.approvals.state(item)
         if state != "pending":
             raise cancelled_before(target_id, state)
-        return Cancelling(kind=APPROVAL, changes=(parts.approvals.withdrawn(item, said["cancelled_at"]),))
+        return Cancelling(kind=APPROVAL, changes=(parts.approvals.withdrawal_change(item, said["cancelled_at"]),))
 
     return source

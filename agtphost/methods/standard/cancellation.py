@@ -99,7 +99,7 @@ class Cancellation:
         """
         given, now = context.input, self._now()
         target_id = parameters.target(given, "target_id")
-        reason = parameters.kept(given, "reason", REASON)
+        reason = parameters.read_json(given, "reason", REASON)
         policy = parameters.choice(given, "refund_policy", REFUNDS, "none")
         moment = times.stamp(now)
         said = {"cancelled_at": moment, "reason": reason}

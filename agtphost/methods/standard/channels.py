@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StaleLifecycle, StreamEvent
 from agtphost.audit.state import StateFull, StateItem
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -57,7 +57,7 @@ class Publishing:
         """
         given, now = context.input, self._parts.now()
         caller = owner_of(context)
-        collection = self._parts.collections.require(context, parameters.required(given, "channel"), "channel")
+        collection = self._parts.collections.require(context, parameters.require_text(given, "channel"), "channel")
         if collection.own or collection.section.queue:
             raise Refusal(Reason.COLLECTION_UNKNOWN, details={"parameter": "channel"})
         collection.require_writing(context)
@@ -185,7 +185,7 @@ def _authority(context: BuiltInContext) -> Mapping[str, Any]:
 
     :raises Refusal: 403 for what ends with the call.
     """
-    found = standing(context.invocation.exchange)
+    found = caller_to_json(context.invocation.exchange)
     if found is None:
         raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
     return found

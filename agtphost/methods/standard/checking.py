@@ -152,8 +152,10 @@ class Check:
         agent: Agent | None = parts.directory.by_id(name) if is_agent_id(name) else parts.directory.by_name(name)
         if agent is None or not parts.visibility.documents_of(context, agent):
             return ()
+        if not agent.hosted and not parts.visibility.is_own(context, agent):
+            return ()
         state = parts.states(agent)
-        status = DOWN if state.stopped else DEGRADED if state.status.value == "deprecated" else UP
+        status = DOWN if state.is_stopped else DEGRADED if state.status.value == "deprecated" else UP
         found = [_one("agent", agent.name, status, agent_id=agent.agent_id, state=state.status.value)]
         if deep:
             found += self._dependencies(context, agent)

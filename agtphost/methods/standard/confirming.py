@@ -48,7 +48,7 @@ def confirm_item(parts: MethodServices) -> Confirmable:
 
     async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
         item = None
-        if parts.authorization.named(context) is not None:
+        if parts.authorization.find_caller(context) is not None:
             item = parts.collections.item(context, target_id)
         collection = None if item is None else parts.collections.find(item.held.brief["collection"])
         if item is None or collection is None or collection.own or collection.section.queue:

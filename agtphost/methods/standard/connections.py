@@ -62,10 +62,10 @@ class Connecting:
             raise parameters.invalid(
                 "channel_type", "The two are not connected in that way.", f"Use {', '.join(pair.types)}."
             )
-        settings = parameters.kept(given, "config", SETTINGS) or {}
+        settings = parameters.read_json(given, "config", SETTINGS) or {}
         until = _read_expiry(given, pair, now)
         name = f"{pair.source}\n{pair.destination}"
-        for item in self._parts.held.by(CONNECTION, "pair", name):
+        for item in self._parts.held.items_by(CONNECTION, "pair", name):
             if item.owner == context.owner and item.brief["state"] == "open":
                 raise Refusal(Reason.CONNECTED_ALREADY, details={"connection_id": item.key})
         self._claims.take((context.owner, name))
@@ -94,7 +94,7 @@ class Connecting:
 
     def _pair(self, context: BuiltInContext) -> ConnectSection:
         """Return the configured pair. A caller without its scopes gets the refusal of an unknown pair."""
-        wanted = tuple(parameters.required(context.input, name) for name in ("source", "destination"))
+        wanted = tuple(parameters.require_text(context.input, name) for name in ("source", "destination"))
         for pair in self._parts.config.methods.connect:
             if (pair.source, pair.destination) == wanted and not scopes.missing(context.scopes, pair.scopes):
                 return pair

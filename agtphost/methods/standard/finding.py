@@ -84,7 +84,7 @@ class Finding:
             raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})
         if named in NAMESPACES:
             return str(named), ""
-        zones = {agent.governance_zone for agent in self._parts.directory.hosted()}
+        zones = {agent.governance_zone for agent in self._parts.directory.list_hosted()}
         if named.startswith(ZONE) and named in zones:
             return AGENTS, named
         raise Refusal(Reason.NAMESPACE_UNKNOWN, details={"parameter": "namespace"})

@@ -64,11 +64,11 @@ class Logging:
             events=(StreamEvent(chain=HOST_CHAIN, event_type=EVENT, fields=fields),),
             standing=(caller.agent_id,),
             performed=True,
-            proven=self._parts.authorization.named(context) is not None,
+            proven=self._parts.authorization.find_caller(context) is not None,
         )
         exchange = context.invocation.exchange
         sealed = await made_durable(self._parts.ledger, exchange, draft, performed=False, taken=taken_meanwhile)
-        exchange.listed.unpaid += len(sealed.jws)
+        exchange.for_lists.unpaid += len(sealed.jws)
         receipt = {"record_id": sealed.audit_id, "issued_at": sealed.issued_at, "data_sha256": digest}
         return Answer(
             result={**receipt, "event_type": event_type, "severity": severity, "recorded": _how(data)},

@@ -83,7 +83,7 @@ class Queues:
         """
         given, now = context.input, self.parts.now()
         caller = owner_of(context)
-        collection = self.require(context, parameters.required(given, "target"), "target")
+        collection = self.require(context, parameters.require_text(given, "target"), "target")
         if given.get("payload") is None:
             raise parameters.invalid("payload", "The parameter payload is missing.", "Send payload.", missing=True)
         priority = _priority(given)
@@ -129,7 +129,7 @@ class Queues:
         """
         given = context.input
         caller = owner_of(context)
-        collection = self.require(context, parameters.required(given, "source"), "source")
+        collection = self.require(context, parameters.require_text(given, "source"), "source")
         collection.require_believed(context)
         most = parameters.count(given, "max_items", 1, MOST)
         seconds = _timeout(given)

@@ -7,11 +7,11 @@ from typing import Any
 
 from agtphost.dispatch.invocation import LONG, result_of
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Response
 
 
-async def read(response: Response, offload: Aside) -> Mapping[str, Any]:
+async def read(response: Response, offload: Executor) -> Mapping[str, Any]:
     """
     The result of an answer.
 
@@ -23,7 +23,7 @@ async def read(response: Response, offload: Aside) -> Mapping[str, Any]:
     return found
 
 
-async def read_within(response: Response, offload: Aside, depth: int) -> Mapping[str, Any] | None:
+async def read_within(response: Response, offload: Executor, depth: int) -> Mapping[str, Any] | None:
     """
     Return the result if it is nested at most ``depth`` levels; else None.
 

@@ -39,7 +39,7 @@ class Due:
         self._held, self._clock, self._now = parts.held, parts.reactor, parts.now
         self._kind, self._when, self._act = kind, when, act
         self._agenda = TimerQueue(parts.reactor, self._handle_due)
-        self._held.leasing.entered(self._agenda.stop)
+        self._held.leasing.note_entry(self._agenda.stop)
         self._agenda.enqueue(self._held.follow(kind, self._reschedule))
 
     def _reschedule(self, key: str, item: StateItem | None) -> None:

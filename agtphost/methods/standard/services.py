@@ -30,7 +30,7 @@ from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.search.engine import SearchEngine
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.own_address import OwnAddress
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
     from agtphost.audit.ledger import Ledger
@@ -54,7 +54,7 @@ class MethodServices:
     now: Callable[[], float]
     """Seconds since the Unix epoch."""
 
-    offload: Aside
+    offload: Executor
     """Calls a function off the reactor."""
 
     # What there is

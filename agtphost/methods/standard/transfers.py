@@ -51,10 +51,10 @@ class Transferring:
             the scopes of the collection.
         """
         caller, given = owner_of(context), context.input
-        collection, item = self._resource(parameters.required(given, "resource_id"))
+        collection, item = self._resource(parameters.require_text(given, "resource_id"))
         origin = self._principal(given, "from_principal")
         target = self._principal(given, "to_principal")
-        reason = parameters.kept(given, "reason", REASON)
+        reason = parameters.read_json(given, "reason", REASON)
         parties = {"from_principal": origin.agent_id, "to_principal": target.agent_id}
         # Checked before the answer can reveal whether the item exists.
         self._require_scope(context, collection, parties)

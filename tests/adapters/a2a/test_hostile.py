@@ -119,7 +119,7 @@ async def test_a_dead_agent_is_503_and_comes_back() -> None:
         refusal, took = await outcome(on)
         assert (refusal.status, refusal.reason) == (503, "upstream-down")
         assert took < SLACK
-        entry, report = on.adapter.hosted()[0], on.adapter.upstreams()[0]
+        entry, report = on.adapter.hosted_protocols()[0], on.adapter.upstreams()[0]
         assert (entry["state"], report["state"], report["protocol"]) == ("backoff", "backoff", "A2A")
         assert 0 < entry["next_attempt_in"] <= 1.2
         assert report["reason"].startswith("the request failed")

@@ -232,7 +232,7 @@ async def test_what_is_listed_is_what_the_card_offers(port: int) -> None:
         names = [tool.name for tool in on.adapter.tools()]
         assert "helper.a2a.message.send" in names
         assert "helper.a2a.push.create" not in names
-        entry = on.adapter.hosted()[0]
+        entry = on.adapter.hosted_protocols()[0]
         assert (entry["protocol"], entry["state"], entry["skills"]) == ("A2A", "up", ["echo"])
         card = (await on.call("a2a.card.get")).result
         assert (card["sha256"], card["card"]["name"], card["trust"]) == (entry["card_sha256"], "helper", "unsigned")

@@ -97,7 +97,7 @@ async def test_a_dead_server_is_503() -> None:
         await pause(0.05)
         refusal, took = await outcome(on)
         assert (refusal.status, refusal.reason, took < SLACK) == (503, "upstream-down", True)
-        assert on.adapter.hosted()[0]["state"] == "backoff"
+        assert on.adapter.hosted_protocols()[0]["state"] == "backoff"
 
 
 @pytest.mark.parametrize("rules", [{"pins": {"lair": "0" * 64}}, {"agents": ("liar", "lair")}])

@@ -70,7 +70,7 @@ async def test_the_server_and_its_agents(port: int) -> None:
         assert one["description"] == "Repeats what it hears, word by word."
         assert (await refused(on.call("acp.agents.get", {"name": "slow"}))).reason == "unknown-acp-agent"
         assert (await refused(on.call("acp.runs.create", run("slow", "x")))).reason == "unknown-acp-agent"
-        assert on.adapter.hosted()[0]["agents"] == ["ask", "echo"]
+        assert on.adapter.hosted_protocols()[0]["agents"] == ["ask", "echo"]
 
 
 @pytest_twisted.ensureDeferred
@@ -167,6 +167,6 @@ async def test_a_manifest_that_is_not_the_approved_one_is_off(port: int) -> None
     async with calling(port, pins={"echo": "0" * 64}) as on:
         refusal = await refused(on.call("acp.runs.create", run("echo", "x")))
         assert (refusal.status, refusal.reason) == (503, "acp-manifest-changed")
-        assert on.adapter.hosted()[0]["changed_agents"] == ["echo"]
+        assert on.adapter.hosted_protocols()[0]["changed_agents"] == ["echo"]
         asked = await on.call("acp.runs.create", run("ask", "x"))
         assert asked.status == 202

@@ -85,7 +85,7 @@ async def test_tools_are_found_by_full_and_bare_name() -> None:
             assert response.status == 200
             assert response.result["tool_response"]["content"] == [{"type": "text", "text": "3"}]
         assert [binding.name for binding in adapter.tools()][:1] == ["plain.work"]
-        entries = {entry["name"]: entry for entry in adapter.hosted()}
+        entries = {entry["name"]: entry for entry in adapter.hosted_protocols()}
         assert entries["sdk"] == {
             "protocol": "MCP", "method": "EXECUTE", "path": "/mcp/sdk", "version": "2026-07-28",
             "name": "sdk", "state": "up", "tools": 9,

@@ -178,6 +178,16 @@ def _searches() -> Sequence[bytes]:
     return [*found, _message("SEARCH", {"query": some, "scope": "goods"}), _message("SEARCH", every)]
 
 
+def _sorted_searches() -> Sequence[bytes]:
+    """Searches that find every item: sorted by eight members, most of them missing, and from the last text on."""
+    members = ["-n", "name", "-t", *(f"m{number}" for number in range(5))]
+    every = {"query": {"n": {"gte": 0}}, "scope": "goods"}
+    return [
+        _message("SEARCH", {**every, "limit": 500, "sort": members}),
+        _message("SEARCH", {**every, "limit": 5, "sort": ["-t", "-name"]}),
+    ]
+
+
 def _message(method: str, given: Mapping[str, Any], path: str = "/") -> bytes:
     return request(method, path, given)
 
@@ -241,6 +251,12 @@ ATTACKS = (
         _searches,
         connections=4,
         agents=("demo",),
+        prepare=_fill,
+    ),
+    _attack(
+        "sorted-searches",
+        "SEARCH that finds 10,000 items and sorts them by as many members as it may, on 16 connections: the same.",
+        _sorted_searches,
         prepare=_fill,
     ),
     _attack(

@@ -225,7 +225,7 @@ class Full(TurnHost):
         held, owner = self.core.on.evidence.held, self.writer.agent.agent_id
         gone = [
             ItemRow(each.kind, each.key, bytes.fromhex(owner), 0, None, None)
-            for each in held.of("collection-item", owner)
+            for each in held.items_of("collection-item", owner)
         ]
         for each in gone:
             self.store._held.pop((each.kind, each.key), None)

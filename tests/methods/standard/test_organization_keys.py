@@ -124,7 +124,7 @@ FAULTS: dict[str, tuple[str, str]] = {
         'scopes = ["a:sign"]\n',
         "is the name of two keys",
     ),
-    "a bad name": ('name = "a b"\nkey = "{key}"\nscopes = ["a:sign"]\n', "no name such as"),
+    "a bad name": ('name = "a b"\nkey = "{key}"\nscopes = ["a:sign"]\n', "not a name such as"),
     "a missing file": ('name = "a"\nkey = "no.key"\nscopes = ["a:sign"]\n', "is missing"),
     "no key": ('name = "a"\nkey = "host.toml"\nscopes = ["a:sign"]\n', "host.toml"),
     "an exposed file": ('name = "a"\nkey = "{exposed}"\nscopes = ["a:sign"]\n', "others can read its key"),

@@ -1,4 +1,4 @@
-"""What the host publishes as its own ``agtp:`` URIs is taken by its methods, off the usual port and by its domain too."""
+"""Methods take the ``agtp:`` URIs that the host publishes, also off the usual port and by its domain."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def test_a_callback_is_the_inbox_of_nobody_else(host: tuple[MemoryHost, TestAgen
     for callback in (f"{ROOTS[0]}/agents/scout", f"{ROOTS[0]}/agents/{scout.agent_id}", ROOTS[0], "scout"):
         given = {"target": "self", "events": ["lifecycle"], "callback": callback}
         assert made.call("MONITOR", "/", given, caller=clerk).status == 403
-        given = {"target": "work", "payload": {"n": 1}, "callback": callback}
-        assert made.call("SUBMIT", "/", given, caller=clerk).status == 422
+        submitted = {"target": "work", "payload": {"n": 1}, "callback": callback}
+        assert made.call("SUBMIT", "/", submitted, caller=clerk).status == 422

@@ -19,7 +19,7 @@ from agtphost.methods.standard.pure.comparisons import Comparisons
 from agtphost.methods.standard.pure.matching import Condition
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.rows import each_row
 
 ITEMS = 1_500
@@ -193,7 +193,7 @@ def chosen(wanted: Any, rows: list[dict[str, Any]], steps: int = queries.MAX_STE
     answer: Any = found.proceed()
     while isinstance(answer, Computation):
         assert answer.read is not None and answer.finish is not None
-        kind, octets = functions.perform(answer.function, finished(answer.read()).octets)
+        kind, octets = functions.perform(answer.function, run_to_end(answer.read()).octets)
         if kind == functions.REFUSAL:
             raise functions.refusal_from_json(jsontext.decode_kept(octets))
         answer = answer.finish(jsontext.decode_kept(octets))

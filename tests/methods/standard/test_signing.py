@@ -162,7 +162,7 @@ def test_nothing_of_the_hosts_own_is_had_by_signing(there: SimpleNamespace) -> N
     payloads: list[Any] = [claims, octets.decode(), f"{there.host.config.host.server_id}\n1\nAAAA\n\n"]
     for typ in TYPES:
         head = jws.protected_header(there.host.key, typ)
-        covered = jws.covered(head, octets).decode()
+        covered = jws.build_signing_input(head, octets).decode()
         payloads += [covered, {"protected": head.decode(), "payload": jws.encode_part(octets).decode()}]
     believed = readers(there, claims)
     for payload in payloads:

@@ -215,13 +215,13 @@ class Stock:
     def items_after(self, owner: str, item_id: str = "") -> Snapshot[StateItem]:
         """Return a snapshot of the items after an identifier that an owner sees."""
         items = self._owned.get(owner) if self.own else self._all
-        return Snapshot([], 0) if items is None else items.since(item_id or None)
+        return Snapshot([], 0) if items is None else items.snapshot_after(item_id or None)
 
     @property
     def queue(self) -> QueueOrder:
         """Return the items in queue order."""
         if self._queue is None:
-            self._queue = QueueOrder(self._all.since())
+            self._queue = QueueOrder(self._all.snapshot_after())
         return self._queue
 
     def put(self, item_id: str, item: StateItem) -> None:
@@ -275,4 +275,6 @@ class Stocks:
         if item is None:
             self.find(name).drop(item_id)
         else:
-            self.find(name).put(item_id, item)
+            own = item.brief.get("id")
+            # The item has the text already: one more of it for each would be a tenth of a short one.
+            self.find(name).put(own if own == item_id else item_id, item)

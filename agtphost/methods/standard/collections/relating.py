@@ -56,7 +56,7 @@ class Linking:
         given = context.input
         source, target = (_entity(self._resources, context, name) for name in ("source", "target"))
         data: dict[str, Any] = {"source": source, "target": target, "relationship": given["relationship"]}
-        metadata = parameters.kept(given, "metadata", METADATA)
+        metadata = parameters.read_json(given, "metadata", METADATA)
         if metadata is not None:
             data["metadata"] = metadata
         key = key_of(context, source, target, data["relationship"])

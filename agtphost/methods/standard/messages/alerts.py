@@ -27,7 +27,8 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.messages.delivery import Delivered, deliver, prepare_changes
 from agtphost.methods.standard.scheduler import Due
 from agtphost.methods.standard.services import MethodServices
-from agtphost.vocabulary import times
+from agtphost.vocabulary import jsontext, times
+from agtphost.vocabulary.bounds import stored_octets
 from agtphost.vocabulary.holdings import ALERT
 from agtphost.vocabulary.reasons import Reason
 
@@ -40,6 +41,9 @@ SEVERITIES = {"critical": "critical", "high": "critical", "warning": "informatio
 
 WAITING, SENT, CANCELLED = "waiting", "sent", "cancelled"
 MOST_STEPS = 8
+NOTICE = 1_500
+"""Octets of a notification besides its message, and of the record of an escalation."""
+
 REMEMBERED = 7 * 86_400
 """Seconds for which the outcome of an alert is kept."""
 
@@ -63,11 +67,11 @@ class Alerting:
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         severity = parameters.choice(given, "severity", tuple(SEVERITIES))
-        message = parameters.kept(given, "message", CONTENT - 1_024)
+        message = parameters.read_json(given, "message", CONTENT - 1_024)
         if message is None:
             raise parameters.invalid("message", "The parameter message is missing.", "Send message.", missing=True)
         recipient = parameters.identifier(given, "recipient")
-        path = self._path(given)
+        path, later = self._path(given)
         due = _deadline(given, path, now)
         value = {
             "alert_id": f"alert-{secrets.token_hex(16)}",
@@ -87,6 +91,9 @@ class Alerting:
         delivered = self._deliver_step(value, recipient)
         if not delivered.changes:
             raise Refusal(Reason.INBOX_FULL, headers=(("Retry-After", "60"),))
+        if path:
+            copy = stored_octets(len(jsontext.encode(message)) + NOTICE)
+            context.invocation.charge_later(later * copy + len(path) * NOTICE)
         value["told"] = delivered.notification_ids
         shown = {name: value[name] for name in ("alert_id", "severity", "state", "sent_at")}
         shown["acknowledge_by"] = given.get("acknowledge_by")
@@ -96,8 +103,12 @@ class Alerting:
             extra={"alert": {**shown, "notification_ids": delivered.notification_ids[:16]}},
         )
 
-    def _path(self, given: Mapping[str, Any]) -> list[str]:
-        """Read the escalation path: recipients that this host knows."""
+    def _path(self, given: Mapping[str, Any]) -> tuple[list[str], int]:
+        """
+        Read the escalation path: recipients that this host knows.
+
+        :return: the recipients, and how many inboxes they have together.
+        """
         value = given.get("escalation_path") or []
         listed = [value] if isinstance(value, str) else value
         if len(listed) > MOST_STEPS or not all(isinstance(each, str) for each in listed):
@@ -106,16 +117,17 @@ class Alerting:
                 f"escalation_path is not a list of at most {MOST_STEPS} recipients.",
                 "Name recipients.",
             )
+        inboxes = 0
         for each in listed:
             try:
-                self._parts.notification.inboxes(each)
+                inboxes += len(self._parts.notification.inboxes(each))
             except Refusal:
                 raise parameters.invalid(
                     "escalation_path",
                     f"{each[:64]} of escalation_path is not a recipient that this host knows.",
                     "Name others.",
                 ) from None
-        return listed
+        return listed, inboxes
 
     def _deliver_step(self, value: Mapping[str, Any], recipient: str) -> Delivered:
         content = {name: value[name] for name in ("alert_id", "severity", "message")}

@@ -53,7 +53,7 @@ class Broadcasting:
         """
         sender, given, now = owner_of(context).agent_id, context.input, self._parts.now()
         channel = parameters.choice(given, "channel", CHANNELS, AGTP)
-        content = parameters.kept(given, "content", CONTENT)
+        content = parameters.read_json(given, "content", CONTENT)
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         until = parameters.moment(given, "expiry")
@@ -118,7 +118,9 @@ class Broadcasting:
         unknown: list[str] = []
         for each in named:
             if each.startswith(ZONE):
-                inboxes = [agent.agent_id for agent in self._parts.directory.known() if agent.governance_zone == each]
+                inboxes = [
+                    agent.agent_id for agent in self._parts.directory.list_known() if agent.governance_zone == each
+                ]
             else:
                 try:
                     inboxes = list(self._parts.notification.inboxes(each))

@@ -82,7 +82,7 @@ class Replying:
         """
         actor, given = self._parts.authorization.actor(context), context.input
         asked = parameters.identifier(given, "in_reply_to")
-        content = parameters.kept(given, "content", CONTENT - ROOM)
+        content = parameters.read_json(given, "content", CONTENT - ROOM)
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
         urgency = parameters.choice(given, "urgency", URGENCIES, "informational")
@@ -139,7 +139,7 @@ class Replying:
         if may_decide(authorization, context, item):
             agent_id = escalated_by(item)
             return Thread(kind=ESCALATION, to=(agent_id,), named=agent_id, root=item.key, key=item.key)
-        if authorization.named(context) is None or context.owner != item.owner:
+        if authorization.find_caller(context) is None or context.owner != item.owner:
             return None
         recipient = str(item.brief["recipient"])
         if not recipient.startswith(MARK):
@@ -181,7 +181,7 @@ class Replying:
         notices = (
             item
             for owner in ("", *authorization.inboxes(context))
-            for item in held.of(NOTIFICATION, owner)
+            for item in held.items_of(NOTIFICATION, owner)
             if item.brief.get("task_id") == asked and is_readable(authorization, context, item)
         )
         return [_of_notice(item) for item in sorted(notices, key=lambda item: str(item.brief["sent_at"]), reverse=True)]
@@ -189,7 +189,7 @@ class Replying:
     def _escalated_under(self, context: BuiltInContext, asked: str) -> list[Thread]:
         """Return escalations whose message had that Task-ID, or that stopped the task of that name."""
         held = self._parts.held
-        named = chain(*[held.by(ESCALATION, name, asked) for name in TASKS])
+        named = chain(*[held.items_by(ESCALATION, name, asked) for name in TASKS])
         items = {item.key: item for item in islice(named, MOST_UNDER_TASK + 1)}
         found = [thread for item in items.values() if (thread := self._of_escalation(context, item)) is not None]
         if found and len(items) > MOST_UNDER_TASK:
@@ -199,7 +199,7 @@ class Replying:
 
     async def _find_query(self, context: BuiltInContext, asked: str) -> Thread | None:
         """Find a QUERY to the caller, a hosted agent, under that Task-ID."""
-        caller = self._parts.authorization.named(context)
+        caller = self._parts.authorization.find_caller(context)
         if caller is None or not caller.hosted or not is_believed(context.assurance):
             return None
         search = Search(chain=caller.agent_id, method="QUERY", task_id=asked)

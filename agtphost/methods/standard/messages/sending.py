@@ -51,10 +51,10 @@ class Sending:
         owner_of(context)
         given = context.input
         channel = parameters.choice(given, "channel", CHANNELS)
-        content = parameters.kept(given, "content", CONTENT)
+        content = parameters.read_json(given, "content", CONTENT)
         if content is None:
             raise parameters.invalid("content", "The parameter content is missing.", "Send content.", missing=True)
-        recipient = _address(parameters.required(given, "recipient"), channel)
+        recipient = _address(parameters.require_text(given, "recipient"), channel)
         template = parameters.text(given, "template_id")
         confirmation = await self.deliver(context, channel, recipient, content, template)
         shown = {

@@ -26,7 +26,7 @@ from agtphost.methods.standard.orchestration.batch_turns import BatchTurns
 from agtphost.methods.standard.orchestration.calls import Find, Ordered
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 MOST: Final = 100
 AT_ONCE: Final = 8
@@ -57,7 +57,7 @@ class Batch:
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, find: Find, offload: Aside, clock: IReactorTime) -> None:
+    def __init__(self, find: Find, offload: Executor, clock: IReactorTime) -> None:
         self._find = find
         self._offload = offload
         self._turns = BatchTurns(clock)
@@ -101,7 +101,7 @@ class _Making:
         self,
         context: BuiltInContext,
         ordered: Sequence[Ordered],
-        offload: Aside,
+        offload: Executor,
         turns: BatchTurns,
         *,
         partial: bool,

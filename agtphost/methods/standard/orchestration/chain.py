@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
@@ -65,7 +65,7 @@ class Chain:
             "task_id": context.task_id,
             "definition": definition,
             "on_failure": made.on_failure,
-            "authority": standing(context.invocation.exchange),
+            "authority": caller_to_json(context.invocation.exchange),
             "created_at": items.stamp(now),
         }
         if times is not None:

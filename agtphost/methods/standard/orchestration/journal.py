@@ -51,7 +51,7 @@ class StepJournal:
         """The step whose begin is kept with it; 0 for none."""
 
     def changes(self, status: int, reason: str, body: bytes) -> tuple[Change, ...]:
-        """Return the changes to commit with the call, as :class:`agtphost.identity.peer.Following` describes."""
+        """Return the changes to commit with the call, as :class:`agtphost.identity.peer.FollowUp` describes."""
         self._asked += 1
         if self._asked > 2:
             # Neither the outcome nor what became of it found room: the workflow stops there, and says so.
@@ -91,7 +91,7 @@ class StepJournal:
         return tuple(kept)
 
     def mark_durable(self) -> None:
-        """Note that the changes are durable, as :class:`agtphost.identity.peer.Following` describes."""
+        """Note that the changes are durable, as :class:`agtphost.identity.peer.FollowUp` describes."""
         self.durable = True
         self.final = self._ends
         self.begun = self._begins

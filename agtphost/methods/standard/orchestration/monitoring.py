@@ -13,7 +13,7 @@ from typing import Any, Final
 from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization, owner_of
@@ -51,7 +51,7 @@ class Listing:
 
     def handle(self, context: BuiltInContext) -> Answer:
         owner_of(context)
-        own = [subscription_to_json(item.value) for item in self._monitors.held.of(MONITOR, context.owner)]
+        own = [subscription_to_json(item.value) for item in self._monitors.held.items_of(MONITOR, context.owner)]
         return Answer(result={"monitors": own, "count": len(own)})
 
 
@@ -90,7 +90,7 @@ class Monitoring:
             "agents": [],
             "threshold": _threshold(given),
             "interval": self._interval(given),
-            "authority": standing(context.invocation.exchange),
+            "authority": caller_to_json(context.invocation.exchange),
             "created_at": items.stamp(self._monitors.now()),
             "told": 0,
             "missed": 0,
@@ -110,7 +110,7 @@ class Monitoring:
 
     def _require_callback(self, given: Mapping[str, Any], caller: Agent) -> None:
         """Check that ``callback`` names the caller's own inbox."""
-        callback = parameters.required(given, "callback")
+        callback = parameters.require_text(given, "callback")
         if not names_inbox_of(callback, caller, self._address):
             raise Refusal(Reason.CALLBACK_NOT_YOURS, details={"parameter": "callback"})
 
@@ -186,7 +186,8 @@ class Monitoring:
             agent = caller if name == SELF else None
             if agent is None and isinstance(name, str):
                 agent = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
-            if agent is None or (agent.agent_id != caller.agent_id and not sees(agent)):
+            own = agent is not None and agent.agent_id == caller.agent_id
+            if agent is None or not (own or (agent.hosted and sees(agent)) or self._visibility.is_own(context, agent)):
                 raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
             found.append(agent.agent_id)
         return list(dict.fromkeys(found))

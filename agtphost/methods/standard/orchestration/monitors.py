@@ -10,7 +10,7 @@ notified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -21,12 +21,14 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.decision import Objecting
-from agtphost.dispatch.resumption import resumed
+from agtphost.dispatch.resumption import build_resumed_call
+from agtphost.dispatch.spending import OCTETS_PER_CALL
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
 from agtphost.methods.standard.orchestration import observing
 from agtphost.methods.standard.orchestration.observing import Observed
 from agtphost.methods.standard.timer_queue import TimerQueue
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 MONITOR: Final = "monitor"
@@ -98,7 +100,7 @@ class Monitors:
 
     def _look_at_owned(self, key: str, item: StateItem | None) -> None:
         if item is not None and self._started:
-            self._looks.enqueue(each.key for each in self.held.of(MONITOR, item.owner))
+            self._looks.enqueue(each.key for each in self.held.items_of(MONITOR, item.owner))
 
     def _update_subscription(self, key: str, item: StateItem | None) -> None:
         self._timers.drop(key)
@@ -145,7 +147,9 @@ class Monitors:
         Deferred.fromCoroutine(self._tell(item, now, changed))
 
     async def _tell(self, item: StateItem, now: Mapping[str, Any], changed: list[dict[str, Any]]) -> None:
-        why = await self._refusal_reason(item.value)
+        # Each notification is a record, the notice itself, and the subscription written anew: a call pays for it.
+        told = [each for each in changed if worth_telling(each)]
+        why = await self._refusal_reason(item.value, calls_for(told[:MOST_TOLD], now))
         if why and why != Reason.AGENT_RETIRED:
             # Polled again at its next time: a subscriber that is permitted again gets the changes then.
             self._busy.discard(item.key)
@@ -155,7 +159,6 @@ class Monitors:
             await self._end(item)
             return
         value = item.value
-        told = [each for each in changed if worth_telling(each)]
         content: dict[str, Any] = {"subscription_id": item.key, "changes": told[:MOST_TOLD]}
         if len(told) > MOST_TOLD:
             content["more"] = len(told) - MOST_TOLD
@@ -182,13 +185,17 @@ class Monitors:
             self._again.discard(item.key)
             self._look(item.key)
 
-    async def _refusal_reason(self, value: Mapping[str, Any]) -> str:
-        """Return why the owner could no longer subscribe; empty if it could."""
+    async def _refusal_reason(self, value: Mapping[str, Any], calls: int) -> str:
+        """
+        Return why the owner could no longer subscribe; empty if it could.
+
+        :param calls: that the owner is charged for the notification.
+        """
         authority = value.get("authority")
         if authority is None or self._objection is None:
             return ""
         given = {**{name: value[name] for name in ("target", "events")}, "callback": "inbox"}
-        refusal = await self._objection(*resumed(authority, "MONITOR", "/", given))
+        refusal = await self._objection(*build_resumed_call(authority, "MONITOR", "/", given), calls)
         return "" if refusal is None else str(refusal.reason)
 
     async def _end(self, item: StateItem) -> None:
@@ -206,6 +213,11 @@ class Monitors:
             self._clock.callLater(AGAIN, self._looks.enqueue, (item.key,))
         finally:
             self._busy.discard(item.key)
+
+
+def calls_for(told: Sequence[Mapping[str, Any]], states: Mapping[str, Any]) -> int:
+    """Return how many calls pay for what is stored of a notification: its changes, and the states seen."""
+    return 1 + len(jsontext.encode([list(told), dict(states)])) // OCTETS_PER_CALL
 
 
 def worth_telling(change: Mapping[str, Any]) -> bool:

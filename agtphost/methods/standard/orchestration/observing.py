@@ -82,7 +82,7 @@ class Observed:
             yield from self._metric(monitor)
         else:
             kind, member = OWN[event]
-            for item in self.held.of(kind, monitor["owner"]):
+            for item in self.held.items_of(kind, monitor["owner"]):
                 state = item.brief.get(member)
                 if self._concerns(item, monitor) and (state not in ENDED or f"{event}:{item.key}" in seen):
                     yield item.key, state
@@ -105,7 +105,7 @@ class Observed:
             yield from self._trust(monitor)
             return
         kind, member, state = COUNTS[metric]
-        count = sum(1 for item in self.held.of(kind, monitor["owner"]) if item.brief.get(member) == state)
+        count = sum(1 for item in self.held.items_of(kind, monitor["owner"]) if item.brief.get(member) == state)
         yield metric, _compare_threshold(count, monitor["threshold"])
 
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -57,7 +57,7 @@ class Pause:
         owner_of(context)
         given, now = context.input, self._workflows.now()
         workflow_id = parameters.identifier(given, "workflow_id")
-        reason = parameters.kept(given, "reason", REASON)
+        reason = parameters.read_json(given, "reason", REASON)
         until = parameters.moment(given, "resume_at")
         if until is not None and not now < until <= now + LONGEST:
             raise parameters.invalid("resume_at", "resume_at has passed, or is more than a year ahead.", "Send later.")
@@ -126,7 +126,7 @@ class Resumption:
         self._require_nonce(context.input, pause)
         if value.get("until") is not None and value["until"] <= now and not schedule.is_repeated(value):
             raise Refusal(Reason.RESUMPTION_EXPIRED, details={"workflow_id": workflow_id, "status": state})
-        renewed = standing(context.invocation.exchange)
+        renewed = caller_to_json(context.invocation.exchange)
         if renewed is not None:
             # What proves the caller now; the scopes are, and remain, those of the call that ordered the workflow.
             known = value["authority"] or renewed
@@ -194,7 +194,8 @@ class Resumption:
         coming = not open_ and not pause.get("approval_id") and len(steps) < count
         if coming:
             open_, allowed = {next(each for each in range(1, count + 1) if each not in steps)}, (DONE, SKIP)
-        if not isinstance(number, int) or number not in open_ or says not in allowed:
+        # True is no number of a step, though it equals 1.
+        if type(number) is not int or number not in open_ or says not in allowed:
             named = ", ".join(map(str, sorted(open_))) or "none"
             explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(allowed)}."
             raise parameters.invalid("checkpoint", explanation, f"Send the step, and {' or '.join(allowed)}.")
@@ -204,7 +205,7 @@ class Resumption:
                 "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
                 "Send repeat, or order the workflow anew.",
             )
-        result = parameters.kept(checkpoint, "result", items.LONGEST_RESULT)
+        result = parameters.read_json(checkpoint, "result", items.LONGEST_RESULT)
         if says == REPEAT:
             return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
         outcome: dict[str, Any] = {

@@ -30,7 +30,7 @@ from agtphost.methods.standard.orchestration import plan
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 SCOPE: Final = "activation:run"
 LONGEST_INPUT: Final = 65_536
@@ -49,7 +49,7 @@ class Procedures:
     kind = "built_in"
     timeout = 120.0
 
-    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime, offload: Aside) -> None:
+    def __init__(self, named: Mapping[str, str], book: RecipeBook, clock: IReactorTime, offload: Executor) -> None:
         found = ((name, book.find(reference)) for name, reference in named.items())
         self._procedures: dict[str, Recipe] = {name: recipe for name, recipe in found if recipe is not None}
         self._book = book

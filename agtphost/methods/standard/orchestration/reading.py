@@ -38,7 +38,7 @@ class WorkflowReading:
         limit = parameters.count(context.input, "limit", 50, 100)
         listed = [
             item
-            for item in self._held.of(items.WORKFLOW, context.owner or "-")
+            for item in self._held.items_of(items.WORKFLOW, context.owner or "-")
             if state in ("all", item.brief["state"])
         ]
         listed.sort(key=_place)

@@ -16,7 +16,7 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
 from agtphost.dispatch.failed_calls import KEPT, KIND
-from agtphost.dispatch.resumption import standing
+from agtphost.dispatch.resumption import caller_to_json
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
@@ -73,7 +73,9 @@ class Retry:
         return await self._retry_now(context, item, call, made)
 
     def _find_call(self, context: BuiltInContext, task_id: str) -> StateItem:
-        known = [item for item in self._workflows.held.of(KIND, context.owner) if item.brief["task_id"] == task_id]
+        known = [
+            item for item in self._workflows.held.items_of(KIND, context.owner) if item.brief["task_id"] == task_id
+        ]
         if not known:
             raise not_found(Reason.RETRY_UNKNOWN)
         return max(known, key=lambda item: item.brief["at"])
@@ -114,7 +116,7 @@ class Retry:
         self, context: BuiltInContext, item: StateItem, call: dict[str, Any], made: dict[str, Any], delay: float
     ) -> Answer:
         """Store the retry as a workflow of one step, which survives a restart."""
-        authority = standing(context.invocation.exchange)
+        authority = caller_to_json(context.invocation.exchange)
         if authority is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
         now = self._workflows.now()

@@ -93,7 +93,7 @@ class Route:
         """
         owner_of(context)
         given = context.input
-        payload = parameters.kept(given, "payload", LONGEST_PAYLOAD)
+        payload = parameters.read_json(given, "payload", LONGEST_PAYLOAD)
         rules, criteria = self._criteria(given)
         candidates = [self._resolve_candidate(context, each) for each in _list_candidates(given, rules)]
         by_id = {each.id: each for each in candidates}
@@ -132,11 +132,13 @@ class Route:
                 return named
             return _endpoint(named, binding, path)
         agent = self._directory.by_id(named.id) if is_agent_id(named.id) else self._directory.by_name(named.id)
-        if agent is None or not self._visibility.in_lists(context)(agent):
+        if agent is None or not (agent.hosted or self._visibility.is_own(context, agent)):
+            return named
+        if not self._visibility.in_lists(context)(agent):
             return named
         told = {"agent_id": agent.agent_id, "name": agent.name, "uri": f"agtp://{agent.agent_id}"}
         text = f"{agent.name} {' '.join(sorted(agent.scopes))} {jsontext.encode(dict(named.says)).decode()}"
-        serves = not self._states(agent).stopped and named.says.get("available", True) is not False
+        serves = not self._states(agent).is_stopped and named.says.get("available", True) is not False
         return RouteCandidate(id=named.id, says=named.says, handler=told if serves else None, text=text)
 
     async def _search_candidates(self, candidates: Sequence[RouteCandidate], text: str) -> Any:

@@ -30,7 +30,7 @@ from agtphost.vocabulary.status import Status
 from agtphost.wire.events import Response
 
 if TYPE_CHECKING:
-    from agtphost.identity.peer import Following
+    from agtphost.identity.peer import FollowUp
 
 SMALL = 4_096
 """Octets of step results up to which expressions are evaluated on the reactor; larger ones off the reactor."""
@@ -46,7 +46,7 @@ class Ask(Protocol):
     """Makes a call in the name of the workflow's caller."""
 
     def __call__(
-        self, method: str, path: str, input: Mapping[str, Any], *, key: str, follow: Following | None
+        self, method: str, path: str, input: Mapping[str, Any], *, key: str, follow: FollowUp | None
     ) -> Awaitable[Response]:
         """Make one call, as :meth:`agtphost.dispatch.invocation.Invocation.ask` does."""
 
@@ -295,7 +295,7 @@ class Run:
             again=attempt <= planned.step.retries,
         )
 
-    async def ask(self, method: str, path: str, input: Mapping[str, Any], key: str, follow: Following) -> Response:
+    async def ask(self, method: str, path: str, input: Mapping[str, Any], key: str, follow: FollowUp) -> Response:
         """Make the call of a step."""
         return await self._ask(method, path, input, key=key, follow=follow)
 

@@ -24,7 +24,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.table import Match
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.invocation import Dispatches
-from agtphost.dispatch.resumption import Resumed, resumed
+from agtphost.dispatch.resumption import Resumed, build_resumed_call
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.errors import Refusal
 from agtphost.iagtp import ILedger
@@ -110,13 +110,13 @@ class Workflows:
         """
         Return why a background call would be refused; None where it would not.
 
-        :param authority: what :func:`agtphost.dispatch.resumption.standing` found when it was ordered.
+        :param authority: what :func:`agtphost.dispatch.resumption.caller_to_json` found when it was ordered.
         :param calls: charged to its caller where it would not be refused.
         :raises LedgerUnavailable: the host is not up yet.
         """
         if self._objection is None:
             raise LedgerUnavailable("the host is starting")
-        return await self._objection(*resumed(authority, method, path, input), calls)
+        return await self._objection(*build_resumed_call(authority, method, path, input), calls)
 
     def find(self, method: str, path: str) -> Match | None:
         """Return the present binding of a method on a path."""
@@ -131,7 +131,7 @@ class Workflows:
 
     def escalation_of(self, owner: str, workflow_id: str, number: int) -> str:
         """Return the undecided escalation of a step; empty for none."""
-        for item in self.held.of(ESCALATION, owner):
+        for item in self.held.items_of(ESCALATION, owner):
             about = item.value.get("context") if item.brief.get("status") == "pending" else None
             if isinstance(about, Mapping) and (about.get("workflow_id"), about.get("step")) == (workflow_id, number):
                 return item.key

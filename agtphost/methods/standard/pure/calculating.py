@@ -9,7 +9,15 @@ from typing import Any
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import currencies, material
-from agtphost.vocabulary.formulas import MAX_PRECISION, FormulaError, checked, context, is_id, rounded, worked_out
+from agtphost.vocabulary.formulas import (
+    MAX_PRECISION,
+    FormulaError,
+    check_formula,
+    context,
+    is_id,
+    round_to,
+    worked_out,
+)
 
 
 class Calculator:
@@ -39,7 +47,7 @@ class Calculator:
         if currency and places is None:
             places = currencies.PLACES[currency]
         try:
-            checked(formula)
+            check_formula(formula)
             found = worked_out(formula, inputs)
             with localcontext(context()):
                 output = found if isinstance(found, bool) else _format_number(found, places)
@@ -79,7 +87,7 @@ def _currency(call: Mapping[str, Any]) -> str:
 def _format_number(value: Decimal, places: int | None) -> str:
     """Return a number as text with all of its digits."""
     if places is not None:
-        return format(rounded(value, places), "f")
+        return format(round_to(value, places), "f")
     value = value.normalize() if value else Decimal(0)
     return format(value, "f")
 

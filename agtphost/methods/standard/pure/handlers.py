@@ -33,7 +33,7 @@ from agtphost.search.engine import BM25, SearchEngine
 from agtphost.search.index import Index, Wanted
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.sorted_blocks import Snapshot
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 COLLECTION = "collection:"
 """Before the name of a collection, in place of data."""
@@ -108,7 +108,7 @@ class Rank:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -132,7 +132,7 @@ class Classify:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -157,7 +157,7 @@ class Map:
     kind = "built_in"
     weight = COMPUTE
 
-    def __init__(self, engine: SearchEngine, offload: Aside) -> None:
+    def __init__(self, engine: SearchEngine, offload: Executor) -> None:
         self._engine = engine
         self._offload = offload
 
@@ -266,12 +266,12 @@ class Validate:
             return Answer(result=result)
         target, held = call["target"], self._parts.held
         if functions.size_of(target, functions.SMALL) <= functions.SMALL:
-            return Answer(result=result, changes=generated_code.cleared(held, target))
+            return Answer(result=result, changes=generated_code.clear_changes(held, target))
         return self._many_marks_taken(result, target)
 
     async def _many_marks_taken(self, result: Mapping[str, Any], target: Any) -> Answer:
         return Answer(
-            result=result, changes=await self._parts.offload(generated_code.cleared, self._parts.held, target)
+            result=result, changes=await self._parts.offload(generated_code.clear_changes, self._parts.held, target)
         )
 
     def _check_call(self, context: BuiltInContext, target: Any) -> validating.Findings:
@@ -282,7 +282,7 @@ class Validate:
                 "target is not a proposed call.",
                 'Send {"method": "BOOK", "path": "/room", "parameters": {...}}.',
             )
-        method = parameters.required(target, "method")
+        method = parameters.require_text(target, "method")
         path = parameters.text(target, "path") or "/"
         given = target.get("parameters", {})
         if not isinstance(given, Mapping):

@@ -90,7 +90,7 @@ def _one(value: Any, work: Callable[[str], Any]) -> dict[str, Any]:
 
 def _work(kind: str, locale: str) -> Callable[[str], Any]:
     package = PACKAGES.get(kind, "")
-    if package and not extras.installed(package):
+    if package and not extras.is_installed(package):
         raise Refusal(
             Reason.PROVIDER_MISSING,
             f"Values of the type {kind} need a package that this host does not have.",
@@ -207,17 +207,17 @@ def _quantity(text: str) -> dict[str, Any]:
 
 def prepare_phone() -> None:
     """Read the tables of telephone numbers, where they are installed."""
-    if extras.installed(PACKAGES["phone"]):
+    if extras.is_installed(PACKAGES["phone"]):
         normalize({"type": "phone", "data": ["+49 30 123456"]})
 
 
 def prepare_currency() -> None:
     """Read the tables of locales, where they are installed."""
-    if extras.installed(PACKAGES["currency"]):
+    if extras.is_installed(PACKAGES["currency"]):
         normalize({"type": "currency", "data": ["1 EUR"]})
 
 
 def prepare_unit() -> None:
     """Read the tables of units, where they are installed."""
-    if extras.installed(PACKAGES["unit"]):
+    if extras.is_installed(PACKAGES["unit"]):
         normalize({"type": "unit", "data": ["1 m"]})

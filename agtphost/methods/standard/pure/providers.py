@@ -22,14 +22,14 @@ from agtphost.contract.schemas import CompiledSchema
 from agtphost.dispatch import generated_code
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, asked
+from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, Overstepped, ask_handler
 from agtphost.handlers.context import EndpointError, EndpointResponse
 from agtphost.handlers.interface import IHandler
 from agtphost.methods.standard.pure import criteria, languages, material, templates
 from agtphost.vocabulary import money
 from agtphost.vocabulary.jsonslices import HEAVY, weight
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 class ProviderRule:
@@ -110,7 +110,7 @@ class Generating(ProviderRule):
         if wanted != "code":
             return Answer(result=result)
         # Any text may be code, under any name that the provider gives it.
-        marks = (generated_code.marked(text, context.owner, self._now()) for text in _texts(result))
+        marks = (generated_code.mark_change(text, context.owner, self._now()) for text in _texts(result))
         return Answer(result=result, changes=tuple({mark.key: mark for mark in marks}.values()))
 
 
@@ -252,7 +252,7 @@ class Provided:
     :param offload: calls a function off the reactor.
     """
 
-    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, offload: Aside) -> None:
+    def __init__(self, rule: ProviderRule, inner: IHandler, output: CompiledSchema | None, offload: Executor) -> None:
         self.kind = inner.kind
         self._offload = offload
         self._rule = rule
@@ -261,7 +261,7 @@ class Provided:
 
     async def handle(self, context: BuiltInContext) -> Any:
         self._rule.check_call(context.input)
-        answer = await asked(self._inner, context)
+        answer = await ask_handler(self._inner, context)
         if isinstance(answer, EndpointError):
             return answer
         response = answer if isinstance(answer, EndpointResponse) else EndpointResponse(result=answer)
@@ -284,7 +284,7 @@ class Provided:
         )
 
 
-def wrap_provider(binding: Binding, offload: Aside, now: Callable[[], float] = time.time) -> Binding:
+def wrap_provider(binding: Binding, offload: Executor, now: Callable[[], float] = time.time) -> Binding:
     """
     Return an operator's binding as it is served: the handler of a provider method gets wrapped.
 

@@ -75,7 +75,7 @@ class Query:
     """
 
     def __init__(self, text: str, name: str, steps: int = MAX_STEPS, comparisons: Comparisons | None = None) -> None:
-        if not extras.installed("jmespath"):
+        if not extras.is_installed("jmespath"):
             raise Refusal(Reason.PROVIDER_MISSING, f"JMESPath needs a package: {extras.missing('jmespath')}.")
         self._name = name
         self.left = steps
@@ -146,7 +146,7 @@ def predicate(text: str, name: str, comparisons: Comparisons | None = None) -> C
 
 def import_parser() -> None:
     """Import what reads expressions, if it is installed."""
-    if extras.installed("jmespath"):
+    if extras.is_installed("jmespath"):
         importlib.import_module("jmespath.visitor")
 
 

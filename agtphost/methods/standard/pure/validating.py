@@ -100,7 +100,7 @@ class Validator:
         elif kind == "json-schema":
             found = _schema(target)
         elif kind == "formula":
-            found = _refusable(lambda: formulas.checked(target), "formula")
+            found = _refusable(lambda: formulas.check_formula(target), "formula")
         elif kind == "criteria":
             found = _refusable(lambda: criteria.compile_criteria(target, "target"), "criteria")
         elif isinstance(schema, Mapping):

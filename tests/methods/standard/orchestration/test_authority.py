@@ -101,14 +101,14 @@ def test_nobody_gains_by_a_chain_or_a_batch() -> None:
 
 def test_a_claim_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what goes on by itself goes on with all that the agent has, and not with what its call had."""
-    standing = resumption.standing
+    standing = resumption.caller_to_json
 
     def generous(exchange: Exchange) -> Any:
         kept = standing(exchange)
         assert kept is not None and exchange.caller is not None
         return {**kept, "scopes": scope_words.render(exchange.caller.scopes)}
 
-    monkeypatch.setattr("agtphost.methods.standard.orchestration.chain.standing", generous)
+    monkeypatch.setattr("agtphost.methods.standard.orchestration.chain.caller_to_json", generous)
     assert gains(Workshop(LOOSE), 60), f"seed {SEED}"
 
 

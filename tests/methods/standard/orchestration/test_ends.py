@@ -39,7 +39,7 @@ class WaitingLedger(PromptLedger):
         draft, waiting = self._pending.pop(0)
         super().submit(draft).chainDeferred(waiting)
 
-    def go_on(self) -> None:
+    def take_turn(self) -> None:
         """Write the rest in its order, and wait no longer."""
         while self._pending:
             self.write_one()

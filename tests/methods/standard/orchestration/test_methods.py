@@ -319,6 +319,7 @@ def test_a_scheduled_workflow_is_resumed_with_a_checkpoint(outcome: str) -> None
         {"step": 1, "outcome": "repeat"},
         {"step": 3, "outcome": "skip"},
         {"step": "1", "outcome": "done"},
+        {"step": True, "outcome": "done"},
         {"step": 1},
         {"outcome": "done"},
         {"step": 1, "outcome": "done", "more": 1},
@@ -437,12 +438,12 @@ def test_generated_code_does_not_come_to_run(host: Workshop) -> None:
         assert answer.status in (403, 422) and answer.document["reason"] in ("generated-code", "invalid-parameter")
     assert host.ask("CHAIN", {"steps": [generate, run], "context_propagation": True}).status == 403
     # Between calls: the mark that GENERATE leaves, and VALIDATE takes away.
-    change = generated_code.marked(code, host.caller.agent_id, host.seconds())
+    change = generated_code.mark_change(code, host.caller.agent_id, host.seconds())
     _commit(host, change)
     given = {"procedure_id": "quality-check", "input": {"dataset": "print('x')  \r\nprint('y')\n"}}
     answer = host.ask("RUN", given)
     assert (answer.status, answer.document["reason"]) == (403, "generated-code")
-    _commit(host, *generated_code.cleared(held, {"target": code}))
+    _commit(host, *generated_code.clear_changes(held, {"target": code}))
     assert host.result("RUN", given)["procedure_id"] == "quality-check"
 
 

@@ -1,0 +1,49 @@
+"""``agtp run``: a host that stays, in the foreground."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from agtphost.cli.configured import NO_HOST, find_config
+from agtphost.cli.failures import WrongInput
+from agtphost.cli.options import HOST_TOML, Connection
+
+
+@click.command()
+@click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
+@click.option("--config", "-c", "named", type=HOST_TOML, help="The same, as an option.")
+@click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Keep the process number in a file.")
+@click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the log to a file.")
+def command(file: Path | None, named: Path | None, pid_file: Path | None, log_file: Path | None) -> None:
+    """
+    Run a host in the foreground, as `twistd -n agtp --config host.toml` does.
+
+    It takes the host.toml of the directory where it runs, or the one that is named. SIGTERM and Ctrl-C end it once the
+    answers that are owed are given; SIGHUP has it read its files again. `agtp check` says first whether it would
+    start.
+
+    \b
+    Exit status 0 after it was stopped, 1 if it cannot start.
+
+    \b
+    Examples:
+      agtp run
+      agtp run my-host/host.toml
+      agtp run --config my-host --log-file my-host/host.log
+    """
+    if file is not None and named is not None:
+        raise WrongInput("two host.toml are named", "Name one, as an argument or by --config.")
+    path = find_config(Connection(config=file or named))
+    if path is None:
+        raise WrongInput("no host.toml is named", NO_HOST)
+    words = ["--nodaemon", f"--pidfile={pid_file or ''}"]
+    if log_file is not None:
+        words.append(f"--logfile={log_file}")
+    # Twisted reads its options there, and nowhere else.
+    sys.argv = ["twistd", *words, "agtp", "--config", str(path)]
+    from twisted.scripts.twistd import run
+
+    run()  # type: ignore[no-untyped-call]
