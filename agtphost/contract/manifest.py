@@ -21,7 +21,7 @@ from agtphost.identity.kept_forms import canonical_pieces
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 
 __all__ = [
     "AGTP_API_VERSION",
@@ -280,7 +280,7 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
 
     What ``document_version`` and the ETag follow (AGTP-API section 8.11).
     """
-    return finished(digesting(manifest))
+    return run_to_end(digesting(manifest))
 
 
 def digesting(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
@@ -292,7 +292,7 @@ def digesting(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
 
 
 def _digest(document: Mapping[str, Any]) -> str:
-    return finished(_digest_steps(document))
+    return run_to_end(_digest_steps(document))
 
 
 def _digest_steps(document: Mapping[str, Any]) -> Generator[None, None, str]:

@@ -28,7 +28,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class Collaborators:
     yaml: bool = False
     """Whether YAML bodies are read."""
 
-    offload: Aside | None = None
+    offload: Executor | None = None
     """Where schemas are compiled that take long; None: in the reactor's thread."""
 
     anonymous_discovery: bool = True

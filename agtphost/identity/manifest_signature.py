@@ -42,7 +42,7 @@ def signing(
     covered = yield from _covering(body, signer)
     signature = signer.sign(covered) if known is None else known
     yield
-    return {**body, SIGNATURE: UnescapedText(jws.joined(covered, signature))}
+    return {**body, SIGNATURE: UnescapedText(jws.append_signature(covered, signature))}
 
 
 def signature_of(manifest: Mapping[str, Any], signer: Signer) -> Generator[None, None, bytes]:

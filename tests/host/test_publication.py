@@ -27,7 +27,7 @@ from agtphost.host.revision import History
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
-from agtphost.vocabulary.steps import finished
+from agtphost.vocabulary.steps import run_to_end
 from tests.dispatch.hosts import Recorder
 from tests.host.hosts import configured, reloaded
 from tests.methods.hosts import Toolbox
@@ -590,7 +590,7 @@ def test_parts_are_encoded_when_they_are_asked_for(tmp_path: Path, monkeypatch: 
     # What was signed when it was built is not signed again, unless the host has another key by then.
     part = dataclasses.replace(made.further[tokens[0]], signature=b"\0" * 64)
     kept, other = (
-        json.loads(finished(each.encoding(loaded.key)).body or b"")["manifest_signature"].rpartition(".")[2]
+        json.loads(run_to_end(each.encoding(loaded.key)).body or b"")["manifest_signature"].rpartition(".")[2]
         for each in (part, dataclasses.replace(part, kid="another"))
     )
     assert kept == "A" * 86 and other != kept

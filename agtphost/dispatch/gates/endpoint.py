@@ -16,7 +16,7 @@ from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.vocabulary.reasons import Reason
-from agtphost.vocabulary.steps import Aside
+from agtphost.vocabulary.steps import Executor
 
 
 @implementer(ICacheableGate)
@@ -97,7 +97,7 @@ class SchemaGate:
 
     name = "schema"
 
-    def __init__(self, offload: Aside | None = None) -> None:
+    def __init__(self, offload: Executor | None = None) -> None:
         self._offload = offload
 
     def check(self, exchange: Exchange) -> Awaitable[None] | None:
@@ -107,7 +107,7 @@ class SchemaGate:
         self._check(exchange, schema)
         return None
 
-    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Aside) -> None:
+    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Executor) -> None:
         await offload(schema.prepare)
         self._check(exchange, schema)
 
