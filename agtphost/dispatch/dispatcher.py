@@ -317,6 +317,8 @@ class Dispatcher:
         if isinstance(answer, EndpointError):
             raise answers.refuse_named_error(binding, answer)
         if binding.output_schema is not None:
+            if self.offload is not None and binding.output_schema.takes_long:
+                await self.offload(binding.output_schema.prepare)
             answers.check_output(binding, binding.output_schema, answer)
         return answer
 

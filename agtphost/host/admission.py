@@ -118,6 +118,7 @@ def admitting(
             negotiator=negotiating,
             discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
             yaml=config.wire.yaml,
+            offload=on.offload,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
