@@ -237,11 +237,9 @@ class Dispatcher:
 
     async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim, ends: float) -> None:
         """
-        Tell the caller of a stream what it waits for, and wait for it.
+        Send the caller of a stream what it waits for, and wait for it; if it leaves, the same call finds it again.
 
-        Who leaves, leaves the approval as it is: the same call finds it again.
-
-        :param ends: when the caller waits no longer.
+        :param ends: when the caller stops waiting.
         :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
         """
         approvals = self._approvals
@@ -293,9 +291,8 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    answer = await in_time(
-                        continue_coroutine(answer, first, seconds, self._deadlines, leaving), seconds
-                    )
+                    working = continue_coroutine(answer, first, seconds, self._deadlines, leaving)
+                    answer = await in_time(working, seconds)
             elif type(answer) is not dict and inspect.isawaitable(answer):
                 deferred = as_deferred(answer)
                 if not deferred.called:
@@ -319,10 +316,9 @@ class Dispatcher:
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
-        Return where to learn that the caller is gone, so that a call that changes nothing can be given up.
+        Return where to learn that the caller is gone, to give up a call that changes nothing.
 
-        State-changing calls are finished and recorded, and so is each step of a call that may change state. A call of a
-        stopped agent ends in any case.
+        A state-changing call is finished and recorded, with each step; a call of a stopped agent ends in any case.
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.entry_for(exchange, leaving)
@@ -354,10 +350,7 @@ class Dispatcher:
         )
 
     def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
-        """
-        Return the context that a built-in gets. Each member is named again: copying the narrow context would cost as
-        much again.
-        """
+        """Return a built-in's context. Each member is named again: a copy of the narrow one would cost as much."""
         exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
         return BuiltInContext(
             input=exchange.input,
@@ -386,11 +379,7 @@ class Dispatcher:
         )
 
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
-        """
-        Seal an interim message, and hand it to the connection.
-
-        :raises StoppedAgent: the caller or the addressee was stopped in the meantime: nothing more of the call is sent.
-        """
+        """Seal an interim message, and hand it to the connection. :raises StoppedAgent: an agent was stopped."""
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
 
@@ -476,10 +465,7 @@ class Dispatcher:
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
-        """
-        Return the outcome of a call whose changes came too late; of two calls that ask for one approval, both wait for
-        it.
-        """
+        """Return the outcome of a call whose changes came too late; of two that ask for one approval, both wait."""
         refusal = None
         if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
             refusal = self._approvals.find_concurrent(exchange)

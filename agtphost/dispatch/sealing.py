@@ -1,9 +1,8 @@
 """
 Outcome to record to response: the one way out.
 
-Every outcome, success, refusal or surprise, is turned into a draft here,
-sealed exactly once by the ledger, and only then into a response (security
-invariants 1 to 4).
+Every outcome, success, refusal or surprise, is turned into a draft here, sealed exactly once by the ledger, and only
+then into a response (security invariants 1 to 4).
 """
 
 from __future__ import annotations
@@ -174,9 +173,7 @@ class Sealer:
         return jsontext.encode(body)
 
     def _attribution(self, agent: Agent | None) -> dict[str, str]:
-        """
-        Return who answers. The proof is the Attribution-Record header, because a body cannot contain its own record.
-        """
+        """Return who answers. The proof is the Attribution-Record header: a body cannot contain its own record."""
         if agent is None:
             return {"server_id": self._server_id}
         return {"server_id": self._server_id, "agent_id": agent.agent_id}
@@ -200,8 +197,7 @@ class Sealer:
         refused = bool(outcome.reason)
         server_level = refused or agent is None or binding is None or binding.server_level
         caller = exchange.caller
-        # A stranger who names an agent is answered with the record: it does not tell whether that agent is known,
-        # unless the answer itself does.
+        # Unless the answer does, the record must not reveal to an unknown caller whether the named agent is known.
         named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
             "audit_record_version": "1",
@@ -340,10 +336,7 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
 
 
 def _envelope_members(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """
-    Return the members that an answer's envelope has next to its result: ``error`` where a handler answered with a
-    refusal's status.
-    """
+    """Return an envelope's members next to its result: ``error`` where a handler answered with a refusal's status."""
     if status < 400 and status != Status.AUTHORIZATION_REQUIRED:
         return beside
     phrase = phrase_of(status)
@@ -398,11 +391,7 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
 
 
 def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
-    """
-    Say who answers for the caller, and what the request named.
-
-    :param principal: whether the caller has proven to be the agent: whom an agent belongs to is told to no stranger.
-    """
+    """Add what the request named and, with ``principal``, for a proven caller, who is responsible for it."""
     caller = exchange.caller
     if caller is not None and principal:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
@@ -435,11 +424,7 @@ def remember(outcome: Outcome) -> bytes:
 
 
 def recall(result: bytes) -> EndpointResponse:
-    """
-    The inverse of :func:`remember`.
-
-    :raises Refusal: 409 where the answer was too long to be kept.
-    """
+    """Return the answer that :func:`remember` stored. :raises Refusal: 409 where it was too long to be kept."""
     gone = read_unkept(result)
     if gone is not None:
         raise _refuse_done(*gone)
@@ -449,9 +434,7 @@ def recall(result: bytes) -> EndpointResponse:
 
 
 def _refuse_done(status: int, digest: str, octets: int) -> Refusal:
-    """
-    Return a refusal of a call that was made and is not repeated; a caller with its first answer can compare the hash.
-    """
+    """Return a refusal of a call that was made and is not repeated; the hash lets a caller compare its first answer."""
     return Refusal(
         Reason.IDEMPOTENCY_RESULT_NOT_KEPT,
         details={"done": True, "original_status": status, "result_hash": digest, "result_octets": octets},

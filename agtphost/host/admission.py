@@ -81,18 +81,17 @@ def admitting(
     """
     Put the gates in order, and the dispatcher behind them.
 
-    :param table: everything that can be called.
-    :param bound: the operator's endpoints, and ``prices`` their estimates.
+    :param bound: the operator's endpoints, of all that ``table`` has; ``prices`` has their estimates.
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
-    catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
+    catalog, policy, lasting, states = loaded.catalog, loaded.policy, on.lasting, evidence.states.state_of
     principals = lasting.principals.of(config.policies.oauth)
     rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
-            states=evidence.states.state_of,
+            states=states,
             by_server_name=_server_names(loaded),
             revocations=loaded.tls.revocations,
             authorities=loaded.tls.authorities,
@@ -104,9 +103,7 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            granted=GrantedGate(
-                *(evidence.held, loaded.directory, evidence.states.state_of, on.rights.narrowing_of, on.seconds)
-            ),
+            granted=GrantedGate(evidence.held, loaded.directory, states, on.rights.narrowing_of, on.seconds),
             action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
@@ -130,7 +127,6 @@ def admitting(
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
-    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
     return Admission(
         gates=order,
         dispatcher=Dispatcher(
@@ -140,7 +136,7 @@ def admitting(
             on.reactor,
             config.limits.request_timeout,
             on.lasting.running,
-            records,
+            RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted),
             approvals=on.lasting.approvals,
             tracer=on.traces,
             offload=on.offload,
