@@ -14,6 +14,7 @@ PACKAGES = {
     "jmespath": "recipes",
     "mcp": "mcp",
     "nacl": "fast",
+    "tomli": "fast",
     "rich": "terminal",
     "prometheus_client": "metrics",
     "opentelemetry": "traces",

@@ -43,6 +43,7 @@ host or a reactor::
 - :mod:`.goal_values`: values for the parameters of an endpoint that a goal names
 - :mod:`.matching`: what a service can do, and what of it somebody's words mean; ``synonyms.toml`` has the lists
 - :mod:`.to_openapi`, :mod:`.from_openapi`: the same of operations of HTTP
+- :mod:`.splitting`: documents with more endpoints than one may hold, written as several
 - :mod:`.suppression`: warnings that a document leaves out, for a reason
 - :mod:`.normal`: the canonical form; :mod:`.comments`: the comments in it; :mod:`.mending`: what is mechanical, mended
 - :mod:`.report`: findings as text, JSON, JUnit and SARIF

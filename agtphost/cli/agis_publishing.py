@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +77,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     With a URI, or - for the configured host, what the caller may call, as the host says it; it is examined, and one
     that does not conform is refused. Without one, every endpoint of the files of --config host.toml, or of the
     host.toml found here, the host running or not. What cannot be said in AGIS is left out, and told on standard
-    error.
+    error. Where it is more than the 4 MiB that a document may have, several are written: service-1.agis and so on.
 
     \b
     Examples:
@@ -95,19 +95,46 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     else:
         document = normal.normal(_fetched(where, uri or HERE, built_ins))
         left_out = dict.fromkeys(document.get("left_out", ()), "the host says no more of it")
-    text = normal.as_json(document) if form == "json" else normal.as_yaml(document)
-    if output is not None:
-        write_new(output, text.encode("utf-8"))
+    texts = _texts(document, normal.as_json if form == "json" else normal.as_yaml)
+    files = _write(texts, output)
     if as_json:
-        found = {"document": document} if output is None else {"file": str(output)}
+        found = {"document": document} if output is None else {"file": files[0], "files": files}
         print_json({"endpoints": len(document["endpoints"]), "left_out": left_out, **found})
         return
     if output is None:
-        print_file(text)
+        print_file(texts[0])
     for name, why in left_out.items():
         click.echo(visible(f"left out: {name}: {why}"), err=True)
-    target = "" if output is None else f", written to {output}"
+    target = "" if output is None else f", written to {', '.join(files)}"
     click.echo(f"{len(document['endpoints'])} endpoints{target}", err=True)
+
+
+def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
+    """The text of a document, or of the several that it takes."""
+    from agtphost.agis.splitting import TooLarge, split_document
+
+    try:
+        return split_document(document, render)
+    except TooLarge as error:
+        raise WrongInput(f"no AGIS document can be made: {error}") from None
+
+
+def _write(texts: Sequence[bytes], output: Path | None) -> list[str]:
+    """Write each to a file of its own, numbered where they are several."""
+    if output is None:
+        if len(texts) > 1:
+            most = "a document has at most 4 MiB, and these endpoints take"
+            raise WrongInput(f"{most} {len(texts)} of them", "Name a file with -o: NAME.agis becomes NAME-1.agis, ...")
+        return []
+    files = [output]
+    if len(texts) > 1:
+        files = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(texts) + 1)]
+    present = [file for file in files if file.exists()] if len(files) > 1 else []
+    if present:
+        raise WrongInput(f"{present[0]} exists", "Choose another name, or move it away.")
+    for file, text in zip(files, texts, strict=True):
+        write_new(file, text)
+    return [str(file) for file in files]
 
 
 @click.command(epilog="Exit status: 0 the document conforms, 1 it does not, 2 wrong usage.")

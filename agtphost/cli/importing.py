@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,21 +25,31 @@ TITLES = {"openapi": "OpenAPI", "agis": "AGIS document"}
 """Of the kinds of documents, which ``--json`` has a member for."""
 
 
-def deliver(imported: Imported, kind: str, out: Path | None, stubs: Path | None, as_json: bool) -> None:
+def deliver(
+    imported: Imported, kind: str, out: Path | None, stubs: Path | None, as_json: bool, prefix: str = ""
+) -> None:
     """
     Write declarations where a directory is named, and say what was made of what.
 
     :param kind: one of :data:`TITLES`.
     :param stubs: a module of functions that answer instead, which is written too.
+    :param prefix: of the endpoints' paths, which a file of shared definitions is named after.
     """
+    from agtphost.contract.openapi.sharing import file_name, share_definitions
+
     if stubs is not None:
         imported = _with_stubs(imported, stubs)
+    name = file_name(imported, prefix)
+    imported, definitions = share_definitions(imported, name)
     if out is not None:
-        _write(imported, out)
+        _write(imported, out, {name: definitions} if definitions else {})
     if as_json:
-        print_json(_summary(imported, kind, out))
+        shared = {"definitions": name} if definitions else {}
+        print_json({**_summary(imported, kind, out), **shared})
     else:
         _print(imported, kind, out)
+        if definitions:
+            click.echo(f"{name} has the definitions that they share: keep it in the same directory as the endpoints")
 
 
 def _with_stubs(imported: Imported, module: Path) -> Imported:
@@ -52,9 +63,14 @@ def _with_stubs(imported: Imported, module: Path) -> Imported:
     return rehosted
 
 
-def _write(imported: Imported, out: Path) -> None:
-    """All files or, where one exists already, none."""
-    targets = [(out / endpoint.file, endpoint.text(imported.title)) for endpoint in imported.endpoints]
+def _write(imported: Imported, out: Path, beside: Mapping[str, str]) -> None:
+    """
+    All files or, where one exists already, none.
+
+    :param beside: texts of further files, by name.
+    """
+    targets = [(out / name, text) for name, text in beside.items()]
+    targets += [(out / endpoint.file, endpoint.text(imported.title)) for endpoint in imported.endpoints]
     present = [path for path, _ in targets if path.exists()]
     if present:
         count = f" and {len(present) - 1} more" if len(present) > 1 else ""

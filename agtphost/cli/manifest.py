@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
-from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
+from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.contract.manifest_validation import Finding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
@@ -56,10 +56,11 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
     keys = {key.kid: key for key in map(load_verifying_key, issuers)}
     target = resolve(where, uri)
     with connected(target) as client:
-        from agtphost.client.manifests import manifest_of
+        from agtphost.client.manifests import ManifestReader
 
-        replies = _replies(client, target)
-        found = manifest_of(replies[0], keys or target.keys, further=replies[1:])
+        reader = ManifestReader(keys or target.keys)
+        _read_all(client, target, reader.add)
+        found = reader.manifest()
     if found.warning:
         click.echo(visible(f"warning: {found.warning}"), err=True)
     if whole:
@@ -148,16 +149,24 @@ def validate(
     if source.startswith(SCHEME):
         target = resolve(where, source)
         keys = keys or dict(target.keys)
+        parts, problems = PartReader(), list[str | None]()
+
+        def add(reply: Reply) -> str | None:
+            part = _body(reply)
+            token = parts.add(part, len(reply.body)) if isinstance(part, Mapping) else None
+            written = parts.written(part) if isinstance(part, Mapping) else part
+            problems.append(_signature_problem(written, keys) if keys else None)
+            return token
+
         with connected(target) as client:
-            replies = _replies(client, target)
-        parts = [_body(reply) for reply in replies]
-        came_with = examine_answer({name.lower(): value for name, value in replies[0].headers})
+            first = _read_all(client, target, add)
+        manifest = _whole(parts) if parts.count else _body(first)
+        came_with = examine_answer({name.lower(): value for name, value in first.headers})
     else:
-        parts, came_with = [_read(source)], []
-    manifest = _merge(parts)
+        manifest, came_with = _read(source), []
+        problems = [_signature_problem(manifest, keys)] if keys else []
     findings = [*came_with, *examine(manifest, _catalog(catalog_file))]
     faults = [finding for finding in findings if finding.fault]
-    problems = (_signature_problem(part, keys) for part in parts) if keys else ()
     problem = next((each for each in problems if each is not None), None)
     answer = {
         "valid": not faults,
@@ -184,31 +193,32 @@ def fetch_manifest(target: Target) -> Mapping[str, Any]:
 
     :raises CommandError: if there is none.
     """
+    parts = PartReader()
     with connected(target) as client:
-        manifest = _merge([manifest_in(reply) for reply in _replies(client, target)])
-    assert isinstance(manifest, Mapping), "merged of manifests"
-    return manifest
+        _read_all(client, target, lambda reply: parts.add(manifest_in(reply), len(reply.body)))
+    return _whole(parts)
 
 
-def _replies(client: Client, target: Target) -> list[Reply]:
-    """Ask for the manifest, part by part where it has several."""
-    replies = [require_success(client.call(target.uri, "DISCOVER", anonymous=True))]
-    octets = len(replies[0].body)
+def _read_all(client: Client, target: Target, add: Callable[[Reply], str | None]) -> Reply:
+    """
+    Ask for the manifest, part by part where it has several.
+
+    :param add: takes each answer, and returns the token of the part that follows.
+    :return: the first answer.
+    """
+    first = require_success(client.call(target.uri, "DISCOVER", anonymous=True))
     try:
-        while token := next_part(_body(replies[-1]), len(replies), octets):
-            replies.append(require_success(client.call(target.uri, "DISCOVER", "/", {"part": token}, anonymous=True)))
-            octets += len(replies[-1].body)
+        token = add(first)
+        while token:
+            token = add(require_success(client.call(target.uri, "DISCOVER", "/", {"part": token}, anonymous=True)))
     except PartError as error:
         raise _not_whole(error) from None
-    return replies
+    return first
 
 
-def _merge(parts: list[Any]) -> Any:
-    """Return the manifest that parts make; a document that is no manifest stays what it is."""
-    if len(parts) == 1:
-        return parts[0]
+def _whole(parts: PartReader) -> Mapping[str, Any]:
     try:
-        return merge_parts(parts)
+        return parts.whole()
     except PartError as error:
         raise _not_whole(error) from None
 

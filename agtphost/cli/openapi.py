@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,13 @@ from agtphost.vocabulary.catalog import Catalog, CatalogError
 if TYPE_CHECKING:
     from agtphost.config import Config
     from agtphost.contract.openapi.export import Exported
+
+
+MOST_INDENTED = 4 << 20
+"""Octets of a document that is indented; a larger one would take several times its room while it is written."""
+
+LARGE = ("paths", "components")
+"""Members of a document that have an entry for each operation, or each schema."""
 
 
 @click.group()
@@ -53,7 +60,8 @@ def import_(
     document refers to elsewhere is left open, and told. Methods come from
     the catalog. The declarations have external_service handlers, and are
     written as .toml.review, which no host loads before they are renamed.
-    Without --out they are only summarized. Documents of two services on one
+    Without --out they are only summarized. Definitions that many of them share are written once, into a file beside
+    them. Documents of two services on one
     host: a --prefix for each, which the old services do not see. With --stubs, registered functions
     answer instead of the old service, and a module with their stubs is written.
 
@@ -76,7 +84,7 @@ def import_(
         raise WrongInput(f"--prefix {error}", "Such as stripe, or vendors/stripe.") from None
     except (DocumentTextError, OpenAPIError) as error:
         raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
-    deliver(imported, "openapi", out, stubs, as_json)
+    deliver(imported, "openapi", out, stubs, as_json, prefix)
 
 
 # export
@@ -122,20 +130,55 @@ def export(
         kind = WrongInput if uri is None or manifest_file is not None else NoConnection
         raise kind(f"the manifest is faulty: {first}", "agtp manifest validate lists every fault.")
     exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
-    text = json.dumps(exported.document, indent=2, ensure_ascii=False) + "\n"
     if output is not None:
-        write_new(output, text.encode("utf-8"))
-    _tell(exported, text, output, as_json)
+        write_new(output, _render(exported.document))
+    _tell(exported, output, as_json)
 
 
-def _tell(exported: Exported, text: str, output: Path | None, as_json: bool) -> None:
+def _render(document: Mapping[str, Any]) -> bytes:
+    """Return the text of a document: indented, or of a large one with each operation and each schema on one line."""
+    text = bytearray()
+    for line in _lines(document):
+        text += line
+    if len(text) > MOST_INDENTED:
+        return bytes(text)
+    return json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8") + b"\n"
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[bytes]:
+    """Return the text in lines; of thousands of operations no other copy is made."""
+    yield from _members(document, "", lambda name, value: _members(value, "  ", _deeper) if name in LARGE else None)
+    yield b"\n"
+
+
+def _deeper(name: str, value: Any) -> Iterator[bytes] | None:
+    """Of ``components``, each group has a line for each of its members."""
+    return _members(value, "    ", lambda *_: None) if name == "schemas" else None
+
+
+def _members(
+    members: Mapping[str, Any], indent: str, within: Callable[[str, Any], Iterator[bytes] | None]
+) -> Iterator[bytes]:
+    sign = "{"
+    for name, value in members.items():
+        yield f"{sign}\n{indent}  {json.dumps(name, ensure_ascii=False)}: ".encode()
+        sign = ","
+        inner = within(name, value)
+        if inner is None:
+            yield json.dumps(value, ensure_ascii=False).encode("utf-8")
+        else:
+            yield from inner
+    yield f"\n{indent}}}".encode() if members else b"{}"
+
+
+def _tell(exported: Exported, output: Path | None, as_json: bool) -> None:
     if as_json:
         answer: dict[str, Any] = {"operations": exported.operations, "losses": list(exported.losses)}
         answer |= {"document": exported.document} if output is None else {"file": str(output)}
         print_json(answer)
         return
     if output is None:
-        print_file(text)
+        print_file(_render(exported.document))
     for loss in exported.losses:
         click.echo(visible(f"lost: {loss}"), err=True)
     target = "" if output is None else f", written to {output}"

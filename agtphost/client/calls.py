@@ -24,7 +24,7 @@ from agtphost.client.confirming import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.errors import ConnectionLost, NotConfirmed, Timeout, VerificationFailed
 from agtphost.client.locating import Ask, locating, question
-from agtphost.client.manifests import ServerManifest, further_part, read_manifest
+from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
@@ -309,13 +309,14 @@ class Calls(Generic[L]):
         reply = await self._perform(call, None, seconds)
         if not reply.ok:
             raise no_manifest(reply)
-        replies = [reply]
-        while token := further_part(replies):
+        reader = self._caller.manifests.reader(call.destination, keys)
+        token = reader.add(reply)
+        while token:
             further = await self._perform(self._caller.manifest_call(call.destination, token), None, seconds)
             if not further.ok:
                 raise no_manifest(further)
-            replies.append(further)
-        return self._caller.manifests.adopt(call.destination, reply, keys, self._now(), replies[1:])
+            token = reader.add(further)
+        return self._caller.manifests.adopt(call.destination, reader, self._now())
 
     async def _answer(self, ask: Ask) -> Reply:
         """Answer what a resolution asks: at the endpoint that the URI's domain gives, asked first if it never was."""

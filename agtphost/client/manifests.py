@@ -24,7 +24,7 @@ from agtphost.client.errors import VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.requests import Destination, PreparedCall
 from agtphost.client.terminal import escape
-from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
+from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, verify_manifest
@@ -129,38 +129,98 @@ class Manifests:
             return None
         return known.manifest if keys is None or known.keys == keys else None
 
-    def adopt(
-        self,
-        destination: Destination,
-        reply: Reply,
-        keys: Mapping[str, VerifyingKey] | None,
-        now: float,
-        further: Sequence[Reply] = (),
-    ) -> ServerManifest:
+    def reader(self, destination: Destination, keys: Mapping[str, VerifyingKey] | None) -> ManifestReader:
+        """
+        Return what reads a server's manifest.
+
+        :param keys: that may have signed it; None: those given the last time.
+        """
+        known = self._servers.get(destination)
+        return ManifestReader(keys if keys is not None else known.keys if known is not None else {})
+
+    def adopt(self, destination: Destination, reader: ManifestReader, now: float) -> ServerManifest:
         """
         Take a manifest that was read.
 
-        :param keys: that may have signed it; None: those given the last time.
-        :param further: its parts behind the first one, in order.
-        :raises VerificationFailed: where the answer is not a manifest. A bad signature alone does not raise.
+        :raises VerificationFailed: where the parts are not those of one manifest. A signature alone never makes it
+            fail.
         """
         known = self._servers.get(destination)
-        pinned = keys if keys is not None else known.keys if known is not None else {}
+        reply = reader.reply
+        assert reply is not None, "something was read"
         etag = reply.headers.get("etag")
-        unchanged = known is not None and etag is not None and etag == known.manifest.etag and known.keys == pinned
+        unchanged = known is not None and etag is not None and etag == known.manifest.etag and known.keys == reader.keys
         if known is not None and unchanged:
             # The same octets with the same keys: what was found out about them holds.
             version = reply.headers.get(VERSION)
             manifest = replace(known.manifest, api_version=version, expires=now + max_age(reply))
         else:
-            manifest = manifest_of(reply, pinned, now, further)
+            manifest = reader.manifest(now)
         if known is not None and not manifest.warning and _went_back(known.manifest.api_version, manifest.api_version):
             manifest = replace(manifest, warning="The server's AGTP-API-Version went backwards.")
-        server = _Server(manifest=manifest, keys=pinned, version=manifest.api_version)
+        server = _Server(manifest=manifest, keys=reader.keys, version=manifest.api_version)
         keep(self._servers, destination, server, MAX_SERVERS)
         if manifest.warning:
             warnings.warn(f"{destination}: {manifest.warning}", ManifestWarning, stacklevel=2)
         return manifest
+
+
+class ManifestReader:
+    """
+    Reads a manifest answer by answer, each part checked when it came.
+
+    :param keys: that may have signed it; each part is signed, and one wrong signature counts for all.
+    """
+
+    def __init__(self, keys: Mapping[str, VerifyingKey]) -> None:
+        self.keys = keys
+        self._parts = PartReader()
+        self._state = SignatureState.UNCHECKED
+        self._problem = ""
+        self._version = ""
+        self.reply: Reply | None = None
+        """The first answer."""
+
+    def add(self, reply: Reply) -> str | None:
+        """
+        Take the next answer.
+
+        :return: the token of the part that follows; None where there is none.
+        :raises VerificationFailed: where the answer is no manifest, or another part than was asked for.
+        """
+        document = read_manifest(reply)
+        try:
+            token = self._parts.add(document, len(reply.body))
+        except PartError as error:
+            raise not_whole(error) from None
+        state, problem = _check_manifest(document, self._parts, self.keys)
+        if self.reply is None or (problem and not self._problem):
+            self._state, self._problem = state, problem
+        if self.reply is None:
+            self.reply = reply
+            self._version = str(document["document_version"])
+        return token
+
+    def manifest(self, now: float = 0.0) -> ServerManifest:
+        """
+        Return what was read.
+
+        :raises VerificationFailed: where the parts are not those of one manifest.
+        """
+        assert self.reply is not None, "something was read"
+        try:
+            document = self._parts.whole()
+        except PartError as error:
+            raise not_whole(error) from None
+        return ServerManifest(
+            document=document,
+            etag=self.reply.headers.get("etag"),
+            document_version=self._version,
+            api_version=self.reply.headers.get(VERSION),
+            expires=now + max_age(self.reply),
+            signature=self._state,
+            warning=self._problem,
+        )
 
 
 def manifest_of(
@@ -172,19 +232,10 @@ def manifest_of(
     :param further: its parts behind the first one, in order; each is signed, and one wrong signature counts for all.
     :raises VerificationFailed: where the answer is none, or the parts are not those of one manifest.
     """
-    documents = [read_manifest(each) for each in (reply, *further)]
-    states = [_check_manifest(each, keys) for each in documents]
-    state, problem = next((found for found in states if found[1]), states[0])
-    document = documents[0]
-    return ServerManifest(
-        document=join_parts(documents),
-        etag=reply.headers.get("etag"),
-        document_version=str(document["document_version"]),
-        api_version=reply.headers.get(VERSION),
-        expires=now + max_age(reply),
-        signature=state,
-        warning=problem,
-    )
+    reader = ManifestReader(keys)
+    for each in (reply, *further):
+        reader.add(each)
+    return reader.manifest(now)
 
 
 def read_manifest(reply: Reply) -> Mapping[str, Any]:
@@ -202,28 +253,9 @@ def read_manifest(reply: Reply) -> Mapping[str, Any]:
     return document
 
 
-def join_parts(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """
-    Return the one manifest of all parts that were read; one that has no parts as it is.
-
-    :raises VerificationFailed: where the parts are not those of one manifest.
-    """
-    try:
-        return merge_parts(documents) if len(documents) > 1 else documents[0]
-    except PartError as error:
-        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
-
-
-def further_part(replies: Sequence[Reply]) -> str | None:
-    """
-    Return the token of the part that comes behind those read so far; None where they are all.
-
-    :raises VerificationFailed: where the server answers with another part, or has more than a client takes.
-    """
-    try:
-        return next_part(read_manifest(replies[-1]), len(replies), sum(len(reply.body) for reply in replies))
-    except PartError as error:
-        raise VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.") from None
+def not_whole(error: PartError) -> VerificationFailed:
+    """Return the error for parts that are not those of one manifest."""
+    return VerificationFailed(f"The server's manifest is not whole: {escape(str(error))}.")
 
 
 def max_age(reply: Reply) -> float:
@@ -240,7 +272,9 @@ def cache_seconds(cache_control: str | None, otherwise: float) -> float:
     return float(match[1]) if match is not None else otherwise
 
 
-def _check_manifest(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> tuple[SignatureState, str]:
+def _check_manifest(
+    document: Mapping[str, Any], parts: PartReader, keys: Mapping[str, VerifyingKey]
+) -> tuple[SignatureState, str]:
     missing = [name for name in REQUIRED if name not in document]
     if missing:
         raise VerificationFailed(
@@ -251,7 +285,7 @@ def _check_manifest(document: Mapping[str, Any], keys: Mapping[str, VerifyingKey
     if not keys:
         return SignatureState.UNCHECKED, ""
     try:
-        verify_manifest(document, keys)
+        verify_manifest(parts.written(document), keys)
     except JWSError as error:
         return SignatureState.INVALID, f"The manifest's signature does not verify: {escape(str(error))}."
     return SignatureState.VERIFIED, ""

@@ -13,10 +13,11 @@ from typing import Any
 
 from agtphost.client.errors import VerificationFailed
 from agtphost.client.locating import UNREACHABLE, Answer, Ask, Located, check_agent, format_of, locating, question
-from agtphost.client.manifests import further_part, join_parts, read_manifest
+from agtphost.client.manifests import not_whole, read_manifest
 from agtphost.client.reply import Reply
 from agtphost.client.terminal import escape
 from agtphost.client.verification import Check, Verification, check_manifest, signing_keys_of
+from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.identity import detached, documents, encoding
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.documents import DocumentError
@@ -138,18 +139,27 @@ async def _manifest(
     now: Callable[[], float],
 ) -> Resolution:
     """Read every part of a manifest; each is signed for itself, and one that fails counts for all."""
-    replies = [found.reply]
-    while token := further_part(replies):
-        reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True, part=token))
-        if not reply.ok:
-            said = f"Part {len(replies) + 1} of the manifest is answered {reply.status}: {escape(reply.reason)}"
-            return _result(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
-        replies.append(reply)
-    parts = [read_manifest(reply) for reply in replies]
-    keys = _keys(policy, parts[0], now)
-    signed = [check_manifest(part, keys) for part in parts]
-    check = next((each for each in signed if not each.ok), signed[0])
-    return _result(ask, found, [*checks, check], join_parts(parts), parts=len(parts))
+    first = read_manifest(found.reply)
+    keys = _keys(policy, first, now)
+    parts, check, count = PartReader(), None, 1
+    document, octets = first, len(found.reply.body)
+    try:
+        while True:
+            token = parts.add(document, octets)
+            # One at a time: together they take twice the room of all endpoints.
+            signed = check_manifest(parts.written(document), keys)
+            check = signed if check is None or (check.ok and not signed.ok) else check
+            if token is None:
+                break
+            reply = await answer(Ask(uri=server, method="DISCOVER", anonymous=True, part=token))
+            if not reply.ok:
+                said = f"Part {count + 1} of the manifest is answered {reply.status}: {escape(reply.reason)}"
+                return _result(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
+            document, octets, count = read_manifest(reply), len(reply.body), count + 1
+        whole = parts.whole()
+    except PartError as error:
+        raise not_whole(error) from None
+    return _result(ask, found, [*checks, check], whole, parts=count)
 
 
 def _keys(policy: TrustPolicy, manifest: Mapping[str, Any], now: Callable[[], float]) -> Mapping[str, VerifyingKey]:

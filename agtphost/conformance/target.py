@@ -17,7 +17,7 @@ from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, cl
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, Declared, Tool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
-from agtphost.contract.manifest_parts import PartError, merge_parts, next_part
+from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.contract.manifest_validation import Finding, examine
 from agtphost.vocabulary.catalog import Catalog
 
@@ -226,13 +226,14 @@ class Target:
 
         :raises Failure: a part is not to be had, or is none of it.
         """
-        documents, octets = [first], len(self.root.body)
+        parts = PartReader()
         try:
-            while token := next_part(documents[-1], len(documents), octets):
+            token = parts.add(first, len(self.root.body))
+            while token:
                 answer = self.ask("DISCOVER", "/", {"part": token})
-                documents.append(answer.value)
-                octets += len(answer.body)
-            return merge_parts(documents)
+                value = answer.value
+                token = parts.add(value if isinstance(value, Mapping) else {}, len(answer.body))
+            return parts.whole()
         except PartError as error:
             raise Failure(f"the manifest is not whole: {error}") from None
 

@@ -15,6 +15,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.manifest`: the server manifest; :mod:`.manifest_parts`: one of thousands of endpoints in several documents
 - :mod:`.built_in_contracts`: the contracts of the host's own endpoints, by the rules that operators' are held to
 - :mod:`.catalog_diff`: what changes between two versions of the method catalog, and what of a deployment it breaks
+- :mod:`.definitions`: definitions that the schemas of many endpoints share, in a file beside them
 - :mod:`.grantable`: what a grant can name here
 - :mod:`.grants`: one grant: what it names, how long it holds, and who said so
 - :mod:`.rights`: what the host lets an agent do: grants, which narrow what document and certificate give
@@ -29,6 +30,7 @@ What a host offers and how it decides what a request means: AGTP-API.
 - :mod:`.prices`: what calls take, as endpoints declare it and the operator estimates it
 - :mod:`.request_format`: how the input of an external service becomes its HTTP request
 - :mod:`.reserved`: methods and paths that the host itself is bound to; no endpoint may be declared there
+- :mod:`.schema_check`: whether schemas that share definitions can be compiled, without compiling them
 - :mod:`.schema_cost`: what checking a value against a schema may cost, told beforehand
 - :mod:`.schema_keywords`: the keywords of JSON Schema that a schema here may have, by what stands in them
 - :mod:`.schema_places`: where the schemas of one document lead, and how many apply at one place of an instance

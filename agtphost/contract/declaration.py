@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from agtphost.contract import handler_reference
+from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
 from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant_members
 from agtphost.contract.hints import HintsOf, completed
@@ -34,8 +36,12 @@ REQUIRED = (
 OPTIONAL = (
     *("namespace", "required_scopes", "deprecated"),
     *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval", "data_classes"),
+    "definitions",
 )
 """AGTP-API section 6.3, then our own."""
+
+DEFINITIONS = "definitions: "
+"""What is said before a file of definitions that cannot be used, and what is wrong with it."""
 
 REQUIRED_APPROVAL = "required"
 """The one value of ``approval``."""
@@ -96,10 +102,13 @@ class Declaration:
 
     :param table: the parsed TOML.
     :param say: called for everything that is wrong.
+    :param folder: where its file is; None: it is in none, and names no file of definitions.
     """
 
-    def __init__(self, table: Mapping[str, Any], rules: Rules, say: Say) -> None:
+    def __init__(self, table: Mapping[str, Any], rules: Rules, say: Say, folder: Path | None = None) -> None:
         self._table = table
+        self._folder = folder
+        self._definitions: DefinitionFile | None = None
         self._rules = rules
         self._tell = say
         self._wrong = False
@@ -118,6 +127,7 @@ class Declaration:
         description = self._line("description", ())
         namespace = self._line("namespace", ())
         block = self._semantic()
+        self._definitions = self._definition_file()
         taken = self._schema("input_schema", "input")
         given = self._schema("output_schema", "output", strict=self._flag("strict_output"))
         self._parameters(path)
@@ -318,13 +328,36 @@ class Declaration:
         schema = self._table_at(name, f"[{name}] with a JSON Schema")
         if schema is None:
             return None
+        shared = self._definitions
+        if shared is None and "definitions" in self._table:
+            return None  # What it leads to is missing, and that was said.
+        whole = schema if shared is None else shared.complete(schema)
         try:
-            return self._rules.schemas.compile(schema, role, strict=strict)
+            return self._rules.schemas.compile(whole, role, strict=strict)
         except SchemaError as error:
-            for fault in all_faults(schema, error):
+            for fault in all_faults(whole, error):
                 where = tuple(tokens(fault.pointer))
-                self._say((name, *where), f"{name} {fault}", keyword_example(where, fault.message))
+                said = f"{name} {fault}"
+                if shared is not None and where[:1] == ("$defs",) and shared.has_given(schema, where[1:2]):
+                    said += f", as {shared.file.name}:{shared.line(where[1])} has it"
+                self._say((name, *where), said, keyword_example(where, fault.message))
             return None
+
+    def _definition_file(self) -> DefinitionFile | None:
+        """The definitions that its schemas share with those of other endpoints."""
+        value = self._table.get("definitions")
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value:
+            self._say(("definitions",), "definitions is not the name of a file", 'write definitions = "NAME.json"')
+        elif self._folder is None:
+            self._say(("definitions",), "definitions names a file, and this text is in none", "write $defs instead")
+        else:
+            try:
+                return self._rules.schemas.definitions(self._folder / value)
+            except DefinitionsError as error:
+                self._say(("definitions",), f"{DEFINITIONS}{value[:128]} {error}", error.hint)
+        return None
 
     def _handler(self) -> HandlerReference | None:
         block = self._table_at("handler", handler_reference.FORM)

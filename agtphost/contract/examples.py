@@ -30,6 +30,7 @@ ENDPOINT: Mapping[str, str] = {
     "required_scopes": 'write required_scopes = ["booking:room"], or []',
     "data_classes": 'write data_classes = ["NAME"] of [[data_class]], or leave it out',
     "agents": "leave it out: every agent is served then",
+    "definitions": 'write definitions = "NAME.definitions.json", a file beside this one, or leave it out',
     "namespace": "leave it out: the endpoint has no namespace then",
     "strict_output": "write strict_output = true or false",
     "min_assurance": 'write min_assurance = "certificate", or leave it out',

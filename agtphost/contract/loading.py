@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agtphost.contract.declaration import REQUIRED, Declaration, Rules
+from agtphost.contract.declaration import DEFINITIONS, REQUIRED, Declaration, Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.table import conflicts
 from agtphost.errors import Problem
@@ -80,10 +80,29 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
         found, wrong = read_endpoints(file, str(file), rules)
         endpoints.extend(found)
         problems.extend(wrong)
+    problems = _gather(problems)
     clashes = list(_clashes(endpoints))
     removed = {index for index, _ in clashes}
     problems.extend(problem for _, problem in clashes)
     return [endpoint for index, endpoint in enumerate(endpoints) if index not in removed], problems
+
+
+def summarize(problems: Sequence[Problem]) -> Problem:
+    """Return one problem for several with one cause: thousands of endpoints may name one variable that is not set."""
+    first, others = problems[0], len(problems) - 1
+    if not others:
+        return first
+    named = "1 other endpoint names it" if others == 1 else f"{others:,} other endpoints name it"
+    return replace(first, message=f"{first.message}; {named} too")
+
+
+def _gather(problems: Sequence[Problem]) -> list[Problem]:
+    """Report a file of definitions that cannot be used once, with the first endpoint that names it."""
+    causes: dict[object, list[Problem]] = {}
+    for problem in problems:
+        _, named, cause = problem.message.partition(DEFINITIONS)
+        causes.setdefault(cause if named else problem, []).append(problem)
+    return [summarize(found) if DEFINITIONS in found[0].message else found[0] for found in causes.values()]
 
 
 def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[Endpoint], list[Problem]]:
@@ -107,7 +126,7 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
             where = document.line((*at, *location))
             problems.append(Problem(message=f"{label}{message}", file=file, line=where, hint=hint))
 
-        declaration = Declaration(table, rules, say)
+        declaration = Declaration(table, rules, say, source.parent if isinstance(source, Path) else None)
         endpoint = declaration.endpoint(file, line)
         if endpoint is not None:
             lines = {name: document.line((*at, name)) for name in table} if at else document.top_lines()

@@ -8,7 +8,7 @@ that the same facts give the same octets.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from agtphost.identity.kept_forms import canonical_pieces
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import SIGNATURE, sign_manifest, verify_manifest
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.steps import run_to_end
 
 __all__ = [
     "AGTP_API_VERSION",
@@ -32,6 +33,7 @@ __all__ = [
     "Surface",
     "build_manifest",
     "content_digest",
+    "digesting",
     "project_agent",
     "project_all",
     "project_binding",
@@ -42,6 +44,9 @@ __all__ = [
 
 AGTP_VERSION = "1.0"
 AGTP_API_VERSION = "1.0"
+
+DIGESTED = 1 << 20
+"""Octets of which a digest is made in one step."""
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object", "additionalProperties": True}
 
@@ -275,14 +280,28 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
 
     What ``document_version`` and the ETag follow (AGTP-API section 8.11).
     """
+    return run_to_end(digesting(manifest))
+
+
+def digesting(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
+    """The same in steps of some milliseconds."""
     content = {name: value for name, value in manifest.items() if name not in (SIGNATURE, "document_version")}
     server = manifest["server"]
     content["server"] = {name: value for name, value in server.items() if name not in ("issued", "updated")}
-    return _digest(content)
+    return _digest_steps(content)
 
 
 def _digest(document: Mapping[str, Any]) -> str:
+    return run_to_end(_digest_steps(document))
+
+
+def _digest_steps(document: Mapping[str, Any]) -> Generator[None, None, str]:
     digest = hashlib.sha256()
+    octets = 0
     for piece in canonical_pieces(document):
         digest.update(piece)
+        octets += len(piece)
+        if octets > DIGESTED:
+            octets = 0
+            yield
     return digest.hexdigest()

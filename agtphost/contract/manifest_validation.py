@@ -16,7 +16,7 @@ from typing import Any
 
 from agtphost.contract.declaration import RESERVED_DISCOVER
 from agtphost.contract.manifest_rules import HANDLERS, RULES, SWITCHES
-from agtphost.contract.metaschema import remote_references, schema_error
+from agtphost.contract.metaschema import is_part_sound, remote_references, schema_error
 from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.schema_keywords import escape
 from agtphost.contract.schemas import DIALECT
@@ -115,6 +115,7 @@ class _Examination:
         self._catalog = catalog if catalog is not None and catalog.version == version else None
         customs = manifest.get("custom_methods", [])
         self._outcomes: dict[str, str] = {}
+        self._definitions: dict[int, tuple[Any, bool]] = {}
         self._customs = {name for name in customs if isinstance(name, str)} if isinstance(customs, list) else set()
         self._versions()
         self._server()
@@ -307,17 +308,35 @@ class _Examination:
         if dialect != DIALECT:
             self._say((*at, "$schema"), f"is not {DIALECT}", "endpoint-contract.dialect")
             return
-        for reference in remote_references(schema):
-            self._say(at, f"refers to {reference[:128]}, outside the schema", "endpoint-contract.references")
-        error = schema_error(schema)
-        if error is not None:
-            where, reason = error
-            self._say((*at, *where), f"is not JSON Schema 2020-12: {reason}", "endpoint-contract.schema")
+        if not self._is_sound(schema):
+            for reference in remote_references(schema):
+                self._say(at, f"refers to {reference[:128]}, outside the schema", "endpoint-contract.references")
+            error = schema_error(schema)
+            if error is not None:
+                where, reason = error
+                self._say((*at, *where), f"is not JSON Schema 2020-12: {reason}", "endpoint-contract.schema")
         if closed:
             if schema.get("type") != "object":
                 self._say((*at, "type"), 'is not "object"', "endpoint-contract.input-type")
             if schema.get("additionalProperties") is not False:
                 self._say((*at, "additionalProperties"), "is not false", "input-strictness.closed")
+
+    def _is_sound(self, schema: Mapping[str, Any]) -> bool:
+        """
+        Return whether a schema is sound because each of its definitions is, and the rest of it.
+
+        Definitions that many endpoints have are examined once, where they are the same objects.
+        """
+        definitions = schema.get("$defs")
+        if not isinstance(definitions, dict) or not definitions:
+            return False
+        for body in definitions.values():
+            known = self._definitions.get(id(body))
+            if known is None:
+                known = self._definitions[id(body)] = body, isinstance(body, dict) and is_part_sound(body)
+            if not known[1]:
+                return False
+        return is_part_sound({name: value for name, value in schema.items() if name != "$defs"})
 
     def _handler(self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None) -> None:
         for name in sorted(handler.keys() - {"type"}):

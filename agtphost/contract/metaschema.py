@@ -125,3 +125,9 @@ def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str]
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         return (), str(error).partition("\n")[0][:160]
     return None
+
+
+def is_part_sound(part: Mapping[str, Any]) -> bool:
+    """Return whether a part of a schema follows 2020-12, and refers to nothing but places in the schema."""
+    named = "$schema" not in part or part["$schema"] == DIALECT
+    return named and schema_error(part) is None and next(remote_references(part), None) is None

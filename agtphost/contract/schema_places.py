@@ -65,7 +65,7 @@ INTO: Mapping[str, str] = {
 def growth_faults(counting: Applied) -> Iterator[tuple[str, str]]:
     """Refuse references that go in circles, and those that multiply."""
     try:
-        applied = counting.largest()
+        applied = counting.found = counting.largest()
     except _Circle as circle:
         message = "refers to itself without going down into the instance"
         yield circle.pointer, message
@@ -95,10 +95,20 @@ def _distinct(ways: Iterable[Counter[str]], among: Mapping[str, object]) -> _Way
 
 
 class Applied:
-    """Counts the schemas that apply at one place of an instance, starting from the whole schema."""
+    """
+    Counts the schemas that apply at one place of an instance.
 
-    def __init__(self, places: Mapping[str, Place], most_ways: int) -> None:
+    :param places: by pointer.
+    :param most_ways: steps down that counting may take.
+    :param start: the pointer of the schema to begin with; empty: the whole schema.
+    """
+
+    def __init__(self, places: Mapping[str, Place], most_ways: int, start: str = "") -> None:
         self._places = places
+        self._start = start
+        self.found = 1
+        """The largest count, once it was looked for."""
+
         self.most_ways = most_ways
         self._together: dict[str, Counter[str]] = {}
         self._open: set[str] = set()
@@ -112,20 +122,25 @@ class Applied:
         leading = {pointer: ways for pointer, ways in down.items() if ways}
         distinct = {pointer: _distinct(ways, down) for pointer, ways in leading.items()}
         further = {pointer: _distinct(ways, leading) for pointer, ways in leading.items()}
-        largest = at_depth[""]
+        largest = at_depth[self._start]
         for _ in range(INSTANCE_DEPTH):
-            if largest > MAX_APPLIED or "" not in distinct:
+            if largest > MAX_APPLIED or self._start not in distinct:
                 break
             below = {
                 ways: max(sum(times * at_depth[at] for at, times in way) for way in ways)
                 for ways in set(distinct.values())
             }
             deeper = {pointer: below[ways] for pointer, ways in distinct.items()}
-            largest = max(largest, deeper[""])
+            largest = max(largest, deeper[self._start])
             if deeper == at_depth:
                 break
             at_depth, distinct = deeper, further
         return largest
+
+    @property
+    def ways(self) -> int:
+        """Steps down that counting took."""
+        return self._ways
 
     def everywhere(self) -> Iterable[Counter[str]]:
         """The schemas that apply together, for each that was counted."""
@@ -134,7 +149,7 @@ class Applied:
     def _all_ways(self) -> dict[str, list[Counter[str]]]:
         """For every schema that can be reached: what each step down from it applies."""
         down: dict[str, list[Counter[str]]] = {}
-        waiting = [""]
+        waiting = [self._start]
         while waiting:
             pointer = waiting.pop()
             if pointer not in down:

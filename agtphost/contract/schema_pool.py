@@ -1,5 +1,5 @@
 """
-Equal schemas of many endpoints, compiled once and kept once.
+Equal schemas of many endpoints, looked at once and kept once.
 
 Endpoints of an imported document share most of what they return: of 400 with
 the schemas of public documents, 218 outputs differ, and their definitions
@@ -8,54 +8,105 @@ repeat even where the schemas as a whole do not.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
-from agtphost.contract.schemas import CompiledSchema, Role, compile_schema
+from agtphost.contract.definitions import DefinitionFile, DefinitionsError
+from agtphost.contract.schema_check import SchemaChecks
+from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form_faults, is_pattern, put_off
+from agtphost.vocabulary import jsontext
+
+MAX_COMPILED = 1 << 18
+"""Octets of JSON of the schemas that are compiled at once; of a host with more, the others are when they are needed."""
 
 
 class SchemaPool:
     """The schemas of one loading: no part of a host that serves holds on to it."""
 
     def __init__(self) -> None:
-        self._compiled: dict[tuple[bytes, Role, bool], CompiledSchema] = {}
+        self._schemas: dict[tuple[Any, ...], CompiledSchema] = {}
         self._parts: dict[bytes, Any] = {}
+        self._held: set[int] = set()
+        self._files: dict[Path, DefinitionFile | DefinitionsError] = {}
+        self._checks = SchemaChecks(is_pattern)
+        self._compiled = 0
 
     def compile(self, schema: Mapping[str, Any], role: Role, *, strict: bool) -> CompiledSchema:
         """
-        Return a compiled schema; the same object for equal schemas in the same role.
+        Return a schema that is compiled, or certain to be; the same object for equal schemas in the same role.
 
         :raises agtphost.contract.schemas.SchemaError: with every fault found.
         """
-        digest = _digest(schema)
-        if digest is None:
+        digest = _digest({name: value for name, value in schema.items() if name != "$defs"})
+        definitions = schema.get("$defs", {})
+        if digest is None or not isinstance(definitions, dict):
             return compile_schema(schema, role=role, strict=strict)
-        key = digest, role, strict
-        found = self._compiled.get(key)
+        parts = {name: self._part(part) for name, part in definitions.items()}
+        key = digest, tuple((name, id(part)) for name, part in parts.items()), "$defs" in schema, role, strict
+        found = self._schemas.get(key)
         if found is None:
-            found = self._compiled[key] = compile_schema(self.share(schema), role=role, strict=strict)
+            found = self._schemas[key] = self._make(schema, parts, role, strict=strict)
         return found
+
+    def _make(
+        self, schema: Mapping[str, Any], definitions: Mapping[str, Any], role: Role, *, strict: bool
+    ) -> CompiledSchema:
+        own = self._share_properties({name: value for name, value in schema.items() if name != "$defs"})
+        shared = {name: definitions if name == "$defs" else own[name] for name in schema}
+        if self._compiled < MAX_COMPILED:
+            self._compiled += len(jsontext.encode(shared))
+        elif not any(form_faults(schema, role)) and (octets := self._checks.measure(own, definitions)):
+            return put_off(shared, octets, role=role, strict=strict)
+        return compile_schema(shared, role=role, strict=strict)
 
     def share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an equal schema whose definitions and properties are those of earlier ones, where they are equal."""
+        shared = self._share_properties(schema)
+        definitions = shared.get("$defs")
+        if isinstance(definitions, dict):
+            shared["$defs"] = {name: self._part(part) for name, part in definitions.items()}
+        return shared
+
+    def _share_properties(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         shared = dict(schema)
-        for keyword in ("$defs", "properties"):
-            parts = shared.get(keyword)
-            if isinstance(parts, dict):
-                shared[keyword] = {name: self._part(part) for name, part in parts.items()}
+        properties = shared.get("properties")
+        if isinstance(properties, dict):
+            shared["properties"] = {name: self._part(part) for name, part in properties.items()}
         return shared
 
     def _part(self, part: Any) -> Any:
-        digest = _digest(part) if isinstance(part, dict) else None
-        return part if digest is None else self._parts.setdefault(digest, part)
+        if not isinstance(part, dict) or id(part) in self._held:
+            return part  # One that is known by its identity is held, so that no other has it.
+        digest = _digest(part)
+        if digest is None:
+            return part
+        found = self._parts.setdefault(digest, part)
+        self._held.add(id(found))
+        return found
+
+    def definitions(self, file: Path) -> DefinitionFile:
+        """
+        Read a file of definitions; each once.
+
+        :raises DefinitionsError: it cannot be used.
+        """
+        if file not in self._files:
+            try:
+                self._files[file] = DefinitionFile.read(file)
+            except DefinitionsError as error:
+                self._files[file] = error
+        found = self._files[file]
+        if isinstance(found, DefinitionsError):
+            raise found
+        return found
 
 
 def _digest(value: Any) -> bytes | None:
     """Return a digest of a value's JSON, the order of names included; None for what is no JSON."""
     try:
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
+        text = jsontext.encode(value)
+    except (TypeError, ValueError):
         return None
-    return blake2b(text.encode("ascii"), digest_size=20).digest()
+    return blake2b(text, digest_size=20).digest()

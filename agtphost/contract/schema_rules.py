@@ -129,23 +129,62 @@ class Walk:
     :param dialect: its URI; None: the schema's own word.
     """
 
+    budget: Budget | None
+    cleaned: Any
+
     def __init__(self, schema: Mapping[str, Any], *, closed: bool, share: int = 1, dialect: str | None = None) -> None:
+        self._begin(
+            str(schema.get("$schema", DIALECT)).removesuffix("#") if dialect is None else dialect, closed, share
+        )
+        if self._size(schema):
+            self.cleaned = self._schema(schema, "", 1)
+            if self.moving:
+                self._write_out()
+                return
+            self._resolve()
+        if not self.faults:
+            applied = Applied(self.places, MAX_WAYS // share)
+            self.faults.extend(SchemaFault(pointer=at, message=said) for at, said in growth_faults(applied))
+            if not self.faults:
+                self.applied = max(found.total() for found in applied.everywhere())
+                self.budget = _budget(self.places, applied, self._share)
+
+    @classmethod
+    def over_part(cls, part: Any, pointer: str, depth: int) -> Walk:
+        """
+        Walk over a part of a schema of an endpoint; its references may lead out of it, and are not followed.
+
+        :param pointer: where the part stands in the schema.
+        :param depth: of the part; 1 is the schema itself.
+        """
+        walk = cls.__new__(cls)
+        walk._begin(DIALECT, closed=True, share=1)
+        walk.cleaned = walk._schema(part, pointer, depth)
+        return walk
+
+    def _begin(self, dialect: str, closed: bool, share: int) -> None:
         self._share = share
         self._octets, self._schemas = MAX_OCTETS // share, MAX_SCHEMAS // share
-        self._expressions, ways = MAX_EXPRESSIONS // share, MAX_WAYS // share
+        self._expressions = MAX_EXPRESSIONS // share
         self.faults: list[SchemaFault] = []
-        self._dialect = str(schema.get("$schema", DIALECT)).removesuffix("#") if dialect is None else dialect
+        self._dialect = dialect
         self.moving = False
         """Whether there are addresses or anchors, or references to such."""
 
         self._closed = closed
         self._full = False
-        self._places: dict[str, Place] = {}
-        self._states: dict[str, int] = {}
+        self.places: dict[str, Place] = {}
+        """Every schema in the schema, by its JSON pointer."""
+
+        self.states: dict[str, int] = {}
+        """Every regular expression, and how many states it has."""
+
         self._automata: dict[str, Automaton | None] = {}
         self._allowance = Allowance(MAX_STEPS // share)
-        self._references: list[tuple[str, str]] = []
-        self.budget: Budget | None = None
+        self.references: list[tuple[str, str]] = []
+        """The pointers of schemas with a reference, and the pointers that they lead to."""
+
+        self.budget = None
         """What values may cost; None where there are faults."""
 
         self.applied = 1
@@ -154,21 +193,8 @@ class Walk:
         self.branching = False
         """Whether there are alternatives, each of which explains for itself why a value does not follow it."""
 
-        self.cleaned: Any = {}
+        self.cleaned = {}
         """The schema with nothing but keywords that were checked."""
-
-        if self._size(schema):
-            self.cleaned = self._schema(schema, "", 1)
-            if self.moving:
-                self._write_out()
-                return
-            self._resolve()
-        if not self.faults:
-            applied = Applied(self._places, ways)
-            self.faults.extend(SchemaFault(pointer=at, message=said) for at, said in growth_faults(applied))
-            if not self.faults:
-                self.applied = max(found.total() for found in applied.everywhere())
-                self.budget = _budget(self._places, applied, self._share)
 
     def _say(self, pointer: str, message: str) -> None:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
@@ -203,7 +229,7 @@ class Walk:
 
     def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
         if isinstance(schema, bool):
-            self._places[pointer] = Place()
+            self.places[pointer] = Place()
             return schema
         if not isinstance(schema, Mapping):
             self._say(pointer, "is neither a schema object nor true or false")
@@ -211,12 +237,12 @@ class Walk:
         if depth > MAX_DEPTH:
             self._say(pointer, f"is more than {MAX_DEPTH} schemas deep")
             return True
-        if len(self._places) >= self._schemas:
+        if len(self.places) >= self._schemas:
             if not self._full:
                 self._say("", f"has more than {self._schemas} schemas in it")
             self._full = True
             return True
-        place = self._places[pointer] = Place()
+        place = self.places[pointer] = Place()
         cleaned: dict[str, Any] = {}
         for keyword, value in schema.items():
             here = f"{pointer}/{escape(keyword)}"
@@ -231,7 +257,7 @@ class Walk:
                 if keyword != "format" or self._closed:
                     place.cost.keyword(keyword, value)
                 if keyword == "pattern" and isinstance(value, str):
-                    place.cost.expression(value, self._states.get(value, 0), self._automata.get(value))
+                    place.cost.expression(value, self.states.get(value, 0), self._automata.get(value))
                 if keyword != "format" or not isinstance(value, str) or value in ASSERTED_FORMATS:
                     cleaned[keyword] = value
             elif keyword in moving_of(self._dialect):
@@ -291,7 +317,7 @@ class Walk:
             inner = f"{here}/{escape(name)}"
             if keyword == "patternProperties":
                 self._pattern(name, inner)
-                place.cost.expression(name, self._states.get(name, 0), self._automata.get(name), names=True)
+                place.cost.expression(name, self.states.get(name, 0), self._automata.get(name), names=True)
             if keyword == "dependencies" and isinstance(item, list):
                 cleaned[name] = item
                 continue
@@ -333,11 +359,11 @@ class Walk:
             self._say(here[:160], "is not a regular expression")
         elif len(value) > MAX_PATTERN:
             self._say(here[:160], f"is a regular expression of more than {MAX_PATTERN} characters")
-        elif value not in self._states and sum(self._states.values()) <= self._expressions:
+        elif value not in self.states and sum(self.states.values()) <= self._expressions:
             try:
-                self._states[value] = re2.compile(value, _OPTIONS).programsize
+                self.states[value] = re2.compile(value, _OPTIONS).programsize
                 self._automata[value] = automaton(value, self._allowance)
-                if sum(self._states.values()) > self._expressions:
+                if sum(self.states.values()) > self._expressions:
                     self._say("", f"has regular expressions of more than {self._expressions} states in all")
             except (re2.error, UnicodeError) as error:
                 reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
@@ -349,12 +375,12 @@ class Walk:
         elif value != "#" and not value.startswith("#/"):
             self.moving = True
         else:
-            self._references.append((pointer, unquote(value[1:])))
+            self.references.append((pointer, unquote(value[1:])))
 
     def _resolve(self) -> None:
-        for pointer, target in self._references:
-            if target in self._places:
-                self._places[pointer].same.append(target)
+        for pointer, target in self.references:
+            if target in self.places:
+                self.places[pointer].same.append(target)
             else:
                 self._say(f"{pointer}/$ref", f"leads to no schema: #{target[:120]}")
 

@@ -14,12 +14,17 @@ behind the tool checks it by its own reading.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import jsonschema_rs
 
+from agtphost.contract.schema_cost import Budget
 from agtphost.contract.schema_cost import TooCostly as TooCostly
 from agtphost.contract.schema_keywords import DIALECT as DIALECT
 from agtphost.contract.schema_keywords import DRAFT_2019, escape
@@ -96,6 +101,13 @@ class SchemaError(ValueError):
         self.faults = tuple(faults)
 
 
+LONG = 4_096
+"""Octets of a schema whose compilation holds the reactor for some milliseconds at the most."""
+
+_WORKING = ("_applied", "_branching", "_budget", "_iter_errors", "_validate", "checks", "free_octets", "is_valid")
+"""Members of a compiled schema that it has while it is compiled."""
+
+
 class CompiledSchema:
     """
     A schema that passed, ready to check instances; made by :func:`compile_schema`.
@@ -104,12 +116,15 @@ class CompiledSchema:
     than a microsecond for an ordinary body. It raises :exc:`TooCostly` for a
     value that cannot be checked within the budget, and ValueError for one that
     JSON cannot hold, which only a handler's answer can be.
+
+    One that was put off is compiled when it is first asked, and again when it was pushed out meanwhile.
+
+    :param schema: as given.
+    :param work: compiles it.
+    :param octets: of its JSON, where it was put off.
     """
 
-    __slots__ = (
-        *("_applied", "_branching", "_budget", "_iter_errors", "_validate"),
-        *("checks", "free_octets", "is_valid", "schema"),
-    )
+    __slots__ = (*_WORKING, "__weakref__", "_work", "octets", "schema")
 
     is_valid: Callable[[Any], bool]
     checks: Callable[[Any], bool]
@@ -119,18 +134,70 @@ class CompiledSchema:
     schema: Mapping[str, Any]
     """As given."""
 
-    def __init__(self, walk: Walk, schema: Mapping[str, Any], validator: jsonschema_rs.Validator) -> None:
+    _applied: int
+    _branching: bool
+    _budget: Budget
+    _iter_errors: Callable[[Any], Iterable[jsonschema_rs.ValidationError]]
+    _validate: Callable[[Any], None]
+
+    octets: int
+
+    def __init__(
+        self, schema: Mapping[str, Any], work: Callable[[], tuple[Walk, jsonschema_rs.Validator]], octets: int = 0
+    ) -> None:
+        self.schema = schema
+        self._work = work
+        self.octets = octets
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _WORKING:
+            raise AttributeError(name)
+        self.prepare()
+        return getattr(self, name)
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it has yet to be compiled, and that is work of many milliseconds: for a thread of its own."""
+        return self.octets > LONG and not self.is_compiled
+
+    def prepare(self) -> None:
+        """Compile it as one of those that are pushed out when others need the room."""
+        self.compile()
+        RECENT.keep(self)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it can be asked without being compiled first."""
+        try:
+            object.__getattribute__(self, "is_valid")
+        except AttributeError:
+            return False
+        return True
+
+    def compile(self) -> None:
+        """
+        Compile it.
+
+        :raises SchemaError: with every fault found.
+        """
+        walk, validator = self._work()
         budget = walk.budget
         assert budget is not None
-        self.schema = schema
         self._applied = walk.applied
         self._branching = walk.branching
         self.checks = validator.is_valid
-        self.is_valid = validator.is_valid if budget.free else self._is_affordable_and_valid
         self.free_octets = budget.free_octets
         self._budget = budget
         self._iter_errors = validator.iter_errors
         self._validate = validator.validate
+        # The last one: who finds it finds the others.
+        self.is_valid = validator.is_valid if budget.free else self._is_affordable_and_valid
+
+    def release(self) -> None:
+        """Forget what compiling made; it is made again when it is needed."""
+        for name in reversed(_WORKING):
+            with suppress(AttributeError):
+                delattr(self, name)
 
     def _is_affordable_and_valid(self, value: Any) -> bool:
         self._budget.require(value)
@@ -175,14 +242,81 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     """
     if not isinstance(schema, Mapping):
         raise SchemaError([SchemaFault(pointer="", message="is not a schema object")])
-    faults = [*_dialect_faults(schema, role), *_shape_faults(schema, role)]
+    compiled = CompiledSchema(schema, partial(_compile, schema, role, strict, share))
+    compiled.compile()
+    return compiled
+
+
+def put_off(schema: Mapping[str, Any], octets: int, *, role: Role, strict: bool = False) -> CompiledSchema:
+    """
+    Return a schema that was checked, to be compiled when it is first asked.
+
+    :param octets: of its JSON.
+    """
+    return CompiledSchema(schema, partial(_compile, schema, role, strict, 1), octets)
+
+
+def _compile(schema: Mapping[str, Any], role: Role, strict: bool, share: int) -> tuple[Walk, jsonschema_rs.Validator]:
+    faults = [*form_faults(schema, role)]
     walk = Walk(schema, closed=role not in _ANY_DRAFT, share=share)
     faults.extend(walk.faults)
     if faults:
         raise SchemaError(faults)
     cleaned = _closed(walk.cleaned) if strict else walk.cleaned
-    validator = _validator(cleaned, dialect_of(schema), asserting=role not in _ANY_DRAFT)
-    return CompiledSchema(walk, schema, validator)
+    return walk, _validator(cleaned, dialect_of(schema), asserting=role not in _ANY_DRAFT)
+
+
+def form_faults(schema: Mapping[str, Any], role: Role) -> Iterator[SchemaFault]:
+    """Return what the whole of a schema must not be: of another dialect, or no object where its role needs one."""
+    yield from _dialect_faults(schema, role)
+    yield from _shape_faults(schema, role)
+
+
+def is_pattern(pattern: str) -> bool:
+    """Return whether a regular expression can be compiled within the validator's limits."""
+    try:
+        DIALECTS[DIALECT]({"pattern": pattern}, pattern_options=_LINEAR, offline=True)
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        return False
+    return True
+
+
+class RecentSchemas:
+    """
+    Schemas that were compiled when they were first asked; the first of them is pushed out where there is no room.
+
+    :param most: octets of their JSON.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._held: WeakKeyDictionary[CompiledSchema, int] = WeakKeyDictionary()
+        self._lock = Lock()
+
+    @property
+    def octets(self) -> int:
+        """Of the schemas that are held."""
+        return sum(self._held.values())
+
+    def keep(self, compiled: CompiledSchema) -> None:
+        """Hold a compiled schema, and release others for it."""
+        octets = compiled.octets
+        with self._lock:
+            self._held[compiled] = octets
+            total = self.octets
+            for each, size in list(self._held.items()):
+                if total <= self.most or each is compiled:
+                    break
+                total -= size
+                del self._held[each]
+                each.release()
+
+
+MAX_RECENT = 16 << 20
+"""Octets of JSON of the schemas that are held compiled; compiled they have some five times as many."""
+
+RECENT = RecentSchemas(MAX_RECENT)
+"""Those of this process: a host has thousands only where it imported them."""
 
 
 def dialect_of(schema: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
+from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
@@ -237,9 +237,11 @@ class Dispatcher:
 
     async def _hear(self, exchange: Exchange, held: AwaitsApproval, interim: Interim, ends: float) -> None:
         """
-        Send the caller of a stream what it waits for, and wait for it; if it leaves, the same call finds it again.
+        Tell the caller of a stream what it waits for, and wait for it.
 
-        :param ends: when the caller stops waiting.
+        Who leaves, leaves the approval as it is: the same call finds it again.
+
+        :param ends: when the caller waits no longer.
         :raises Refusal: 202 then; 408 where the call is not decided in time; or the refusal of a stopped agent.
         """
         approvals = self._approvals
@@ -278,9 +280,12 @@ class Dispatcher:
         seconds = binding.timeout or self._timeout
         handler = binding.handler
         built_in = IBuiltInHandler.providedBy(handler)
-        make = self._wide_context if built_in else self._context
         try:
-            answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
+            if built_in:
+                context: Any = handler_view.wide_context(self, exchange, self._clock.seconds() + seconds, interim)
+            else:
+                context = self._context(exchange, seconds, interim)
+            answer = handler.handle(context)
             if binding.weight == COMPUTE or type(answer) is Computation:
                 answer = run_computations(exchange, answer, self._compute, self._clock)
             if type(answer) is CoroutineType:
@@ -291,8 +296,9 @@ class Dispatcher:
                     answer = ended.value
                 else:
                     leaving = self._leaving(exchange, binding)
-                    working = continue_coroutine(answer, first, seconds, self._deadlines, leaving)
-                    answer = await in_time(working, seconds)
+                    answer = await in_time(
+                        continue_coroutine(answer, first, seconds, self._deadlines, leaving), seconds
+                    )
             elif type(answer) is not dict and inspect.isawaitable(answer):
                 deferred = as_deferred(answer)
                 if not deferred.called:
@@ -311,14 +317,17 @@ class Dispatcher:
         if isinstance(answer, EndpointError):
             raise answers.refuse_named_error(binding, answer)
         if binding.output_schema is not None:
+            if self.offload is not None and binding.output_schema.takes_long:
+                await self.offload(binding.output_schema.prepare)
             answers.check_output(binding, binding.output_schema, answer)
         return answer
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:
         """
-        Return where to learn that the caller is gone, to give up a call that changes nothing.
+        Return where to learn that the caller is gone, so that a call that changes nothing can be given up.
 
-        A state-changing call is finished and recorded, with each step; a call of a stopped agent ends in any case.
+        State-changing calls are finished and recorded, and so is each step of a call that may change state. A call of a
+        stopped agent ends in any case.
         """
         leaving = None if binding.state_changing or exchange.peer.depth else exchange.peer.leaving
         return leaving if self._running is None else self._running.entry_for(exchange, leaving)
@@ -349,37 +358,12 @@ class Dispatcher:
             invoke=invocation.invoke,
         )
 
-    def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
-        """Return a built-in's context. Each member is named again: a copy of the narrow one would cost as much."""
-        exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
-        return BuiltInContext(
-            input=exchange.input,
-            method=exchange.method,
-            path=exchange.path,
-            path_parameters=exchange.path_parameters,
-            caller=exchange.caller,
-            assurance=exchange.assurance,
-            acting_principal=exchange.acting_principal,
-            scopes=exchange.scopes,
-            agent=exchange.agent,
-            session_id=exchange.session_id,
-            task_id=exchange.task_id,
-            request_id=exchange.request_id,
-            idempotency_key=exchange.idempotency_key,
-            forwarded=exchange.peer.forwarded,
-            deadline=self._clock.seconds() + seconds,
-            emit=invocation.emit,
-            invoke=invocation.invoke,
-            named=exchange.agent_id is not None,
-            headers=exchange.request.headers,
-            peer=exchange.peer,
-            admits=invocation.admits,
-            authority=invocation.authority,
-            invocation=invocation,
-        )
-
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:
-        """Seal an interim message, and hand it to the connection. :raises StoppedAgent: an agent was stopped."""
+        """
+        Seal an interim message, and hand it to the connection.
+
+        :raises StoppedAgent: the caller or the addressee was stopped in the meantime: nothing more of the call is sent.
+        """
         outcome = self._sealer.interim(exchange, event, os.urandom(16).hex())
         interim(await self._seal(exchange, outcome, performed=True))
 
@@ -465,7 +449,10 @@ class Dispatcher:
         return self._sealer.response(exchange, outcome, response_id, sealed)
 
     def _stale(self, exchange: Exchange, outcome: Outcome) -> Outcome:
-        """Return the outcome of a call whose changes came too late; of two that ask for one approval, both wait."""
+        """
+        Return the outcome of a call whose changes came too late; of two calls that ask for one approval, both wait for
+        it.
+        """
         refusal = None
         if self._approvals is not None and outcome.reason == Reason.APPROVAL_REQUIRED:
             refusal = self._approvals.find_concurrent(exchange)

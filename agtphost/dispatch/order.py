@@ -28,6 +28,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.identity.revocation import Revocations
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import PathGrammar
+from agtphost.vocabulary.steps import Executor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,9 @@ class Collaborators:
 
     yaml: bool = False
     """Whether YAML bodies are read."""
+
+    offload: Executor | None = None
+    """Where schemas are compiled that take long; None: in the reactor's thread."""
 
     anonymous_discovery: bool = True
     """Whether callers that are not authenticated may read the built-ins."""
@@ -140,7 +144,7 @@ def gates(given: Collaborators) -> Sequence[IGate]:
         given.merchant or MerchantGate(given.states, MerchantManifests()),
         *((given.sessions,) if given.sessions is not None else ()),
         *given.bounds,
-        endpoint.SchemaGate(),
+        endpoint.SchemaGate(given.offload),
         # The input is as the handler will see it, and no key is taken for what may not run.
         *((ApprovalGate(given.approvals),) if given.approvals is not None else ()),
         IdempotencyGate(given.ledger),

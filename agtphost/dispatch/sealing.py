@@ -1,8 +1,9 @@
 """
 Outcome to record to response: the one way out.
 
-Every outcome, success, refusal or surprise, is turned into a draft here, sealed exactly once by the ledger, and only
-then into a response (security invariants 1 to 4).
+Every outcome, success, refusal or surprise, is turned into a draft here,
+sealed exactly once by the ledger, and only then into a response (security
+invariants 1 to 4).
 """
 
 from __future__ import annotations
@@ -173,7 +174,9 @@ class Sealer:
         return jsontext.encode(body)
 
     def _attribution(self, agent: Agent | None) -> dict[str, str]:
-        """Return who answers. The proof is the Attribution-Record header: a body cannot contain its own record."""
+        """
+        Return who answers. The proof is the Attribution-Record header, because a body cannot contain its own record.
+        """
         if agent is None:
             return {"server_id": self._server_id}
         return {"server_id": self._server_id, "agent_id": agent.agent_id}
@@ -197,7 +200,7 @@ class Sealer:
         refused = bool(outcome.reason)
         server_level = refused or agent is None or binding is None or binding.server_level
         caller = exchange.caller
-        # Unless the answer does, the record must not reveal to an unknown caller whether the named agent is known.
+        # A stranger gets the record, too: unless the answer tells whether the agent is known, the record does not.
         named = exchange.doubted is not None and not outcome.cause
         payload: dict[str, object] = {
             "audit_record_version": "1",
@@ -336,7 +339,10 @@ def deprecation(state: LifecycleState) -> tuple[str, str]:
 
 
 def _envelope_members(status: int, beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an envelope's members next to its result: ``error`` where a handler answered with a refusal's status."""
+    """
+    Return the members that an answer's envelope has next to its result: ``error`` where a handler answered with a
+    refusal's status.
+    """
     if status < 400 and status != Status.AUTHORIZATION_REQUIRED:
         return beside
     phrase = phrase_of(status)
@@ -391,7 +397,11 @@ def _tell_bound(exchange: Exchange, binding: Binding, payload: dict[str, object]
 
 
 def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) -> None:
-    """Add what the request named and, with ``principal``, for a proven caller, who is responsible for it."""
+    """
+    Say who answers for the caller, and what the request named.
+
+    :param principal: whether the caller has proven to be the agent: whom an agent belongs to is told to no stranger.
+    """
     caller = exchange.caller
     if caller is not None and principal:
         # Who answers for the caller, as its Identity Document has it (core v08 section 10.2).
@@ -424,7 +434,11 @@ def remember(outcome: Outcome) -> bytes:
 
 
 def recall(result: bytes) -> EndpointResponse:
-    """Return the answer that :func:`remember` stored. :raises Refusal: 409 where it was too long to be kept."""
+    """
+    The inverse of :func:`remember`.
+
+    :raises Refusal: 409 where the answer was too long to be kept.
+    """
     gone = read_unkept(result)
     if gone is not None:
         raise _refuse_done(*gone)
@@ -434,66 +448,10 @@ def recall(result: bytes) -> EndpointResponse:
 
 
 def _refuse_done(status: int, digest: str, octets: int) -> Refusal:
-    """Return a refusal of a call that was made and is not repeated; the hash lets a caller compare its first answer."""
+    """
+    Return a refusal of a call that was made and is not repeated; a caller with its first answer can compare the hash.
+    """
     return Refusal(
         Reason.IDEMPOTENCY_RESULT_NOT_KEPT,
         details={"done": True, "original_status": status, "result_hash": digest, "result_octets": octets},
     )
-
-
-ATTESTATION = "Attestation-Evidence"
-
-
-class AttestingSealer(Sealer):
-    """
-    A sealer whose responses carry ``Attestation-Evidence``, and in their body what it is.
-
-    Documents that are served as they are, such as manifests and lists, cannot say what it is, and go without.
-
-    :param kind: ``rats-eat``, ``rats-corim`` or ``rats-uri``.
-    :param evidence: visible ASCII characters.
-    """
-
-    def __init__(
-        self,
-        server_id: str,
-        supported_methods: tuple[str, ...],
-        warnings: Mapping[str, str] | None = None,
-        *,
-        kind: str,
-        evidence: str,
-        floor: Assurance = Assurance.CERTIFICATE,
-        ruling: RuleSource | None = None,
-        failed: Failures | None = None,
-    ) -> None:
-        super().__init__(server_id, supported_methods, warnings, floor=floor, ruling=ruling, failed=failed)
-        self._fields = ((ATTESTATION, evidence),)
-        # Bodies are JSON objects with members, so this goes in front of the last brace.
-        self._member = f',"attestation_type":"{kind}"}}'.encode()
-
-    def envelope(self, exchange: Exchange, status: int, result: Any, beside: Mapping[str, Any] = NOTHING) -> bytes:
-        return super().envelope(exchange, status, result, beside)[:-1] + self._member
-
-    def success(self, exchange: Exchange, answer: EndpointResponse) -> Outcome:
-        outcome = super().success(exchange, answer)
-        # What is answered as it was before says what it is where it did so then.
-        enveloped = not isinstance(answer, Answer) or answer.enveloped
-        own = enveloped if answer.body is None else answer is exchange.replay
-        if own and outcome.body.endswith(self._member):
-            outcome.headers = (*outcome.headers, *self._fields)
-        return outcome
-
-    def plain(self, exchange: Exchange, result: Any) -> Outcome:
-        return self._attest(super().plain(exchange, result))
-
-    def interim(self, exchange: Exchange, event: Mapping[str, Any], token: str) -> Outcome:
-        return self._attest(super().interim(exchange, event, token))
-
-    def refusal(self, exchange: Exchange, refusal: Refusal) -> Outcome:
-        outcome = super().refusal(exchange, refusal)
-        outcome.body = outcome.body[:-1] + self._member
-        return self._attest(outcome)
-
-    def _attest(self, outcome: Outcome) -> Outcome:
-        outcome.headers = (*outcome.headers, *self._fields)
-        return outcome

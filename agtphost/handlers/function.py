@@ -46,6 +46,7 @@ class UnresolvableFunction(Exception):
 
     :param hint: what to do about it.
     :param place: the file and the line to mend, where that is not the endpoint's declaration.
+    :param cause: what is missing, where other endpoints may lack the same: it is reported once for all of them.
     """
 
     def __init__(
@@ -53,10 +54,12 @@ class UnresolvableFunction(Exception):
         message: str,
         hint: str = "mend [handler] of the endpoint, or what it names",
         place: tuple[str, int] | None = None,
+        cause: str = "",
     ) -> None:
         super().__init__(message)
         self.hint = hint
         self.place = place
+        self.cause = cause
 
 
 def resolve(dotted: str, find: Callable[[str], Any] = importlib.import_module) -> Function:

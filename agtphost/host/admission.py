@@ -12,6 +12,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
+from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.failed_calls import failure_changes
@@ -25,7 +26,7 @@ from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.ruling import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
-from agtphost.dispatch.sealing import AttestingSealer, Sealer
+from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import Foundation
 from agtphost.host.loaded import Loaded
@@ -81,17 +82,18 @@ def admitting(
     """
     Put the gates in order, and the dispatcher behind them.
 
-    :param bound: the operator's endpoints, of all that ``table`` has; ``prices`` has their estimates.
+    :param table: everything that can be called.
+    :param bound: the operator's endpoints, and ``prices`` their estimates.
     :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
-    catalog, policy, lasting, states = loaded.catalog, loaded.policy, on.lasting, evidence.states.state_of
+    catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
     principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
+    rate = RateGate(config.limits, counted=lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
-            states=states,
+            states=evidence.states.state_of,
             by_server_name=_server_names(loaded),
             revocations=loaded.tls.revocations,
             authorities=loaded.tls.authorities,
@@ -103,7 +105,9 @@ def admitting(
             grammar=PathGrammar({*catalog.methods, *policy.custom}),
             policy=policy,
             table=table,
-            granted=GrantedGate(evidence.held, loaded.directory, states, on.rights.narrowing_of, on.seconds),
+            granted=GrantedGate(
+                *(evidence.held, loaded.directory, evidence.states.state_of, on.rights.narrowing_of, on.seconds)
+            ),
             action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
@@ -114,6 +118,7 @@ def admitting(
             negotiator=negotiating,
             discloses=disclosed_documents(config.policies.agent_disclosure, on.authorization),
             yaml=config.wire.yaml,
+            offload=on.offload,
             anonymous_discovery=config.policies.anonymous_discovery,
             floor=on.floor,
             authorization=on.authorization,
@@ -127,26 +132,32 @@ def admitting(
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
+    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
     return Admission(
         gates=order,
-        dispatcher=Dispatcher(
-            order,
-            evidence.ledger,
-            sealer,
-            on.reactor,
-            config.limits.request_timeout,
-            on.lasting.running,
-            RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted),
-            approvals=on.lasting.approvals,
-            tracer=on.traces,
-            offload=on.offload,
-            now=on.latest,
-            compute=on.lasting.compute,
-            rest_always=not loaded.volatile,
-        ),
+        dispatcher=_dispatcher(on, order, sealer, records),
         objection=decider.objection,
         sealer=sealer,
         principals=principals,
+    )
+
+
+def _dispatcher(on: Foundation, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
+    """Return the dispatcher behind the gates."""
+    return Dispatcher(
+        order,
+        on.evidence.ledger,
+        sealer,
+        on.reactor,
+        on.config.limits.request_timeout,
+        on.lasting.running,
+        records,
+        approvals=on.lasting.approvals,
+        tracer=on.traces,
+        offload=on.offload,
+        now=on.latest,
+        compute=on.lasting.compute,
+        rest_always=not on.loaded.volatile,
     )
 
 

@@ -12,7 +12,7 @@ from agtphost.contract import reserved
 from agtphost.contract.binding import Binding
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import AbsentTarget, load_endpoints
+from agtphost.contract.loading import AbsentTarget, load_endpoints, summarize
 from agtphost.contract.recipes import settling
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.errors import Problem
@@ -153,6 +153,7 @@ def endpoints(
     problems.extend(wrong)
     ready: dict[str, handler_factory.Prepared] = {}
     factories = {} if given is None else given.plugins
+    lacking: dict[str, list[Problem]] = {}
 
     def prepare(endpoint: Endpoint, book: RecipeBook) -> None:
         try:
@@ -166,12 +167,15 @@ def endpoints(
             if error.place is not None:
                 # Of a file that several endpoints need, once.
                 problem = Problem(message=str(error), file=error.place[0], line=error.place[1], hint=error.hint)
-            if problem not in problems:
+            if error.cause:
+                lacking.setdefault(error.cause, []).append(problem)
+            elif problem not in problems:
                 problems.append(problem)
 
     for endpoint in declared:
         if not endpoint.handler.recipe:
             prepare(endpoint, EMPTY)
+    problems.extend(map(summarize, lacking.values()))
     able = [endpoint for endpoint in declared if endpoint.handler.recipe or endpoint.name in ready]
     book, settled = settling.settle(read, able, rules.reserved, problems)
     for endpoint in settled:

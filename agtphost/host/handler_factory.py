@@ -187,11 +187,7 @@ def _plugin(reference: HandlerReference, factories: Mapping[str, plugins.Factory
 def _external(
     service: ServiceReference, folder: Path, environ: Mapping[str, str]
 ) -> Callable[[HandlerFactory], IHandler]:
-    try:
-        headers = _headers(service, environ, folder)
-    except ValueError as error:
-        hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
-        raise UnresolvableFunction(str(error), hint) from None
+    headers = _headers(service, environ, folder)
     trust = _trust(folder / service.ca) if service.ca else trust_of(None)
 
     def make(factory: HandlerFactory) -> IHandler:
@@ -209,17 +205,20 @@ def _headers(service: ServiceReference, environ: Mapping[str, str], folder: Path
     section 12.3).
 
     :param folder: what relative paths are relative to.
-    :raises ValueError: naming the field, and the variable or file that cannot be read; never containing a value.
+    :raises UnresolvableFunction: naming the field, and the variable or file that cannot be read; never containing a
+        value.
     """
+    hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
     found: dict[str, Secret] = {}
     for name, value in service.headers.items():
         try:
             found[name] = secret.resolve(value, environ, folder)
         except ValueError as error:
-            raise ValueError(f"handler.headers.{name} {error}") from None
+            raise UnresolvableFunction(f"handler.headers.{name} {error}", hint, cause=str(error)) from None
         text = found[name].reveal()
         if not text.isascii() or not text.isprintable():
-            raise ValueError(f"handler.headers.{name} names a value that is not one line of ASCII text")
+            message = f"handler.headers.{name} names a value that is not one line of ASCII text"
+            raise UnresolvableFunction(message, hint, cause=f"{value} is not one line of ASCII text")
     return found
 
 

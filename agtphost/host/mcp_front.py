@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
-from agtphost.contract.manifest_parts import merge_parts
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
 from agtphost.host.publication import Publication
@@ -83,20 +82,20 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
     """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
     known: list[tuple[bytes, Mapping[str, Any]]] = []
 
-    def decoded(parts: Sequence[bytes]) -> Mapping[str, Any]:
-        octets = parts[0]
+    def decoded(octets: bytes) -> Mapping[str, Any]:
         # Whoever was before may have done it.
         if not known or known[0][0] is not octets:
-            known[:] = [(octets, merge_parts([jsontext.decode(part, max_tokens=MAX_TOKENS) for part in parts]))]
+            known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
         return known[0][1]
 
     async def manifest() -> Mapping[str, Any]:
         form = await publication.published(disclosed=False)
+        if form.further:
+            return form.document  # Decoded, its parts would be there twice.
         octets = form.response.body
         assert isinstance(octets, bytes), "it is encoded once"
         if not known or known[0][0] is not octets:
-            further = [answer.body for answer in form.further.values()]
-            found: Mapping[str, Any] = await offload(decoded, [octets, *further])
+            found: Mapping[str, Any] = await offload(decoded, octets)
             return found
         return known[0][1]
 

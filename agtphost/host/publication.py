@@ -16,7 +16,7 @@ from agtphost.config.presence import http_apis
 from agtphost.contract import manifest
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.manifest_parts import PARTS, SINGLE_OCTETS, part_token, split_items
+from agtphost.contract.manifest_parts import PARTS, SHARED, SINGLE_OCTETS, part_token, split_items
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
@@ -31,13 +31,14 @@ from agtphost.identity.kept_forms import (
     EncodedArray,
     EncodedItem,
     EncodedItemCache,
+    ItemWriter,
     encode_array,
     encode_item,
     text_pieces,
 )
 from agtphost.identity.key_history import earlier_of
 from agtphost.identity.keys import SigningKey
-from agtphost.identity.manifest_signature import signing
+from agtphost.identity.manifest_signature import signature_of, signing
 from agtphost.methods.execution import called_by
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import media_types
@@ -62,10 +63,32 @@ class Published:
 
     document: Mapping[str, Any]
     response: Answer
-    """Its octets, encoded once; the same object for every reader."""
+    """Its octets, encoded once; the same object for every reader. Of several parts, the first one."""
 
-    further: Mapping[str, Answer] = field(default_factory=dict)
+    further: Mapping[str, FurtherPart] = field(default_factory=dict)
     """Where the manifest has several parts: those behind the first one, in order, by the tokens that ask for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherPart:
+    """A part behind the first one, which is encoded when it is asked for: all of them are twice what they say."""
+
+    document: Mapping[str, Any]
+    kid: str
+    """Of the key that it was signed with; empty where it is not signed."""
+
+    signature: bytes | None
+    headers: tuple[tuple[str, str], ...]
+
+    def encoding(self, key: SigningKey | None) -> Generator[None, None, Answer]:
+        """
+        Return the octets, in steps.
+
+        :param key: the host's; where it is another one by now, it signs again.
+        """
+        known = self.signature if key is not None and key.kid == self.kid else None
+        signed = yield from signing(self.document, key, known)
+        return _encode(signed, self.headers)
 
 
 class Publication:
@@ -131,6 +154,8 @@ class Publication:
         self._own = ""
         self._fixed: tuple[EncodedItem, ...] = ()  # endpoints that stay as they are while the host runs
         self._listed: EncodedArray | None = None
+        self._last: tuple[FurtherPart, Answer] | None = None
+        self._writer = ItemWriter(SHARED)
         self._agents = EncodedItemCache[Agent](lambda agent: agent.agent_id, manifest.project_agent)
         self.api_version = 0
         """The number of ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
@@ -155,7 +180,7 @@ class Publication:
         """
         fixed: list[EncodedItem] = []
         for entry in manifest.project_all(self._built_ins(), self._endpoints, self._catalog):
-            fixed.append(encode_item(entry))
+            fixed.append(self._writer.item(entry))
             if not len(fixed) % STEP:
                 yield
         self._fixed = tuple(fixed)
@@ -181,7 +206,13 @@ class Publication:
                 remedy="Read the manifest again from its beginning: DISCOVER / without part.",
                 details={"parameter": "part"},
             )
-        return form.further[part]
+        further = form.further[part]
+        if self._last is not None and self._last[0] is further:
+            # Where several readers go through the parts, each is often the one that was asked for last.
+            return self._last[1]
+        answer = await in_turns(further.encoding(self._key), self._clock)
+        self._last = further, answer
+        return answer
 
     async def published(self, disclosed: bool, known: bool = False) -> Published:
         """The same with the document it was encoded from: no agent in it was stopped when it was asked for."""
@@ -314,14 +345,14 @@ class Publication:
         self.builds += 1
         document = self._document(disclosed, known)
         yield
-        digest = manifest.content_digest(document)
+        digest = yield from manifest.digesting(document)
         yield
         kind = ("disclosed" if disclosed else "reserved") + ("-known" if known else "")
         revision = self._history.document(kind, digest)
         document["document_version"] = revision.version
         document["server"] |= {"issued": revision.issued, "updated": revision.updated}
         headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
-        if len(document["endpoints"].text) <= SINGLE_OCTETS:
+        if document["endpoints"].octets <= SINGLE_OCTETS:
             signed = yield from signing(document, self._key)
             yield
             return Published(document=signed, response=_encode(signed, headers))
@@ -330,23 +361,25 @@ class Publication:
     def _in_parts(
         self, document: dict[str, Any], tag: str, headers: tuple[tuple[str, str], ...]
     ) -> Generator[None, None, Published]:
-        """Sign and encode each part; what is published as the document has all endpoints."""
+        """Sign each part, and encode the first; what is published as the document has all endpoints."""
         whole = dict(document)
         groups = list(split_items(self._items()))
         total = sum(map(len, groups))
         tokens = [part_token(tag, number) for number in range(1, len(groups) + 1)]
-        answers = []
+        parts = []
         for number, group in enumerate(groups, 1):
             following = tokens[number] if number < len(groups) else None
             about = {"number": number, "of": len(groups), "endpoints": total, "next": following}
-            signed = yield from signing({**document, "endpoints": encode_array(group), PARTS: about}, self._key)
+            part = {**document, "endpoints": encode_array(group), PARTS: about}
             document["hosted_agents"] = []  # The first part has them all.
+            key = self._key
+            kid, signature = ("", None) if key is None else (key.kid, (yield from signature_of(part, key)))
             yield
             tagged = ("ETag", f'{tag[:-1]}-{number}"') if number > 1 else headers[0]
-            answers.append(_encode(signed, (tagged, *headers[1:])))
-            yield
-        further = dict(zip(tokens[1:], answers[1:], strict=True))
-        return Published(document=whole, response=answers[0], further=further)
+            fields = (tagged, *headers[1:])
+            parts.append(FurtherPart(document=part, kid=kid, signature=signature, headers=fields))
+        first = yield from parts[0].encoding(self._key)
+        return Published(document=whole, response=first, further=dict(zip(tokens[1:], parts[1:], strict=True)))
 
     def _document(self, disclosed: bool, known: bool) -> dict[str, Any]:
         """Without version and times."""
@@ -387,9 +420,8 @@ class Publication:
     def _callable(self) -> EncodedArray:
         """The entries of ``endpoints``; the host's own and the operator's are written once."""
         if not self._fixed:
-            self._fixed = tuple(
-                map(encode_item, manifest.project_all(self._built_ins(), self._endpoints, self._catalog))
-            )
+            entries = manifest.project_all(self._built_ins(), self._endpoints, self._catalog)
+            self._fixed = tuple(map(self._writer.item, entries))
         if self._listed is None:
             self._listed = encode_array(self._items())
         return self._listed

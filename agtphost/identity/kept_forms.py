@@ -7,9 +7,12 @@ thousand items, only those that changed are encoded again.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from hashlib import blake2b
+from json.encoder import encode_basestring as quoted
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from agtphost.identity.canonical import canonical
@@ -21,63 +24,216 @@ STEP = 50
 """Items that are made in one step."""
 
 
-class EncodedArray(list[Any]):
-    """
-    An array with its encodings; it must not be changed.
-
-    :param items: its values.
-    :param canonical_form: of the array: UTF-8.
-    :param text: its JSON, with names in the order of ``items``.
-    """
-
-    __slots__ = ("canonical_form", "text")
-
-    def __init__(self, items: Iterable[Any], canonical_form: bytes, text: bytes) -> None:
-        super().__init__(items)
-        self.canonical_form = canonical_form
-        self.text = text
-
-
 class UnescapedText(str):
     """Text without a character that JSON would escape: base64url and the like. It may be megabytes long."""
 
     __slots__ = ()
 
 
-EncodedItem = tuple[Any, bytes, bytes]
-"""A value, its canonical form and its JSON."""
+@dataclass(frozen=True, slots=True)
+class EncodedItem:
+    """A value with its canonical form and its JSON, in pieces that it may have in common with others."""
+
+    value: Any
+    canonical_form: tuple[bytes, ...]
+    text: tuple[bytes, ...]
+    octets: int
+    """Of the text."""
+
+
+class EncodedArray(list[Any]):
+    """An array with its encodings; it must not be changed."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[EncodedItem]) -> None:
+        self.items = tuple(items)
+        super().__init__(each.value for each in self.items)
+
+    @property
+    def octets(self) -> int:
+        """Of the texts of all items."""
+        return sum(each.octets for each in self.items)
+
+    def canonical_pieces(self) -> Iterator[bytes]:
+        """Return what together is its canonical form."""
+        return _array([each.canonical_form for each in self.items])
+
+    def text_pieces(self) -> Iterator[bytes]:
+        """Return what together is its JSON, with names in the order of the items."""
+        return _array([each.text for each in self.items])
+
+
+def _array(items: Iterable[tuple[bytes, ...]]) -> Iterator[bytes]:
+    sign = b"["
+    for pieces in items:
+        yield sign
+        yield from pieces
+        sign = b","
+    yield b"]" if sign == b"," else b"[]"
+
+
+def encode_array(items: Iterable[EncodedItem]) -> EncodedArray:
+    """Join encoded items to an encoded array."""
+    return EncodedArray(items)
 
 
 def encode_item(value: Any) -> EncodedItem:
     """
     Return a value with its encodings.
     """
-    written = _Written(jsontext.encode(value), value)
-    return value, _form(written), written.text
+    text = jsontext.encode(value)
+    return EncodedItem(value, (_forms.form_of(text, value),), (text,), len(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A value that is compared by its text."""
+class _CanonicalForms:
+    """
+    Canonical forms by the JSON that they are of.
 
-    text: bytes
-    value: Any = field(compare=False)
+    A host that reads its files anew writes most of its items as before.
+    """
+
+    def __init__(self, most: int, octets: int) -> None:
+        self._most, self._most_octets = most, octets
+        self._octets = 0
+        self._forms: OrderedDict[bytes, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def form_of(self, text: bytes, value: Any) -> bytes:
+        """
+        Return the canonical form of a value.
+
+        :param text: its JSON.
+        """
+        key = blake2b(text, digest_size=20).digest()
+        with self._lock:
+            found = self._forms.get(key)
+            if found is not None:
+                self._forms.move_to_end(key)
+                return found
+        found = canonical(value)
+        with self._lock:
+            if key not in self._forms:
+                self._forms[key] = found
+                self._octets += len(found)
+            while len(self._forms) > self._most or self._octets > self._most_octets:
+                self._octets -= len(self._forms.popitem(last=False)[1])
+        return found
 
 
-@lru_cache(maxsize=16_384)
-def _form(written: _Written) -> bytes:
-    """Return the canonical form; cached, because a host that reads its files again encodes most items as before."""
-    return canonical(written.value)
+_forms = _CanonicalForms(16_384, 16 << 20)
 
 
-def encode_array(items: Iterable[EncodedItem]) -> EncodedArray:
-    """Join encoded items to an encoded array."""
-    found = list(items)
-    return EncodedArray(
-        (value for value, _, _ in found),
-        b"[%b]" % b",".join([form for _, form, _ in found]),
-        b"[%b]" % b",".join([text for _, _, text in found]),
-    )
+class ItemWriter:
+    """
+    Writes items of which parts are the same objects: each part once, however many items have it.
+
+    :param places: where an item has an object of such parts, as the names of two members inside each other.
+    """
+
+    def __init__(self, places: Iterable[tuple[str, str]]) -> None:
+        self._places = dict(places)
+        self._parts: dict[tuple[str, int], tuple[Any, bytes, bytes]] = {}
+
+    def item(self, value: Mapping[str, Any]) -> EncodedItem:
+        """
+        Return an item of an object; nothing of it is to be changed.
+
+        :raises ValueError: where it has no JSON, or no canonical form.
+        """
+        shared = {
+            outer: value[outer]
+            for outer, inner in self._places.items()
+            if isinstance(value.get(outer), dict) and isinstance(value[outer].get(inner), dict) and value[outer][inner]
+        }
+        if not shared:
+            return encode_item(value)
+        text = [b"{"]
+        canonical_form = [b"{"]
+        for number, (name, member) in enumerate(value.items()):
+            text.append(_named(name, number))
+            text += self._text(member, self._places[name]) if name in shared else [jsontext.encode(member)]
+        for number, name in enumerate(sorted(value, key=_order)):
+            canonical_form.append(_named(name, number))
+            member = value[name]
+            if name in shared:
+                canonical_form += self._canonical(member, self._places[name])
+            else:
+                canonical_form.append(canonical(member))
+        text.append(b"}")
+        canonical_form.append(b"}")
+        found = _join_short(text)
+        return EncodedItem(value, _join_short(canonical_form), found, sum(map(len, found)))
+
+    def _text(self, member: Mapping[str, Any], inner: str) -> Iterator[bytes]:
+        yield b"{"
+        for number, (name, each) in enumerate(member.items()):
+            yield _named(name, number)
+            if name != inner:
+                yield jsontext.encode(each)
+                continue
+            yield b"{"
+            for place, (key, part) in enumerate(each.items()):
+                if place:
+                    yield b","
+                yield self._part(key, part)[0]
+            yield b"}"
+        yield b"}"
+
+    def _canonical(self, member: Mapping[str, Any], inner: str) -> Iterator[bytes]:
+        yield b"{"
+        for number, name in enumerate(sorted(member, key=_order)):
+            yield _named(name, number)
+            each = member[name]
+            if name != inner:
+                yield canonical(each)
+                continue
+            yield b"{"
+            for place, key in enumerate(sorted(each, key=_order)):
+                if place:
+                    yield b","
+                yield self._part(key, each[key])[1]
+            yield b"}"
+        yield b"}"
+
+    def _part(self, name: str, part: Any) -> tuple[bytes, bytes]:
+        """One member of such an object: its JSON, and its canonical form."""
+        known = self._parts.get((name, id(part)))
+        if known is None:
+            text = jsontext.encode(part)
+            start = _named(name, 0)
+            known = part, start + text, start + _forms.form_of(text, part)
+            self._parts[name, id(part)] = known
+        return known[1], known[2]
+
+
+SHORT = 512
+"""Octets of pieces that are joined with those beside them."""
+
+
+def _join_short(pieces: Iterable[bytes]) -> tuple[bytes, ...]:
+    found: list[bytes] = []
+    waiting: list[bytes] = []
+    for piece in pieces:
+        if len(piece) <= SHORT:
+            waiting.append(piece)
+            continue
+        if waiting:
+            found.append(b"".join(waiting))
+            waiting = []
+        found.append(piece)
+    if waiting:
+        found.append(b"".join(waiting))
+    return tuple(found)
+
+
+def _named(name: str, number: int) -> bytes:
+    return b"%b%b:" % (b"," if number else b"", quoted(name).encode("utf-8"))
+
+
+def _order(name: str) -> bytes:
+    """RFC 8785 sorts names by their UTF-16 code units."""
+    return name.encode("utf-16be")
 
 
 class EncodedItemCache(Generic[Source]):
@@ -129,7 +285,13 @@ def canonical_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
     for name in sorted(document):
         value = document[name]
         yield b'%b"%b":' % (sign, name.encode("ascii"))
-        yield value.canonical_form if type(value) is EncodedArray else canonical(value)
+        if type(value) is EncodedArray:
+            yield from value.canonical_pieces()
+        elif type(value) is list:
+            # EncodedItem by item: thousands of endpoints at once take ten times their octets while they are written.
+            yield from _array((canonical(each),) for each in value)
+        else:
+            yield canonical(value)
         sign = b","
     yield b"}"
 
@@ -147,7 +309,9 @@ def text_pieces(document: Mapping[str, Any]) -> Iterator[bytes]:
         yield b'%b"%b":' % (sign, name.encode("ascii"))
         if type(value) is UnescapedText:
             yield b'"%b"' % value.encode("ascii")
+        elif type(value) is EncodedArray:
+            yield from value.text_pieces()
         else:
-            yield value.text if type(value) is EncodedArray else jsontext.encode(value)
+            yield jsontext.encode(value)
         sign = b","
     yield b"}"

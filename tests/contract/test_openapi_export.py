@@ -144,6 +144,33 @@ def test_a_reference_into_a_definition_leads_there() -> None:
     assert schemas["BOOK_room_input"]["$defs"]["room"]["properties"]["id"] == {"type": "string"}
 
 
+def test_a_definition_of_several_endpoints_is_one_component() -> None:
+    """It is one where it is the same with all that it leads to; where it leads elsewhere, it is another."""
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "leaf": {"$ref": "#/$defs/leaf"}}}
+    leaf, other = {"type": "string", "title": "Leaf"}, {"type": "integer"}
+    outputs = [
+        {"properties": {"n": {"$ref": "#/$defs/node"}}, "$defs": {"node": node, "leaf": leaf}},
+        {"properties": {"m": {"$ref": "#/$defs/node"}}, "$defs": {"leaf": leaf, "node": node}},
+        {"properties": {"o": {"$ref": "#/$defs/node"}}, "$defs": {"leaf": other, "node": node}},
+        {"properties": {"l": {"$ref": "#/$defs/leaf"}}, "$defs": {"leaf": leaf, "node": node}},
+    ]
+    paths = [f"/p{number}" for number in range(len(outputs))]
+    made = exported(*(endpoint(path=path, output_schema=each) for path, each in zip(paths, outputs, strict=True)))
+    schemas = made.document["components"]["schemas"]
+    first = "#/components/schemas/BOOK_p0_output"
+    assert schemas["BOOK_p0_output.node"] == {
+        "type": "object",
+        "properties": {"next": {"$ref": f"{first}.node"}, "leaf": {"$ref": f"{first}.leaf"}},
+    }
+    assert schemas["BOOK_p1_output"] == {"properties": {"m": {"$ref": f"{first}.node"}}}
+    assert schemas["BOOK_p3_output"] == {"properties": {"l": {"$ref": f"{first}.leaf"}}}
+    third = "#/components/schemas/BOOK_p2_output"
+    assert schemas["BOOK_p2_output"] == {"properties": {"o": {"$ref": f"{third}.node"}}}
+    assert schemas["BOOK_p2_output.node"]["properties"]["leaf"] == {"$ref": f"{third}.leaf"}
+    assert schemas["BOOK_p2_output.leaf"] == other and len([name for name in schemas if "." in name]) == 4
+    assert outputs[0]["$defs"]["node"] is node and node["properties"]["next"] == {"$ref": "#/$defs/node"}
+
+
 def test_references_to_addresses_and_anchors_are_written_as_plain_ones() -> None:
     """In a document with many schemas an anchor of one would be looked for nowhere."""
     schema = {

@@ -483,6 +483,6 @@ def test_two_implementations_agree(schema: dict[str, Any], values: list[Any]) ->
 
 def test_a_validator_that_disagreed_would_be_noticed() -> None:
     """The control: a validator of another schema is not equal to the reference."""
-    walk = Walk({"type": "integer"}, closed=True)
-    schema = CompiledSchema(walk, {"type": "string"}, jsonschema_rs.Draft202012Validator({"type": "integer"}))
+    walk, other = Walk({"type": "integer"}, closed=True), jsonschema_rs.Draft202012Validator({"type": "integer"})
+    schema = CompiledSchema({"type": "string"}, lambda: (walk, other))
     assert schema.is_valid("a") != jsonschema.Draft202012Validator(schema.schema).is_valid("a")

@@ -148,3 +148,29 @@ def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path
     line = recipes.read_text().split("\n").index('path = "/rooms"')
     assert "step 2 calls BOOK /rooms, which nothing answers" in first
     assert f"recipes.toml:{line - 1}:" in first, "the line of [[recipe.step]], counted from 1"
+
+
+def test_what_many_endpoints_lack_is_told_once(tmp_path: Path) -> None:
+    """One problem for each variable, with the first place and how many lack it."""
+    file = sample(tmp_path)
+    endpoints = file.parent / "endpoints"
+    Authority().save(endpoints)
+    plain = ENDPOINT.replace(', X-Key = "file:weather.key"', "")
+    for number in range(30):
+        (endpoints / f"w{number:02}.toml").write_text(plain.replace("/weather", f"/weather{number}"))
+    for name in ("x1", "x2"):
+        (endpoints / f"{name}.toml").write_text(
+            plain.replace("/weather", f"/{name}").replace("WEATHER", name[0].upper())
+        )
+    (endpoints / "y.toml").write_text(plain.replace("/weather", "/y").replace("WEATHER_TOKEN", "Y"))
+    with pytest.raises(ConfigurationError) as caught:
+        load_host(load(file, {}), {})
+    said = [problem.message for problem in caught.value.problems]
+    lacks = "handler.headers.Authorization names the environment variable"
+    assert said == [
+        f"QUERY /weather0: {lacks} WEATHER_TOKEN, which is not set; 29 other endpoints name it too",
+        f"QUERY /x1: {lacks} X_TOKEN, which is not set; 1 other endpoint names it too",
+        f"QUERY /y: {lacks} Y, which is not set",
+    ]
+    assert [Path(problem.file).name for problem in caught.value.problems] == ["w00.toml", "x1.toml", "y.toml"]
+    assert all(problem.line and problem.hint for problem in caught.value.problems)

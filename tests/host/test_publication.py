@@ -27,6 +27,7 @@ from agtphost.host.revision import History
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
+from agtphost.vocabulary.steps import run_to_end
 from tests.dispatch.hosts import Recorder
 from tests.host.hosts import configured, reloaded
 from tests.methods.hosts import Toolbox
@@ -570,3 +571,27 @@ def test_tokens_are_of_what_this_reader_is_shown_now(tmp_path: Path, monkeypatch
         refused = ask(publication, asked, disclosed)
         assert isinstance(refused, Refusal) and refused.status == 422
         assert "DISCOVER / without part" in str(refused.remedy)
+
+
+def test_parts_are_encoded_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of a part behind the first has no octets of it; asked again, it is the same, and signed once."""
+    monkeypatch.setattr("agtphost.host.publication.SINGLE_OCTETS", 100)
+    monkeypatch.setattr("agtphost.contract.manifest_parts.split_items.__defaults__", (100,))
+    loaded = load_host(configured(tmp_path))
+    publication = published(loaded)
+    made = form(publication)
+    assert loaded.key is not None
+    tokens = list(made.further)
+    assert len(tokens) > 1 and "body" not in vars(made.further[tokens[0]])
+    first, second = ask(publication, tokens[0]), ask(publication, tokens[1])
+    assert not isinstance(first, Refusal) and not isinstance(second, Refusal)
+    assert ask(publication, tokens[1]) is second and ask(publication, tokens[0]) == first
+    assert first.body != second.body
+    # What was signed when it was built is not signed again, unless the host has another key by then.
+    part = dataclasses.replace(made.further[tokens[0]], signature=b"\0" * 64)
+    kept, other = (
+        json.loads(run_to_end(each.encoding(loaded.key)).body or b"")["manifest_signature"].rpartition(".")[2]
+        for each in (part, dataclasses.replace(part, kid="another"))
+    )
+    assert kept == "A" * 86 and other != kept
+    verify_manifest(json.loads(first.body or b""), {loaded.key.kid: loaded.key.public})

@@ -7,6 +7,7 @@ from typing import Any
 from agtphost.identity.canonical import canonical
 from agtphost.identity.kept_forms import (
     EncodedItemCache,
+    ItemWriter,
     UnescapedText,
     canonical_pieces,
     encode_array,
@@ -30,6 +31,25 @@ def test_the_octets_are_the_same(number: int) -> None:
     assert b"".join(text_pieces(document)) == jsontext.encode(plain) == jsontext.encode(document)
 
 
+def test_parts_that_items_have_in_common_are_written_once() -> None:
+    """The octets are those of plain items, whatever the names; and the piece of a long part is one object."""
+    parts = {"a": {"text": "x" * 600, "n": 1.0}, "é\U0001f600": {"z": True}, "\ufb33": {}, 'q"': {"a": [None]}}
+    items: list[dict[str, Any]] = [
+        {"path": "/one", "schema": {"type": "object", "parts": parts, "b": [1]}, "other": {"parts": {}}},
+        {"schema": {"parts": dict(reversed(parts.items()))}, "B": 1, "a": -0.0},
+        {"schema": {"parts": []}, "other": None},
+        {"path": "/none"},
+    ]
+    writer = ItemWriter([("schema", "parts"), ("other", "parts")])
+    made = [writer.item(each) for each in items]
+    for value, each in zip(items, made, strict=True):
+        assert b"".join(each.canonical_form) == canonical(value)
+        assert b"".join(each.text) == jsontext.encode(value)
+        assert each.octets == len(jsontext.encode(value))
+    long = [next(piece for piece in each.text if len(piece) > 600) for each in made[:2]]
+    assert long[0] is long[1]
+
+
 def test_only_what_is_another_is_made_anew() -> None:
     """And what nobody asks for any more is made again when it returns."""
     made: list[str] = []
@@ -41,7 +61,7 @@ def test_only_what_is_another_is_made_anew() -> None:
     keeper = EncodedItemCache[list[str]](lambda source: source[0], make)
     one, two, other = ["1", "one"], ["2", "two"], ["1", "other"]
     assert keeper([one, two]) == [{"is": "one"}, {"is": "two"}]
-    assert keeper([two, one]).text == b'[{"is":"two"},{"is":"one"}]'
+    assert b"".join(keeper([two, one]).text_pieces()) == b'[{"is":"two"},{"is":"one"}]'
     assert keeper([other]) == [{"is": "other"}]
-    assert keeper([other, two]).canonical_form == b'[{"is":"other"},{"is":"two"}]'
+    assert b"".join(keeper([other, two]).canonical_pieces()) == b'[{"is":"other"},{"is":"two"}]'
     assert made == ["one", "two", "other", "two"]

@@ -113,7 +113,7 @@ def test_a_tool_is_an_operation_with_its_own_input_and_answer() -> None:
     response = schemas["files_read_output"]["properties"]["tool_response"]["properties"]
     assert response["structuredContent"] == {"$ref": "#/components/schemas/files_read_structured"}
     inner = schemas["files_read_structured"]["properties"]["path"]
-    assert inner["$ref"] == "#/components/schemas/files_read_structured.p"
+    assert inner["$ref"] == "#/components/schemas/files_read_input.p", "the same definition is one component"
     assert "files_list_structured" not in schemas and "/tools/files/list" in document["paths"]
 
 

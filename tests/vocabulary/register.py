@@ -66,7 +66,12 @@ CACHES: Final = (
     _cache("registry.entry:_http_date", "when a card was changed, as HTTP says it", 1_024, MIB),
     _cache("registry.providers:origin_of", "the origin of a card's endpoint", 1_024, 8 * MIB),
     _cache("protocols.admission:origin_of", "the network of an address", 1_024, MIB),
-    _cache("identity.kept_forms:_form", "items of the manifest as they are signed", 4_096, 16 * MIB),
+    _cache(
+        "identity.kept_forms:_CanonicalForms._forms",
+        "items of the manifest, and definitions that several of them have, as they are signed",
+        16_384,
+        16 * MIB,
+    ),
     _cache("audit.record_text:_kind", "the text of records with the same members", 512, MIB),
     _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
     _cache(
@@ -195,6 +200,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "host.rotation:Rotation._seen",
             "identity.authorities:ClientAuthorities._mandates",
             "identity.kept_forms:EncodedItemCache._items",
+            "identity.kept_forms:ItemWriter._parts",
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
             "stores.schema_check:_read_expected",

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.vocabulary.tomltext import locate, read
+from agtphost.vocabulary import tomltext
+from agtphost.vocabulary.tomltext import TomlError, locate, read
 from tests.rows import each_row
+from tests.system.hosting import ETC
 
 DOCUMENT = '''# a comment with [brackets] = and "quotes"
 top = 1
@@ -159,3 +161,36 @@ def test_a_place_that_is_not_in_the_file_has_the_line_around_it() -> None:
     document = read("a = 1\n[b]\nc = 1\n")
     assert document.line(("b", "d")) == 2
     assert document.line(("d", "e"), 7) == 7
+
+
+@each_row(
+    "text",
+    [
+        'a = "b',
+        "a = 1\na = 2",
+        "[a]\n[a]",
+        "a = 1979-05-27T07:32",
+        'a = "\\e"',
+        "a = {b = 1,\n c = 2}",
+        "a = [" * 2_000,
+    ],
+)
+def test_what_is_wrong_is_said_in_the_same_words(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled parser of the extra refuses what Python's own does, and that says why, with the line."""
+    assert tomltext._fast_loads() is not None
+    with pytest.raises(TomlError) as fast:
+        tomltext.read(text)
+    monkeypatch.setattr(tomltext, "_fast_loads", lambda: None)
+    with pytest.raises(TomlError) as plain:
+        tomltext.read(text)
+    assert (str(fast.value), fast.value.line, fast.value.hint) == (str(plain.value), plain.value.line, plain.value.hint)
+
+
+def test_both_parsers_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file of the sample deployment, and values of every kind."""
+    numbers = "a = [1, -0.5, inf, 1e3, 0xff, true]\nd = 1979-05-27T07:32:00Z\n"
+    kinds = numbers + "\"é.b\" = '''x\ny'''\n[[t.u]]\nz = { y.x = 1 }\n"
+    texts = [kinds, *(file.read_text() for file in sorted(ETC.rglob("*.toml")))]
+    fast = [tomltext.read(text).tree for text in texts]
+    monkeypatch.setattr(tomltext, "_fast_loads", lambda: None)
+    assert len(texts) > 5 and [tomltext.read(text).tree for text in texts] == fast

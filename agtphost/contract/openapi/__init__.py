@@ -15,6 +15,7 @@ OpenAPI documents to endpoints, and endpoints to OpenAPI documents.
 - :mod:`.prose`: texts without the HTML that descriptions have
 - :mod:`.schemas`: schemas of an OpenAPI document as this host takes them: JSON Schema 2020-12, closed,
   nothing fetched
+- :mod:`.sharing`: definitions that many endpoints of one import have, written once
 - :mod:`.stubs`: function stubs for imported operations: a service that moves in, instead of being called
 - :mod:`.text`: reading a large document from outside, JSON or YAML, into plain values
 - :mod:`.upstream`: what an imported endpoint calls: address, headers, and the upstream's names of its input

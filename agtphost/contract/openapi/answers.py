@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from agtphost.vocabulary import media_types
@@ -102,32 +103,24 @@ def responses(
         if stream:
             content[EVENTS] = {"schema": {"type": "string"}}
     outcome = "; or: ".join(dict.fromkeys(endpoint["semantic"]["outcome"] for endpoint in endpoints))
-    said = {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
-    found: dict[str, Any] = {"200": {"description": outcome, "headers": said, "content": content}}
+    found: dict[str, Any] = {"200": {"description": outcome, "headers": _FIELDS, "content": content}}
     if not native:
-        found["204"] = {"description": "It is done, and there is nothing to say."}
-        found["2XX"] = {
-            "description": "It was accepted, and goes on; or it waits for somebody's approval.",
-            "content": {kind: {"schema": _reference(ACCEPTED)} for kind in (media_types.AGTP_JSON, media_types.JSON)},
-        }
+        found["204"] = _NOTHING
+        found["2XX"] = _ACCEPTED
     errors = sorted({error for endpoint in endpoints for error in endpoint["errors"]})
     if errors:
-        found["422"] = {
-            "description": f"The input is wrong, or one of the declared errors: {', '.join(errors)}.",
-            "content": {
-                media_types.AGTP_JSON: {
-                    "schema": {
-                        **_reference(REFUSAL),
-                        "properties": {"reason": {"type": "string", "examples": errors}},
-                    }
-                }
-            },
-        }
-    found["default"] = {
-        "description": "A refusal with status, reason, explanation and remedy.",
-        "content": {media_types.AGTP_JSON: {"schema": _reference(REFUSAL)}, "text/plain": {}},
-    }
+        found["422"] = _declared(tuple(errors))
+    found["default"] = _REFUSED
     return found
+
+
+@lru_cache(maxsize=256)
+def _declared(errors: tuple[str, ...]) -> Mapping[str, Any]:
+    schema = {**_reference(REFUSAL), "properties": {"reason": {"type": "string", "examples": list(errors)}}}
+    return {
+        "description": f"The input is wrong, or one of the declared errors: {', '.join(errors)}.",
+        "content": {media_types.AGTP_JSON: {"schema": schema}},
+    }
 
 
 def tool_response(structured: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -156,9 +149,23 @@ def _envelope(result: Mapping[str, Any]) -> dict[str, Any]:
         "type": "object",
         "required": ["status", "result", "attribution"],
         "properties": {
-            "status": {"type": "integer"},
-            "task_id": {"type": "string"},
+            "status": _INTEGER,
+            "task_id": _TEXT,
             "result": dict(result),
-            "attribution": _reference(ATTRIBUTION),
+            "attribution": _ATTRIBUTED,
         },
     }
+
+
+# What every operation has is one object: of thousands, these would be most of a document in memory.
+_INTEGER, _TEXT, _ATTRIBUTED = {"type": "integer"}, {"type": "string"}, _reference(ATTRIBUTION)
+_FIELDS = {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
+_NOTHING = {"description": "It is done, and there is nothing to say."}
+_ACCEPTED = {
+    "description": "It was accepted, and goes on; or it waits for somebody's approval.",
+    "content": {kind: {"schema": _reference(ACCEPTED)} for kind in (media_types.AGTP_JSON, media_types.JSON)},
+}
+_REFUSED = {
+    "description": "A refusal with status, reason, explanation and remedy.",
+    "content": {media_types.AGTP_JSON: {"schema": _reference(REFUSAL)}, "text/plain": {}},
+}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from agtphost.contract.schema_keywords import DIALECT
+from agtphost.contract.schema_keywords import DIALECT, MOVING
+from agtphost.contract.schema_rules import self_contained
 
 PLACES = ("$defs", "definitions")
 """Members of a schema that have definitions."""
@@ -15,53 +17,136 @@ _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/~%]+)")
 _SLUG = re.compile(r"[^A-Za-z0-9_]+")
 
 
-def components(name: str, schema: Mapping[str, Any], *, titled: bool) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _References:
+    """Where the references of a schema lead."""
+
+    names: tuple[str, ...]
+    """Definitions in ``$defs``, each once."""
+
+    plain: bool
+    """Whether they lead nowhere else, and nothing changes what they mean."""
+
+
+class Components:
     """
-    Return a schema, and the definitions that it refers to, by the names of their components.
+    The components of a document: a definition that several schemas have is one.
 
-    :param name: of the schema's own component.
-    :param titled: whether titles stay. Generators take them for names of classes, and those of two tools may be equal.
+    Definitions are told apart by what they are and by all that they refer to. They are equal where they are the same
+    objects, as those of endpoints and of manifests that were read are.
     """
-    return _Components(name, schema, titled).written()
 
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+        self._read: dict[int, tuple[Any, _References]] = {}
+        self._known: dict[tuple[bool, str, int], list[tuple[dict[str, int], str]]] = {}
 
-class _Components:
-    def __init__(self, name: str, schema: Mapping[str, Any], titled: bool) -> None:
-        self._name, self._schema, self._titled = name, schema, titled
-        self._names: dict[str, str] = {}
-        self._within = False
-        for place in PLACES:
-            inner = schema.get(place)
-            for key in inner if isinstance(inner, Mapping) else ():
-                pointer = f"#/{place}/{key}"
-                if _DEFINITION.fullmatch(pointer):
-                    self._names[pointer] = self._free(key)
+    def add(self, name: str, schema: Mapping[str, Any], *, titled: bool) -> None:
+        """
+        Put a schema in, and the definitions that it refers to.
 
-    def _free(self, key: str) -> str:
+        :param name: of the schema's own component.
+        :param titled: whether titles stay. Generators take them for names of classes, and those of two tools may be
+            equal.
+        """
+        definitions = schema.get("$defs", {})
+        own = {key: value for key, value in schema.items() if key != "$defs"}
+        found = _references_of(own)
+        if not found.plain or not isinstance(definitions, Mapping) or "definitions" in schema:
+            self.schemas |= _Components(name, self_contained(schema), titled).written()
+            return
+        places = {key: id(body) for key, body in definitions.items()}
+        names: dict[str, str] = {}
+        unknown: list[str] = []
+        waiting = list(found.names)
+        while waiting:
+            key = waiting.pop()
+            if key in names:
+                continue
+            if key not in definitions or not self._of(definitions[key]).plain:
+                self.schemas |= _Components(name, self_contained(schema), titled).written()
+                return
+            component = self._find(key, places, titled)
+            if component is None:
+                unknown.append(key)
+                component = self._free(f"{name}.{_SLUG.sub('_', key)}", names.values())
+                waiting.extend(self._of(definitions[key]).names)
+            names[key] = component
+        self.schemas[name] = _Moving(names, titled).move(own)
+        for key in unknown:
+            self.schemas[names[key]] = _Moving(names, titled).move(definitions[key])
+            closure = {each: places[each] for each in self._closure(key, definitions)}
+            self._known.setdefault((titled, key, places[key]), []).append((closure, names[key]))
+
+    def _find(self, key: str, places: Mapping[str, int], titled: bool) -> str | None:
+        """Return the component of the same definition, if all that it refers to is the same too."""
+        for closure, component in self._known.get((titled, key, places[key]), ()):
+            if closure.items() <= places.items():
+                return component
+        return None
+
+    def _closure(self, key: str, definitions: Mapping[str, Any]) -> set[str]:
+        found, waiting = {key}, [key]
+        while waiting:
+            for name in self._of(definitions[waiting.pop()]).names:
+                if name not in found:
+                    found.add(name)
+                    waiting.append(name)
+        return found
+
+    def _of(self, body: Any) -> _References:
+        known = self._read.get(id(body))
+        if known is None:
+            known = self._read[id(body)] = body, _references_of(body)
+        return known[1]
+
+    def _free(self, wanted: str, taken: Iterable[str]) -> str:
         # A point, which no other component has in its name.
-        wanted = found = f"{self._name}.{_SLUG.sub('_', key)}"
-        number = 2
-        while found in self._names.values():
+        found, number, others = wanted, 2, set(taken)
+        while found in self.schemas or found in others:
             found, number = f"{wanted}_{number}", number + 1
         return found
 
-    def written(self) -> dict[str, Any]:
-        """The components."""
-        own = {name: value for name, value in self._schema.items() if name not in PLACES}
-        found = {self._name: self._moved(own)}
-        for pointer, component in self._names.items():
-            _, place, key = pointer.split("/")
-            found[component] = self._moved(self._schema[place][key])
-        if self._within:
-            # Something refers to a place inside of a definition.
-            found[self._name] |= {place: self._moved(self._schema[place]) for place in PLACES if place in self._schema}
-        return found
 
-    def _moved(self, schema: Any) -> Any:
-        """A schema whose references lead to where the document has what they mean."""
+def _references_of(schema: Any) -> _References:
+    names: dict[str, None] = {}
+    plain = True
+    waiting = [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            reference = item.get("$ref")
+            if isinstance(reference, str):
+                match = _DEFINITION.fullmatch(reference)
+                plain = plain and match is not None and match[1] == "$defs"
+                names[reference.rpartition("/")[2]] = None
+            plain = plain and not (item.keys() & MOVING)
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+    return _References(tuple(names), plain)
+
+
+class _Moving:
+    """
+    Writes schemas with references that lead to components.
+
+    :param names: of components, by the definitions' names.
+    """
+
+    def __init__(self, names: Mapping[str, str], titled: bool) -> None:
+        self._names, self._titled = names, titled
+
+    def move(self, schema: Any) -> Any:
+        """Return the schema; the same object where nothing of it changes."""
         if isinstance(schema, list):
-            return [self._moved(item) for item in schema]
-        return dict(self._members(schema)) if isinstance(schema, Mapping) else schema
+            items = [self.move(item) for item in schema]
+            return items if any(one is not other for one, other in zip(items, schema, strict=True)) else schema
+        if not isinstance(schema, Mapping):
+            return schema
+        moved = dict(self._members(schema))
+        same = len(moved) == len(schema) and all(moved[name] is schema[name] for name in moved)
+        return schema if same else moved
 
     def _members(self, schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         for name, value in schema.items():
@@ -73,10 +158,49 @@ class _Components:
                 continue
             elif name != "$schema" or value == DIALECT:
                 # What tools of others say of older dialects means nothing inside of a document that has its own.
-                yield name, self._moved(value)
+                yield name, self.move(value)
 
     def _reference(self, pointer: str) -> str:
-        component = self._names.get(pointer)
+        return f"#/components/schemas/{self._names[pointer.rpartition('/')[2]]}"
+
+
+class _Components(_Moving):
+    """The components of one schema whose references may lead anywhere in it."""
+
+    def __init__(self, name: str, schema: Mapping[str, Any], titled: bool) -> None:
+        super().__init__({}, titled)
+        self._name, self._schema = name, schema
+        self._pointers: dict[str, str] = {}
+        self._within = False
+        for place in PLACES:
+            inner = schema.get(place)
+            for key in inner if isinstance(inner, Mapping) else ():
+                pointer = f"#/{place}/{key}"
+                if _DEFINITION.fullmatch(pointer):
+                    self._pointers[pointer] = self._free(key)
+
+    def _free(self, key: str) -> str:
+        # A point, which no other component has in its name.
+        wanted = found = f"{self._name}.{_SLUG.sub('_', key)}"
+        number = 2
+        while found in self._pointers.values():
+            found, number = f"{wanted}_{number}", number + 1
+        return found
+
+    def written(self) -> dict[str, Any]:
+        """The components."""
+        own = {name: value for name, value in self._schema.items() if name not in PLACES}
+        found = {self._name: self.move(own)}
+        for pointer, component in self._pointers.items():
+            _, place, key = pointer.split("/")
+            found[component] = self.move(self._schema[place][key])
+        if self._within:
+            # Something refers to a place inside of a definition.
+            found[self._name] |= {place: self.move(self._schema[place]) for place in PLACES if place in self._schema}
+        return found
+
+    def _reference(self, pointer: str) -> str:
+        component = self._pointers.get(pointer)
         if component is not None:
             return f"#/components/schemas/{component}"
         self._within = self._within or pointer.startswith(tuple(f"#/{place}" for place in PLACES))

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.contract.openapi import answers
-from agtphost.contract.openapi.components import components
+from agtphost.contract.openapi.components import Components
 from agtphost.contract.openapi.placing import BODILESS, Place, Verbs, naming
-from agtphost.contract.schema_rules import self_contained
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.tool_paths import tool_path
 
@@ -78,7 +77,8 @@ class Operations:
         self._shapes: dict[str, str] = {}
         self._ids: set[str] = set()
         self._bodies: dict[str, dict[str, Any]] = {}
-        self.schemas: dict[str, Any] = {}
+        self._components = Components()
+        self.schemas = self._components.schemas
         self.losses: list[str] = []
         """Sentences: what is not as the endpoint has it."""
 
@@ -132,7 +132,7 @@ class Operations:
         structured = None
         if tool["structured"] is not None:
             content = f"{identifier}_structured"
-            self.schemas |= components(content, self_contained(tool["structured"]), titled=False)
+            self._components.add(content, tool["structured"], titled=False)
             structured = {"$ref": f"#/components/schemas/{content}"}
         self.schemas[f"{identifier}_output"] = answers.tool_response(structured)
 
@@ -141,8 +141,8 @@ class Operations:
     ) -> None:
         operation.endpoints.append(endpoint)
         given, answered = f"{identifier}_input", f"{identifier}_output"
-        self.schemas |= components(given, self_contained(endpoint["input_schema"]), titled=titled)
-        self.schemas |= components(answered, self_contained(endpoint["output_schema"]), titled=titled)
+        self._components.add(given, endpoint["input_schema"], titled=titled)
+        self._components.add(answered, endpoint["output_schema"], titled=titled)
         operation.inputs.append(given)
         operation.outputs.append(answered)
 

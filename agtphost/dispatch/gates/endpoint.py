@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from zope.interface import implementer
@@ -16,6 +16,7 @@ from agtphost.dispatch.gates.method import not_allowed, require_consent
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, ICacheableGate, IContractResolver, IGate
 from agtphost.vocabulary.reasons import Reason
+from agtphost.vocabulary.steps import Executor
 
 
 @implementer(ICacheableGate)
@@ -88,13 +89,30 @@ class EndpointGate:
 
 @implementer(IGate)
 class SchemaGate:
-    """The input follows the binding's schema: else 422 with every fault and where it is (AGTP-API section 13.2)."""
+    """
+    The input follows the binding's schema: else 422 with every fault and where it is (AGTP-API section 13.2).
+
+    :param offload: where schemas are compiled that were put off and take long; None: they are compiled at once.
+    """
 
     name = "schema"
 
-    def check(self, exchange: Exchange) -> None:
+    def __init__(self, offload: Executor | None = None) -> None:
+        self._offload = offload
+
+    def check(self, exchange: Exchange) -> Awaitable[None] | None:
+        schema = exchange.binding.input_schema if exchange.binding is not None else None
+        if schema is not None and self._offload is not None and schema.takes_long:
+            return self._check_later(exchange, schema, self._offload)
+        self._check(exchange, schema)
+        return None
+
+    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Executor) -> None:
+        await offload(schema.prepare)
+        self._check(exchange, schema)
+
+    def _check(self, exchange: Exchange, schema: CompiledSchema | None) -> None:
         binding = exchange.binding
-        schema = binding.input_schema if binding is not None else None
         if binding is not None and binding.method == "RUN":
             self._require_registry(schema)
         if binding is not None and binding.table is not None:

@@ -1,0 +1,135 @@
+"""
+Definitions that the schemas of many endpoints share: a JSON file, which their member ``definitions`` names.
+
+The file is a JSON Schema of definitions alone, ``{"$defs": {...}}``. A schema of an endpoint refers to them as to its
+own, ``#/$defs/NAME``. What it has itself under that name counts; the others are taken from the file, with what they
+refer to. So every reader of the endpoint gets one schema that is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from agtphost.contract.openapi.text import DocumentTextError, read_json
+
+SUFFIX = ".definitions.json"
+"""What names of such files end with."""
+
+MAX_OCTETS = 64 << 20
+"""Of one file; the definitions of Kubernetes have one MiB."""
+
+PLACE = "#/$defs/"
+
+HINT = "it lies beside the endpoint's file, where `agtp openapi import` wrote both; keep them together"
+
+
+class DefinitionsError(ValueError):
+    """
+    A file of definitions that cannot be used; the message says why, without the file's name.
+
+    :param hint: what to do about it.
+    """
+
+    def __init__(self, message: str, hint: str = HINT) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class DefinitionFile:
+    """
+    The definitions of one file.
+
+    :param file: where they are.
+    :param bodies: by name.
+    """
+
+    def __init__(self, file: Path, bodies: Mapping[str, Any]) -> None:
+        self.file = file
+        self._bodies = bodies
+        self._referred: dict[str, tuple[str, ...]] = {}
+
+    @classmethod
+    def read(cls, file: Path) -> DefinitionFile:
+        """
+        Read a file.
+
+        :raises DefinitionsError: it is no such file.
+        """
+        try:
+            with file.open("rb") as stream:
+                octets = stream.read(MAX_OCTETS + 1)
+        except OSError as error:
+            raise DefinitionsError(f"cannot be read: {error.strerror}") from None
+        if len(octets) > MAX_OCTETS:
+            raise DefinitionsError(f"has more than {MAX_OCTETS} octets")
+        try:
+            document = read_json(octets)
+        except DocumentTextError as error:
+            raise DefinitionsError(f"is not JSON: {error}", "mend it, or import the document again") from None
+        bodies = document.get("$defs") if isinstance(document, dict) else None
+        if not isinstance(bodies, dict):
+            raise DefinitionsError("has no $defs", 'write {"$defs": {"NAME": {...}}}')
+        return cls(file, bodies)
+
+    def complete(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the schema with the definitions that it refers to and does not have."""
+        own = schema.get("$defs", {})
+        if not isinstance(own, Mapping):
+            return schema
+        found: dict[str, Any] = dict(own)
+        waiting = list(referred_names(schema))
+        while waiting:
+            name = waiting.pop()
+            if name in found or name not in self._bodies:
+                continue
+            found[name] = self._bodies[name]
+            if name not in self._referred:
+                self._referred[name] = tuple(dict.fromkeys(referred_names(self._bodies[name])))
+            waiting.extend(self._referred[name])
+        return schema if len(found) == len(own) else {**schema, "$defs": {name: found[name] for name in sorted(found)}}
+
+    def has_given(self, schema: Mapping[str, Any], names: Sequence[str]) -> bool:
+        """
+        Return whether a definition that a schema was completed with is one of this file.
+
+        :param names: its name, or nothing.
+        """
+        own = schema.get("$defs", {})
+        return any(name in self._bodies and not (isinstance(own, Mapping) and name in own) for name in names)
+
+    def line(self, name: str) -> int:
+        """Return the line of a definition, counted from 1; 0 where it is not found."""
+        try:
+            text = self.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeError):
+            return 0
+        at = text.find(f"{json.dumps(name, ensure_ascii=False)}:")
+        return 0 if at < 0 else text.count("\n", 0, at) + 1
+
+
+def referred_names(schema: Any) -> Iterator[str]:
+    """Return the names of the definitions that a schema refers to; some several times."""
+    waiting = [schema]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Mapping):
+            reference = item.get("$ref")
+            if isinstance(reference, str) and reference.startswith(PLACE):
+                token = unquote(reference[len(PLACE) :]).partition("/")[0]
+                yield token.replace("~1", "/").replace("~0", "~")
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+def write_definitions(bodies: Mapping[str, Any]) -> str:
+    """Return the text of a file: each definition on a line of its own."""
+    lines = (
+        f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}"
+        for name, body in sorted(bodies.items())
+    )
+    return '{"$defs": {\n' + ",\n".join(lines) + "\n}}\n"
