@@ -249,11 +249,7 @@ class Invocation:
         return self._interim is not None and self._exchange.context.get("stream") is True
 
     def _approval_of_steps(self) -> str:
-        """
-        Return the approval under which the steps of this call run: a recipe is approved with all its steps.
-
-        The calls of a function are unknown beforehand, so they cannot have been approved.
-        """
+        """Return the approval under which the steps of this call run: only a recipe's are approved with it."""
         exchange = self._exchange
         if exchange.approval is None or exchange.binding is None or exchange.binding.handler.kind != "composition":
             return ""
@@ -312,11 +308,7 @@ class Invocation:
         key: str = "",
         alone: bool = False,
     ) -> Request:
-        """
-        Build the request of an inner call.
-
-        :param alone: whether its peer is used for no other call.
-        """
+        """Build the request of an inner call. :param alone: whether its peer is used for no other call."""
         exchange = self._exchange
         usual = scope is None and session_id is None and not kept and not key
         if usual and not alone and exchange.call.trace is None:

@@ -1,17 +1,15 @@
 """
 The server's side of one connection: Twisted below, the sans-I/O core within, the dispatcher above.
 
-How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the
-requests that come out go to the dispatcher one at a time, and the answers go back. What
-follows what is decided by :mod:`agtphost.protocols.automaton`. The rules:
+How it works. Octets from the transport go into :class:`agtphost.wire.Connection`, the requests that come out go to the
+dispatcher one at a time, and the answers go back. :mod:`agtphost.protocols.automaton` decides the order. The rules:
 
 - Nothing is read before the TLS handshake is complete, and nothing written.
-- Between any two requests, also of one read, the loop looks whether it may go on: not
-  while a request is unanswered, and not while the transport has enough to write.
-- What a turn of the reactor yields for the peer is one ``transport.write``, unless it is
-  more than the high-water mark.
-- Reading from the socket stops while more than :data:`READ_AHEAD` waits behind an
-  unanswered request, and while the peer does not take what it is sent.
+- Between any two requests, also of one read, the loop checks whether it may go on: not while a request is unanswered,
+  and not while the transport has enough to write.
+- What a turn of the reactor yields for the peer is one ``transport.write``, unless it exceeds the high-water mark.
+- Reading from the socket stops while more than :data:`READ_AHEAD` waits after an unanswered request, and while the peer
+  does not take what it is sent.
 - A connection has a deadline instead of timers: one sweep over all connections calls :meth:`ServerConnection.sweep`.
 - A peer that ends its side is gone, be it by close_notify or FIN: what was in dispatch is
   completed, or given up where it changes nothing, and recorded, and its answer is dropped.
