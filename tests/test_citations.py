@@ -68,9 +68,10 @@ _NUMBERED = re.compile(
     rf"\b(?:sections?|appendix|appendices|decisions?|invariants?|conflicts?|readings?){GAP}(?:[0-9]+(?:\.[0-9]+)*|[A-Z]\b)"
 )
 _SHORT = re.compile(
-    rf"\bcore{GAP}[0-9]+\.[0-9]|\b(?:core{GAP}v08|AGTP-[A-Z]{{3,}}|RFC{GAP}[0-9]+|companion|security){GAP}[0-9]+"
+    # Each of them begins with one of these letters: to look at that first takes a quarter of the time.
+    rf"(?=[acrsih§])(?:\bcore{GAP}[0-9]+\.[0-9]|\b(?:core{GAP}v08|AGTP-[A-Z]{{3,}}|RFC{GAP}[0-9]+|companion|security){GAP}[0-9]+"
     rf"|(?<![\w-])(?:API|AGIS|HAIDIP){GAP}[0-9]+\.[0-9]|\bcore{GAP}(?:section|appendix)s?\b"
-    rf"|\bspec-conflicts?\b|\bcompanion-specs?\b|\bissue{GAP}[0-9]+|§",
+    rf"|\bspec-conflicts?\b|\bcompanion-specs?\b|\bissue{GAP}[0-9]+|§)",
     re.IGNORECASE,
 )
 _FILE = re.compile(r"(?<![\w*{}/.-])([\w/-]+\.(?:md|rst|tsv))\b")
@@ -237,13 +238,14 @@ def test_a_file_that_is_not_there_is_noticed_where_it_is_told(tmp_path: Path) ->
 def test_there_is_something_to_find() -> None:
     """The control of the walk: it meets citations of every kind, in hundreds."""
     whole = "\n".join(path.read_text() for path in texts())
-    kinds = {f"{match[1].lower()} {match[2].lower()}" for match in _OWN.finditer(whole)}
+    own, drafts = [*_OWN.finditer(whole)], [*_DRAFT.finditer(whole)]
+    kinds = {f"{match[1].lower()} {match[2].lower()}" for match in own}
     assert kinds >= {f"{text} {kind}" for text, kinds in KINDS.items() for kind in kinds}
-    cited = {re.sub(GAP, " ", match[1]).lower() for match in _DRAFT.finditer(whole) if match[2]}
+    cited = {re.sub(GAP, " ", match[1]).lower() for match in drafts if match[2]}
     assert cited >= {draft.lower() for draft in DRAFTS}
-    assert len(_OWN.findall(whole)) > 200
+    assert len(own) > 200
     assert len(_THREAT.findall(whole)) > 200
-    assert len(_DRAFT.findall(whole)) > 400
+    assert len(drafts) > 400
 
 
 @each_row(

@@ -149,7 +149,7 @@ def imports(source: str) -> Iterator[tuple[str, bool]]:
                 yield child.module or "", typing_only
                 for alias in child.names:
                     yield f"{child.module}.{alias.name}", typing_only
-            else:
+            elif not isinstance(child, ast.expr):  # No import is in an expression, and most nodes are.
                 yield from walk(child, typing_only)
 
     yield from walk(parsed(source), False)

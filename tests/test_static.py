@@ -56,13 +56,19 @@ def test_the_formatter_would_change_something(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
-PLAIN = ("methods",)
-"""Packages that were rewritten in plain words; the others follow."""
+PLAIN = (
+    *("agtphost", "audit", "client", "compute", "config", "dispatch", "handlers", "identity", "methods", "protocols"),
+    *("stores", "vocabulary", "wire"),
+)
+"""Packages that were rewritten in plain words; the others follow. ``agtphost``: its modules outside of packages."""
+
+PUBLIC = ("agtphost", "client")
+"""Packages of public modules in plain words: each docstring begins with a sentence."""
 
 BARE, MANNERED = 1.5, 1.5
 """Functions with a bare name in percent, and mannered words per 1,000, that a package in plain words may have."""
 
-LEFT = {"names": 1_300, "mannered": 2_600, "mannered_messages": 500, "fragments": 2_250}
+LEFT = {"names": 860, "mannered": 1_540, "mannered_messages": 320, "fragments": 1_390}
 """What all packages together may still have. Lower these when a package is done, and never raise them."""
 
 
@@ -77,6 +83,7 @@ def test_packages_in_plain_words_stay_so() -> None:
     """``python -m tests.words --places names --only PACKAGE`` prints what is meant."""
     measures = measure_tree()
     assert [fault for name in PLAIN for fault in faults_of_words(name, measures[name])] == []
+    assert [each for name in PUBLIC for each in measures[name].fragments] == []
     total = Measure()
     for name, measure in measures.items():
         if name != "docs":

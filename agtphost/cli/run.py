@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from agtphost.cli.configured import NO_HOST, find_config
+from agtphost.cli.configured import NO_HOST, find_config, load_config
 from agtphost.cli.failures import WrongInput
-from agtphost.cli.options import HOST_TOML, Connection
+from agtphost.cli.options import HOST_TOML, Connection, json_option
 
 
 @click.command()
@@ -17,7 +17,8 @@ from agtphost.cli.options import HOST_TOML, Connection
 @click.option("--config", "-c", "named", type=HOST_TOML, help="The same, as an option.")
 @click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Keep the process number in a file.")
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the log to a file.")
-def command(file: Path | None, named: Path | None, pid_file: Path | None, log_file: Path | None) -> None:
+@json_option
+def command(file: Path | None, named: Path | None, pid_file: Path | None, log_file: Path | None, as_json: bool) -> None:
     """
     Run a host in the foreground, as `twistd -n agtp --config host.toml` does.
 
@@ -26,7 +27,8 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     start.
 
     \b
-    Exit status 0 after it was stopped, 1 if it cannot start.
+    Exit status 0 after it was stopped, 1 if it cannot start. With --json, a host.toml that is wrong is
+    told as JSON, with exit status 2; the log stays text.
 
     \b
     Examples:
@@ -39,6 +41,8 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     path = find_config(Connection(config=file or named))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
+    if as_json:
+        load_config(path)
     words = ["--nodaemon", f"--pidfile={pid_file or ''}"]
     if log_file is not None:
         words.append(f"--logfile={log_file}")

@@ -34,6 +34,7 @@
 - :mod:`.oauth`: ``[policies.oauth]``: external credentials, and who may issue them
 - :mod:`.web_upstreams`: ``[[a2a.agent]]``, ``[[acp.agent]]`` and ``[a2a.front]``: A2A and ACP, behind this host and
   before it
+- :mod:`.anchor_checks`: rules that span several keys of ``[[identity.anchor]]`` and ``[identity] registrars``
 - :mod:`.web_upstreams_checks`: rules that span several keys of ``[a2a]`` and ``[acp]``
 - :mod:`.places`: the lines of its keys, for messages while it is in use
 - :mod:`.presence`: what a configuration says of its domain: the facts of the bootstrap document

@@ -229,7 +229,7 @@ def _clients(config: Config) -> Iterator[ConfigFault]:
         if other is not None:
             yield ConfigFault(
                 location=(*where, "token"),
-                message=f"has the same token as {other}; each client needs its own",
+                message=f"is the same as {other}; each client needs its own",
                 hint="write another one: openssl rand -hex 32",
             )
         held.setdefault(client.token, f'that of "{client.name}"')

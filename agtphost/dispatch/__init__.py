@@ -8,7 +8,8 @@ The one way in and the one way out.
 - :mod:`.rights`: which grants are in force, and of whom
 - :mod:`.order`: the gates' order, as data
 - :mod:`.passage`: how a request passes them, and which need not look again at the next one of its connection
-- :mod:`.sealing`: outcome to record to response, with attestation evidence where there is any
+- :mod:`.sealing`: outcome to record to response
+- :mod:`.attesting`: the same with attestation evidence
 - :mod:`.dispatcher`: runs all of it
 - :mod:`.addressing`: what a path under ``/agents/`` may and may not address
 - :mod:`.approvals`: calls that a person approves: which wait, and which may pass, once
@@ -25,6 +26,7 @@ The one way in and the one way out.
 - :mod:`.large_bodies`: large bodies take turns
 - :mod:`.turns`: whose turn a call takes
 - :mod:`.invocation`: calls that a handler makes to other endpoints: through the dispatcher, as the same caller
+- :mod:`.inner_results`: what the answers to such calls give
 - :mod:`.handler_view`: what a handler sees of an exchange: a caller that is believed, or none
 - :mod:`.merchants`: what a buyer has to have verified: the Merchant Manifest
 - :mod:`.ruling`: the line of the file that decided about a call, for those who may change it

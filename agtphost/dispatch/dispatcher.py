@@ -42,7 +42,7 @@ from agtphost.dispatch.under_way import InFlightWork
 from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
-from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler, Overstepped, require_plain_answer
+from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_answer
 from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
@@ -280,9 +280,12 @@ class Dispatcher:
         seconds = binding.timeout or self._timeout
         handler = binding.handler
         built_in = IBuiltInHandler.providedBy(handler)
-        make = self._wide_context if built_in else self._context
         try:
-            answer = handler.handle(make(exchange, seconds, interim))  # type: ignore[arg-type]
+            if built_in:
+                context: Any = handler_view.wide_context(self, exchange, self._clock.seconds() + seconds, interim)
+            else:
+                context = self._context(exchange, seconds, interim)
+            answer = handler.handle(context)
             if binding.weight == COMPUTE or type(answer) is Computation:
                 answer = run_computations(exchange, answer, self._compute, self._clock)
             if type(answer) is CoroutineType:
@@ -353,38 +356,6 @@ class Dispatcher:
             deadline=self._clock.seconds() + seconds,
             emit=invocation.emit,
             invoke=invocation.invoke,
-        )
-
-    def _wide_context(self, exchange: Exchange, seconds: float, interim: Interim | None) -> BuiltInContext:
-        """
-        Return the context that a built-in gets. Each member is named again: copying the narrow context would cost as
-        much again.
-        """
-        exchange, invocation = handler_view.shown_to_handler(self, exchange, interim)
-        return BuiltInContext(
-            input=exchange.input,
-            method=exchange.method,
-            path=exchange.path,
-            path_parameters=exchange.path_parameters,
-            caller=exchange.caller,
-            assurance=exchange.assurance,
-            acting_principal=exchange.acting_principal,
-            scopes=exchange.scopes,
-            agent=exchange.agent,
-            session_id=exchange.session_id,
-            task_id=exchange.task_id,
-            request_id=exchange.request_id,
-            idempotency_key=exchange.idempotency_key,
-            forwarded=exchange.peer.forwarded,
-            deadline=self._clock.seconds() + seconds,
-            emit=invocation.emit,
-            invoke=invocation.invoke,
-            named=exchange.agent_id is not None,
-            headers=exchange.request.headers,
-            peer=exchange.peer,
-            admits=invocation.admits,
-            authority=invocation.authority,
-            invocation=invocation,
         )
 
     async def send_interim(self, exchange: Exchange, event: Mapping[str, Any], interim: Interim) -> None:

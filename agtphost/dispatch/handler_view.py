@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.invocation import Dispatches, Interim, Invocation
+from agtphost.handlers.built_in import BuiltInContext
 
 
 def shown_to_handler(by: Dispatches, exchange: Exchange, interim: Interim | None) -> tuple[Exchange, Invocation]:
@@ -12,3 +13,38 @@ def shown_to_handler(by: Dispatches, exchange: Exchange, interim: Interim | None
         return exchange, Invocation(by, exchange, interim)
     seen = exchange.without_caller()
     return seen, Invocation(by, seen if exchange.nameless else exchange, interim)
+
+
+def wide_context(by: Dispatches, exchange: Exchange, deadline: float, interim: Interim | None) -> BuiltInContext:
+    """
+    Return the context that a built-in gets. Each member is named again: copying the narrow context would cost as
+    much again.
+
+    :param deadline: in seconds of the host's clock.
+    """
+    exchange, invocation = shown_to_handler(by, exchange, interim)
+    return BuiltInContext(
+        input=exchange.input,
+        method=exchange.method,
+        path=exchange.path,
+        path_parameters=exchange.path_parameters,
+        caller=exchange.caller,
+        assurance=exchange.assurance,
+        acting_principal=exchange.acting_principal,
+        scopes=exchange.scopes,
+        agent=exchange.agent,
+        session_id=exchange.session_id,
+        task_id=exchange.task_id,
+        request_id=exchange.request_id,
+        idempotency_key=exchange.idempotency_key,
+        forwarded=exchange.peer.forwarded,
+        deadline=deadline,
+        emit=invocation.emit,
+        invoke=invocation.invoke,
+        named=exchange.agent_id is not None,
+        headers=exchange.request.headers,
+        peer=exchange.peer,
+        admits=invocation.admits,
+        authority=invocation.authority,
+        invocation=invocation,
+    )

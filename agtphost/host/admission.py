@@ -12,6 +12,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
+from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.failed_calls import failure_changes
@@ -25,7 +26,7 @@ from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
 from agtphost.dispatch.ruling import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
-from agtphost.dispatch.sealing import AttestingSealer, Sealer
+from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import Foundation
 from agtphost.host.loaded import Loaded
@@ -88,7 +89,7 @@ def admitting(
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
     principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=on.lasting.counted, floor=on.floor)
+    rate = RateGate(config.limits, counted=lasting.counted, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -134,24 +135,29 @@ def admitting(
     records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
     return Admission(
         gates=order,
-        dispatcher=Dispatcher(
-            order,
-            evidence.ledger,
-            sealer,
-            on.reactor,
-            config.limits.request_timeout,
-            on.lasting.running,
-            records,
-            approvals=on.lasting.approvals,
-            tracer=on.traces,
-            offload=on.offload,
-            now=on.latest,
-            compute=on.lasting.compute,
-            rest_always=not loaded.volatile,
-        ),
+        dispatcher=_dispatcher(on, order, sealer, records),
         objection=decider.objection,
         sealer=sealer,
         principals=principals,
+    )
+
+
+def _dispatcher(on: Foundation, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
+    """Return the dispatcher behind the gates."""
+    return Dispatcher(
+        order,
+        on.evidence.ledger,
+        sealer,
+        on.reactor,
+        on.config.limits.request_timeout,
+        on.lasting.running,
+        records,
+        approvals=on.lasting.approvals,
+        tracer=on.traces,
+        offload=on.offload,
+        now=on.latest,
+        compute=on.lasting.compute,
+        rest_always=not on.loaded.volatile,
     )
 
 

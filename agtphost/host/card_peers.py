@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from agtphost.dispatch.invocation import awaits_approval
+from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext

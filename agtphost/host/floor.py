@@ -96,9 +96,9 @@ def floor_methods(
     :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, offload)
-    escalation = Escalation(held, directory, authorization, offload, states, now, continuations)
+    escalation = Escalation(held, directory, authorization, offload, states, now, continuations, address)
     suspension = Suspension(held, sessions, suspensions, release, now, workflows)
-    notices = Notification(held, directory, authorization, listed, offload, now, continuations, hosts, cancel)
+    notices = Notification(held, directory, authorization, listed, offload, now, continuations, hosts, cancel, address)
     decisions = ApprovalDecisions(held, approvals, authorization, continuations or Continuations(now=now), offload)
     confirmation = Confirmation(held, records, authorization, decisions, now)
 

@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import TooCostly
-from agtphost.dispatch.invocation import awaits_approval
+from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.dispatch.violations import scopes_of
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters

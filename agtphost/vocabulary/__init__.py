@@ -31,6 +31,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.mount_paths`: what part of an HTTP listener's paths a surface has
 - :mod:`.newest`: tables that keep what is newest, the one way of bounding what is remembered
 - :mod:`.origins`: scheme, host and port of a URL in one spelling
+- :mod:`.own_address`: which ``agtp:`` URIs name this host itself
 - :mod:`.places`: places inside of JSON, such as ``order.customer.city``
 - :mod:`.formulas`: formulas as trees over decimal numbers
 - :mod:`.quantities`: durations and sizes as text for people

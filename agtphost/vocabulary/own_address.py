@@ -55,6 +55,11 @@ class OwnAddress:
             return f"/agents/{agent_id}" if not path and is_agent_id(agent_id) and self.is_reached_by(host) else None
         return f"/{path}" if self.is_reached_by(authority) else None
 
+    def agent_label(self, text: str) -> str:
+        """Return the name or Agent-ID of the agent that a URI of this host names; other texts as they are."""
+        path = self.local_path(text)
+        return path.removeprefix("/agents/") if path is not None and path.startswith("/agents/") else text
+
 
 NOWHERE = OwnAddress(frozenset())
 """That of a host whose own URIs nobody is told."""

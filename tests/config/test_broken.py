@@ -180,7 +180,7 @@ CASES: list[tuple[str, str, int, str, str]] = [
         "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:TOKEN'\n"
         "[[http.client]]\nname = 'b'\nagent = 'y'\ntoken = 'env:TOKEN'\n",
         11,
-        '"b" token has the value of that of "a"',
+        '"b" token is the same as that of "a"',
         "another one",
     ),
     (

@@ -50,7 +50,7 @@ def endpoint(method: str, *required: str, **properties: str) -> str:
             ),
             "words",
         ),
-        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input=TEXT), "input is not an object"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input=TEXT), "input is no object"),
         (endpoint("TRANSFER", "resource_id", "to_principal", resource_id=TEXT, to_principal=TEXT), "from_principal"),
         (endpoint("TRANSFER", "from_principal", from_principal=TEXT), "resource_id"),
         (endpoint("AUTHORIZE", "subject", "resource", subject=TEXT, resource=TEXT), "scope"),

@@ -468,6 +468,26 @@ TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
 
 @each_row(
+    ("path", "operation", "expected"),
+    [
+        # Jira, Linode, Square: what is created is called like a method, or the summary names it first.
+        ("/filter", {"operationId": "createFilter", "description": "Creates a filter."}, "CREATE /filters"),
+        ("/issue", {"summary": "Create issue", "description": "Creates an issue."}, "CREATE /issues"),
+        ("/backups", {"summary": "Backup Snapshot Create", "description": "Creates a snapshot."}, "CREATE /backups"),
+        ("/people/bulk", {"operationId": "BulkPeople", "description": "Creates people."}, "CREATE /people/bulk"),
+        ("/orders/{id}/cancel", {"summary": "Cancel it", "description": "Cancels an order."}, "CANCEL /orders/{id}"),
+        ("/reports/create", {"summary": "Create a report"}, "CREATE /reports"),
+        ("/creations", {"summary": "Creation of things", "description": "Creative."}, "EXECUTE /creations"),
+    ],
+)
+def test_a_post_that_is_said_to_create_is_create(path: str, operation: dict[str, Any], expected: str) -> None:
+    """Whatever the last segment is called, and wherever "Creates" stands first."""
+    document = {"openapi": "3.0.3", "paths": {path: {"post": {**operation, "responses": {}}}}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert f"{made.method} {made.path}" == expected
+
+
+@each_row(
     "body",
     [
         {"type": "object", "additionalProperties": TEXT},
@@ -515,6 +535,28 @@ def test_a_field_that_is_returned_only_in_a_part_is_no_input() -> None:
     """``readOnly`` counts where the field is described by another schema, too."""
     body = {"type": "object", "properties": {"id": {"allOf": [{**TEXT, "readOnly": True}]}, "name": TEXT}}
     assert [*operation_with(body).table["input_schema"]["properties"]] == ["name"]
+
+
+def test_a_media_type_with_a_schema_comes_before_one_without() -> None:
+    """Zuora's documents have examples under one spelling of JSON and the schema under another."""
+    schema = {"type": "object", "properties": {"name": TEXT}}
+    content = {"application/json": {"examples": {}}, "application/json; charset=utf-8": {"schema": schema}}
+    made = operation_with(responses={"200": {"description": "It.", "content": content}})
+    assert made.table["output_schema"]["properties"] == {"name": TEXT}
+    assert "Accept" not in made.table["handler"].get("headers", {})
+
+
+def test_a_required_credential_that_is_a_parameter_is_named() -> None:
+    """OpenAPI ignores a parameter Authorization; without ``security`` it is all that tells of a credential."""
+    parameter = {"name": "Authorization", "in": "header", "required": True, "schema": TEXT}
+    operation = {"parameters": [parameter], "responses": {}}
+    document: dict[str, Any] = {"openapi": "3.0.3", "paths": {"/things": {"get": operation}}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert any("'Authorization' is a parameter" in review for review in made.reviews)
+    schemes = {"key": {"type": "http", "scheme": "bearer"}}
+    document |= {"security": [{"key": []}], "components": {"securitySchemes": schemes}}
+    (made,) = import_openapi(document, CATALOG).endpoints
+    assert not any("'Authorization' is a parameter" in review for review in made.reviews)
 
 
 @each_row(

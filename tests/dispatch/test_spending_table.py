@@ -131,7 +131,7 @@ class Way(NamedTuple):
     """How calls come about."""
 
     make: Make
-    count: int = 12
+    repeats: int = 12
     """How often it is done."""
 
     wait: float = 0.0
@@ -228,7 +228,7 @@ WAYS: Mapping[str, Way] = {
     "CHAIN of long steps": Way(
         lambda host, n: host.ask("CHAIN", {"steps": [inner("x" * 1_900)] * 8, "background": True})
     ),
-    "CHAIN of one step": Way(lambda host, n: host.ask("CHAIN", {"steps": [inner()], "background": True}), count=40),
+    "CHAIN of one step": Way(lambda host, n: host.ask("CHAIN", {"steps": [inner()], "background": True}), repeats=40),
     "CHAIN of steps that are left out": Way(
         lambda host, n: host.ask(
             "CHAIN", {"steps": [inner(), *LEFT_OUT], "context_propagation": True, "background": True}
@@ -245,16 +245,16 @@ WAYS: Mapping[str, Way] = {
     "ROUTE": Way(
         lambda host, n: host.ask("ROUTE", {"payload": {"a": LONG}, "criteria": {"text": "x"}, "fallback": "desk"})
     ),
-    "SUBMIT, PULL and CONFIRM": Way(queue, count=30),
-    "CONNECT": Way(connected, count=30),
-    "DELEGATE": Way(delegated, count=20),
+    "SUBMIT, PULL and CONFIRM": Way(queue, repeats=30),
+    "CONNECT": Way(connected, repeats=30),
+    "DELEGATE": Way(delegated, repeats=20),
     "DELEGATE in the background": Way(
-        lambda host, n: delegated(host, n, asynchronous=True, callback=host.caller.agent_id), count=20
+        lambda host, n: delegated(host, n, asynchronous=True, callback=host.caller.agent_id), repeats=20
     ),
-    "MONITOR": Way(monitored, count=30),
-    "ALERT": Way(alarm, count=2),
-    "PUBLISH later": Way(scheduled, count=30),
-    "NOTIFY": Way(lambda host, n: host.ask("NOTIFY", {"recipient": "all", "content": {"text": LONG}}), count=5),
+    "MONITOR": Way(monitored, repeats=30),
+    "ALERT": Way(alarm, repeats=2),
+    "PUBLISH later": Way(scheduled, repeats=30),
+    "NOTIFY": Way(lambda host, n: host.ask("NOTIFY", {"recipient": "all", "content": {"text": LONG}}), repeats=5),
     "BROADCAST": Way(
         lambda host, n: host.ask(
             "BROADCAST", {"audience": [each.agent_id for each in host.members], "content": {"n": n}}
@@ -264,12 +264,12 @@ WAYS: Mapping[str, Way] = {
         lambda host, n: host.ask(
             "REPORT", {"report_type": "x", "scope": {"rows": [{"a": LONG}] * 3}, "recipient": "all", "format": "json"}
         ),
-        count=3,
+        repeats=3,
     ),
-    "SUSPEND and RESUME": Way(suspended, count=30),
+    "SUSPEND and RESUME": Way(suspended, repeats=30),
     "ESCALATE": Way(
         lambda host, n: host.ask("ESCALATE", {"task_id": f"t{n}", "reason": "scope_limit", "context": {"text": LONG}}),
-        count=20,
+        repeats=20,
     ),
 }
 """Every way in which one request makes calls, or has the host store something after its answer."""
@@ -286,7 +286,7 @@ def test_what_is_made_and_stored_is_charged(name: str, tmp_path_factory: Any) ->
     host.made = 0
     charged, octets = host.charged, host.octets
     statuses = set()
-    for number in range(way.count):
+    for number in range(way.repeats):
         answer = way.make(host, number)
         statuses.add(getattr(answer, "status", 200))
         host.turn(way.wait)

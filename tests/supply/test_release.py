@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -193,6 +194,8 @@ def test_agtp_run_says_why_it_cannot_start(deployment: Path, tmp_path: Path) -> 
     (tmp_path / "host.toml").write_text((deployment / "my-host" / "host.toml").read_text() + "\n[listne]\nport = 1\n")
     wrong = subprocess.run([BIN / "agtp", "run"], cwd=tmp_path, capture_output=True, text=True)
     assert wrong.returncode == 1 and "host.toml:" in wrong.stderr and "listne" in wrong.stderr, wrong.stderr
+    told = subprocess.run([BIN / "agtp", "run", "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 2 and "listne" in str(json.loads(told.stdout)), told
     (tmp_path / "empty").mkdir()
     for words, said in (((), "no host.toml"), (("a.toml", "--config", "b.toml"), "")):
         done = subprocess.run([BIN / "agtp", "run", *words], cwd=tmp_path / "empty", capture_output=True, text=True)

@@ -68,7 +68,11 @@ class Values:
                 break
             here: Any = self._document
             for token in unquote(str(value["$ref"])).removeprefix("#/").split("/"):
-                here = here.get(token.replace("~1", "/").replace("~0", "~")) if isinstance(here, Mapping) else None
+                key = token.replace("~1", "/").replace("~0", "~")
+                if isinstance(here, list) and key.isdecimal() and int(key) < len(here):
+                    here = here[int(key)]
+                else:
+                    here = here.get(key) if isinstance(here, Mapping) else None
             value = here
         if isinstance(value, Mapping):
             return value

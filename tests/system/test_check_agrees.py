@@ -78,7 +78,7 @@ def twice(config: Path) -> None:
 
 
 def of_version(version: int) -> Arrange:
-    """A store that has never had a record, as a program with that schema made it; 0 for one that was never finished."""
+    """A store that has never had a record, as a program with that schema made it."""
 
     def arrange(config: Path) -> None:
         file = store_of(config)
@@ -96,6 +96,17 @@ def of_version(version: int) -> Arrange:
         file.chmod(0o600)
 
     return arrange
+
+
+def half_made(config: Path) -> None:
+    """A store that has one table of this version, and no version."""
+    of_version(0)(config)
+    with closing(sqlite3.connect(store_of(config), isolation_level=None)) as database:
+        database.execute("PRAGMA foreign_keys=OFF")
+        tables = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL").fetchall()
+        for (name,) in tables:
+            if name != "chain":
+                database.execute(f"DROP TABLE {name}")
 
 
 def hidden(package: str) -> Callable[[Path], dict[str, str]]:
@@ -213,8 +224,9 @@ ROWS: dict[str, Row] = {
     "a store of a later program": Row(
         arrange=lambda config: change(store_of(config), f"PRAGMA user_version={upgrade.latest() + 1}"), says=("later",)
     ),
-    "a store of a development version": Row(arrange=of_version(8), says=("development version", "audit export")),
-    "a store that cannot be brought up to date": Row(arrange=of_version(0), says=("cannot be used as a store",)),
+    "a store of a development version": Row(arrange=of_version(8), says=("development version.*audit export",)),
+    "a store whose number was lowered": Row(arrange=of_version(0), says=("its number was changed",)),
+    "a store that cannot be brought up to date": Row(arrange=half_made, says=("cannot be used as a store",)),
     "a damaged head": Row(
         arrange=lambda config: change(store_of(config), "UPDATE record SET signed = zeroblob(length(signed))"),
         says=("damaged",),

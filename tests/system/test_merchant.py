@@ -271,7 +271,7 @@ def test_an_assertion_for_one_cart_buys_nothing_else(story: Story) -> None:
 
 
 def test_a_replay_buys_nothing(story: Story) -> None:
-    """The same assertion again, in every shape of request: 458, and what was sold stays one."""
+    """The same assertion again, in every shape of request: 458, and what was sold stays one; so is a hold, 422."""
     text = story.kept["assertion"]
     with story.client() as client:
         buyer = Buyer(client)
@@ -279,8 +279,11 @@ def test_a_replay_buys_nothing(story: Story) -> None:
             story.shop, "/goods", goods(), intent_assertion=text, cart_digest=story.kept["quote"]["cart_digest"]
         )
         other = buyer.purchase(story.shop, "/goods", goods(item="cup"), intent_assertion=text)
+        wished = goods(confirm_immediately=False)
+        held = buyer.purchase(story.shop, "/goods", wished, intent_assertion=story.assertion())
         good = buyer.purchase(story.shop, "/goods", goods(), intent_assertion=story.assertion())
     assert [(each.status, each.reason) for each in (reply, other)] == [(458, "intent-assertion-replayed")] * 2
+    assert (held.status, held.document["parameter"]) == (422, "confirm_immediately"), "this merchant holds nothing"
     assert good.result == {"sold": 2}
 
 

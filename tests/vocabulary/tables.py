@@ -32,9 +32,9 @@ def tables(source: str, module: str) -> Iterator[str]:
                     target, value = inner.target, inner.value
                 elif isinstance(inner, ast.Assign) and len(inner.targets) == 1:
                     target, value = inner.targets[0], inner.value
-                own = isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
-                if own and value is not None and _is_empty_map(value):
-                    assert isinstance(target, ast.Attribute)
+                if not (isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)):
+                    continue
+                if target.value.id == "self" and value is not None and _is_empty_map(value):
                     yield f"{module}:{node.name}.{target.attr}"
 
 

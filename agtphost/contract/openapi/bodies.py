@@ -52,7 +52,9 @@ def rank_media_type(kind: str) -> tuple[int, str]:
 
 def choose_content(content: Mapping[str, Any], references: OpenAPIReferences, losses: Counter[str]) -> tuple[str, Any]:
     """Return the media type to go on with, and its schema."""
-    kinds = sorted(map(str, content), key=rank_media_type)
+    kinds = sorted(
+        map(str, content), key=lambda kind: (rank_media_type(kind), "schema" not in references.follow(content[kind]))
+    )
     if len(kinds) > 1:
         losses["further media types"] += len(kinds) - 1
     return kinds[0], references.follow(content[kinds[0]]).get("schema")

@@ -24,8 +24,10 @@ from agtphost.contract.openapi.names import (
     ChosenPath,
     choose_method,
     choose_path,
+    says_create,
 )
 from agtphost.contract.openapi.operation import Operation, read_operation
+from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.upstream import Facts
 from agtphost.contract.reserved import RESERVED
@@ -216,7 +218,9 @@ class _Import:
                     yield self._draft(http, path, members)
 
     def _draft(self, http: str, source_path: str, item: Mapping[str, Any]) -> _Draft:
-        path = choose_path(http, source_path, self._catalog)
+        said = (strip_html(item[http].get(name)) for name in ("summary", "description"))
+        creating = any(says_create(text) for text in said if isinstance(text, str))
+        path = choose_path(http, source_path, self._catalog, creating=creating)
         if self._prefix:
             path = replace(path, path=(self._prefix + path.path).rstrip("/"))
         facts = Facts(
@@ -236,6 +240,7 @@ class _Import:
             action=path.action,
             creates=operation.creates,
             catalog=self._catalog,
+            description=operation.description,
         )
         if any(parameter_faults(chosen.method, operation.input_schema)):
             usual = next(name for name in (USUAL[http], *OTHERS.get(http, ()), "QUERY") if self._catalog.knows(name))

@@ -86,6 +86,9 @@ class InputReader:
         name, place = parameter["name"], parameter["in"]
         needed = parameter.get("required") is True
         if place == "header" and name.lower() in _IGNORED:
+            if needed and name.lower() == "authorization" and "Authorization" not in self._upstream.headers:
+                said = "it is required, and security names no credential; [handler] headers may have one"
+                self._reviews.append(f"[handler.headers] {name!r} is a parameter of the document: {said}")
             return
         if place not in ("path", "query", "header"):
             self._losses[f"{place[:16]} parameters"] += 1

@@ -151,8 +151,13 @@ def _first_words(operation_id: str, summary: str) -> Iterator[tuple[str, str]]:
         yield from ((form, "summary") for form in (word, word.removesuffix("S"), word.removesuffix("ES")))
 
 
+def says_create(text: str) -> bool:
+    """Return whether a text begins with ``Create`` or ``Creates``."""
+    return re.match(r"creates?\b", text, re.IGNORECASE) is not None
+
+
 def choose_method(
-    http: str, operation_id: str, summary: str, *, action: str, creates: bool, catalog: Catalog
+    http: str, operation_id: str, summary: str, *, action: str, creates: bool, catalog: Catalog, description: str = ""
 ) -> ChosenMethod:
     """
     The catalog method that says what an operation does.
@@ -161,6 +166,7 @@ def choose_method(
     :param summary: what is said of it; "Creates a customer" names a method too.
     :param action: the path's last word, if that is what is done.
     :param creates: whether the operation answers 201.
+    :param description: what is said of it at length; "Creates ..." counts where nothing else names a method.
     """
     if action:
         return ChosenMethod(method=action, reason="the path's last segment is this method", sure=True)
@@ -172,6 +178,8 @@ def choose_method(
         elif _agrees(http, method, catalog):
             sure = where == "operationId" or word == method
             return ChosenMethod(method=method, reason=f"{where} says {word.lower()!r}", sure=sure)
+    if http == "post" and says_create(description) and catalog.knows("CREATE"):
+        return ChosenMethod(method="CREATE", reason="the description says 'creates'", sure=False)
     if http == "post" and creates:
         return ChosenMethod(method="CREATE", reason="POST answers 201", sure=True)
     method = next((name for name in (USUAL[http], *OTHERS.get(http, ())) if catalog.knows(name)), "QUERY")
@@ -197,12 +205,14 @@ def _agrees(http: str, method: str, catalog: Catalog) -> bool:
     return reads == (http in ("get", "head", "options"))
 
 
-def choose_path(http: str, path: str, catalog: Catalog) -> ChosenPath:
+def choose_path(http: str, path: str, catalog: Catalog, *, creating: bool = False) -> ChosenPath:
     """
     The path in this host's grammar: whole-segment parameters, no method names.
 
     The last literal of a POST that is itself a method becomes the method:
     ``POST /orders/{id}/cancel`` is ``CANCEL /orders/{id}``.
+
+    :param creating: whether the operation is said to create something: then ``filter`` at the end is what it creates.
     """
     found = _Segments()
     clean = re.split(r"[?#]", path, maxsplit=1)[0]
@@ -216,7 +226,8 @@ def choose_path(http: str, path: str, catalog: Catalog) -> ChosenPath:
         head, colon, tail = parts[-1].rpartition(":")
         word = tail if colon and head else parts[-1]
         method = _verb(bare(word), catalog) if "{" not in word and bare(word) in catalog.methods else None
-        if method is not None and _agrees("post", method, catalog):
+        named = method is not None and (not creating or method == "CREATE")
+        if method is not None and named and _agrees("post", method, catalog):
             action = method
             parts = [*parts[:-1], head] if colon and head else parts[:-1]
             found.changes.append(f"the segment {word!r} became the method {method}")

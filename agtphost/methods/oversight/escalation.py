@@ -36,6 +36,7 @@ from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import Executor
@@ -81,7 +82,9 @@ class Escalation:
         states: Callable[[Agent], LifecycleState],
         now: Callable[[], float] = time.time,
         continuations: Continuations | None = None,
+        address: OwnAddress = NOWHERE,
     ) -> None:
+        self._address = address
         self._continuations = continuations or Continuations(now=now)
         self._offload = offload
         self._states = states
@@ -213,7 +216,8 @@ class Escalation:
         return agent.agent_id, named
 
     def _agent(self, named: str) -> Agent | None:
-        return self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        label = self._address.agent_label(named)
+        return self._directory.by_id(label) if is_agent_id(label) else self._directory.by_name(label)
 
     def _reads(self, context: BuiltInContext, owner: str, member: str) -> bool:
         """Return whether a person, or a member of a group, can see and decide what the caller escalates."""

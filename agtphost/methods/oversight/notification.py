@@ -35,7 +35,7 @@ from agtphost.methods.oversight import sharing
 from agtphost.methods.oversight.sharing import is_little
 from agtphost.vocabulary import times
 from agtphost.vocabulary.identifiers import is_agent_id
-from agtphost.vocabulary.own_address import OwnAddress
+from agtphost.vocabulary.own_address import NOWHERE, OwnAddress
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.steps import Executor
@@ -192,11 +192,13 @@ class Notification:
         continuations: Continuations | None = None,
         hosts: Collection[str] = (),
         cancel: Callable[[BuiltInContext], Answer | None] = lambda context: None,
+        address: OwnAddress = NOWHERE,
     ) -> None:
         self._cancel = cancel
         self._offload = offload
         self._addresses = authorization.addresses
         self._hosts = frozenset(hosts)
+        self._address = address
         self._continuations = continuations or Continuations(now=now)
         self._held = held
         self._directory = directory
@@ -325,7 +327,8 @@ class Notification:
             return OPERATOR, None
         if named in self._addresses.people:
             return f"{MARK}{named}", None
-        agent = self._directory.by_id(named) if is_agent_id(named) else self._directory.by_name(named)
+        label = self._address.agent_label(named)
+        agent = self._directory.by_id(label) if is_agent_id(label) else self._directory.by_name(label)
         if agent is None:
             raise Refusal(
                 Reason.RECIPIENT_UNKNOWN,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.dispatch.invocation import LONG, result_of
+from agtphost.dispatch.inner_results import result_of
+from agtphost.dispatch.invocation import LONG
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Response

@@ -33,6 +33,13 @@ def host() -> tuple[MemoryHost, TestAgent, TestAgent]:
 
 
 CALLS: dict[str, dict[str, Any]] = {
+    "NOTIFY": {"recipient": "{root}/agents/scout", "content": "hello"},
+    "ESCALATE": {
+        "task_id": "task-1",
+        "reason": "scope_limit",
+        "context": {},
+        "recipient": "{root}/agents/scout",
+    },
     "FETCH": {"resource_id": "{root}/agents/scout"},
     "FETCH of an item": {"resource_id": "{root}/collections/orders/7"},
     "FETCH of the namespace": {"resource_id": "{root}/agents"},

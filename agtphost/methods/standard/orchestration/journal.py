@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agtphost.audit.drafts import Change
-from agtphost.dispatch.invocation import awaits_approval
+from agtphost.dispatch.inner_results import awaits_approval
 from agtphost.methods.standard.orchestration import items
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status

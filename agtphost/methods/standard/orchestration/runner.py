@@ -16,7 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from agtphost.audit.drafts import Change
 from agtphost.contract.recipes.expression import ExpressionError
 from agtphost.contract.recipes.recipe import Step
-from agtphost.dispatch.invocation import result_of
+from agtphost.dispatch.inner_results import result_of
 from agtphost.errors import Refusal
 from agtphost.handlers.steps import StepCall, StepFailed
 from agtphost.methods.standard import results
