@@ -180,8 +180,8 @@ def test_what_is_wrong_is_said_in_the_same_words(text: str, monkeypatch: pytest.
     assert tomlparser._fast_loads() is not None
     with pytest.raises(TomlError) as fast:
         tomltext.read(text)
-    monkeypatch.setattr(tomlparser, "_fast_loads", lambda: None)
-    with pytest.raises(TomlError) as plain:
+    with monkeypatch.context() as without, pytest.raises(TomlError) as plain:
+        without.setattr(tomlparser, "_fast_loads", lambda: None)
         tomltext.read(text)
     assert (str(fast.value), fast.value.line, fast.value.hint) == (str(plain.value), plain.value.line, plain.value.hint)
 
