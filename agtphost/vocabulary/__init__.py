@@ -44,6 +44,7 @@ The words of the protocol: data and grammar, importing nothing.
 - :mod:`.uri_templates`: URI templates as far as it takes to see whose a URI may be
 - :mod:`.times`: times as RFC 3339 texts
 - :mod:`.tool_paths`: paths of hosted tools over HTTP: ``/tools/SERVER/TOOL``
+- :mod:`.tomlparser`: the parser of TOML: Python's own, or a compiled one
 - :mod:`.tomltext`: TOML with the line of each key, and TOML written
 - :mod:`.yamltext`: the one YAML decoder for bodies from outside, where the operator asks for YAML
 """

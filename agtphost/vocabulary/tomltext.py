@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from agtphost.vocabulary.tomlparser import parse_toml
 
 Location = tuple[str | int, ...]
 """Keys and list indices from the top of the document, such as ``("mcp", "server", 0, "name")``."""
@@ -119,25 +121,9 @@ def read(source: Path | str, most: int = MAX_OCTETS) -> Document:
         raise TomlError("is not UTF-8", octets.count(b"\n", 0, error.start) + 1, "save it as UTF-8") from None
 
 
-@cache
-def _fast_loads() -> Callable[[str], dict[str, Any]] | None:
-    """The compiled parser of the extra ``fast``, which takes a third of the time; None where it is not installed."""
-    try:
-        import tomli
-    except ImportError:
-        return None
-    return tomli.loads
-
-
 def _parse(text: str) -> Document:
-    fast = _fast_loads()
-    if fast is not None:
-        try:
-            return Document(fast(text), text)
-        except (ValueError, RecursionError):
-            pass  # What is wrong is said in the words of Python's own parser, whichever is installed.
     try:
-        return Document(tomllib.loads(text), text)
+        return Document(parse_toml(text), text)
     except tomllib.TOMLDecodeError as error:
         position = _POSITION.search(str(error))
         line = int(position[1]) if position and position[1] else text.rstrip().count("\n") + 1

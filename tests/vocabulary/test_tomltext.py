@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.vocabulary import tomltext
+from agtphost.vocabulary import tomlparser, tomltext
 from agtphost.vocabulary.tomltext import TomlError, locate, read
 from tests.rows import each_row
 from tests.system.hosting import ETC
@@ -177,11 +177,11 @@ def test_a_place_that_is_not_in_the_file_has_the_line_around_it() -> None:
 )
 def test_what_is_wrong_is_said_in_the_same_words(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiled parser of the extra refuses what Python's own does, and that says why, with the line."""
-    assert tomltext._fast_loads() is not None
+    assert tomlparser._fast_loads() is not None
     with pytest.raises(TomlError) as fast:
         tomltext.read(text)
-    monkeypatch.setattr(tomltext, "_fast_loads", lambda: None)
-    with pytest.raises(TomlError) as plain:
+    with monkeypatch.context() as without, pytest.raises(TomlError) as plain:
+        without.setattr(tomlparser, "_fast_loads", lambda: None)
         tomltext.read(text)
     assert (str(fast.value), fast.value.line, fast.value.hint) == (str(plain.value), plain.value.line, plain.value.hint)
 
@@ -192,5 +192,5 @@ def test_both_parsers_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = numbers + "\"é.b\" = '''x\ny'''\n[[t.u]]\nz = { y.x = 1 }\n"
     texts = [kinds, *(file.read_text() for file in sorted(ETC.rglob("*.toml")))]
     fast = [tomltext.read(text).tree for text in texts]
-    monkeypatch.setattr(tomltext, "_fast_loads", lambda: None)
+    monkeypatch.setattr(tomlparser, "_fast_loads", lambda: None)
     assert len(texts) > 5 and [tomltext.read(text).tree for text in texts] == fast
