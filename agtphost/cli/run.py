@@ -28,7 +28,7 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
 
     \b
     Exit status 0 after it was stopped, 1 if it cannot start. With --json, a host.toml that is wrong is
-    told as JSON, with exit status 2; the log stays text.
+    printed as JSON, with exit status 2; the log stays text.
 
     \b
     Examples:

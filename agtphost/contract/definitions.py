@@ -57,7 +57,7 @@ class DefinitionFile:
         """
         Read a file.
 
-        :raises DefinitionsError: it is no such file.
+        :raises DefinitionsError: the file does not hold definitions.
         """
         try:
             with file.open("rb") as stream:
@@ -127,7 +127,7 @@ def referred_names(schema: Any) -> Iterator[str]:
 
 
 def write_definitions(bodies: Mapping[str, Any]) -> str:
-    """Return the text of a file: each definition on a line of its own."""
+    """Return the text of a file: one definition a line."""
     lines = (
         f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}"
         for name, body in sorted(bodies.items())

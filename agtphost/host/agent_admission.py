@@ -39,7 +39,7 @@ class AgentAdmission(Service):
     Takes agents up.
 
     :param directory: what the host knows; grows.
-    :param changed: told that other agents are known now than before.
+    :param changed: called when the known agents have changed.
     :param now: seconds since the Unix epoch.
     """
 

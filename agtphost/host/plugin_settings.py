@@ -54,7 +54,7 @@ def read_settings(factory: Callable[..., Any], settings: Mapping[str, Any]) -> A
     :param factory: with the attribute ``settings_schema``, or without.
     :param settings: as the file has them.
     :return: an instance of the declared dataclass; a dictionary where a JSON schema or nothing is declared.
-    :raises UnusableSchema: the declaration is wrong, whatever the settings are.
+    :raises UnusableSchema: the declaration itself is wrong.
     :raises WrongSettings: the settings are wrong.
     """
     declared = getattr(factory, ATTRIBUTE, None)
@@ -157,7 +157,7 @@ def _fault(settings: Any, details: Mapping[str, Any]) -> ConfigFault:
 
 
 def _unknown_members(hint: Any, value: Any, location: Location) -> Iterator[ConfigFault]:
-    """Yield a fault for each key that is no field of the dataclass which stands for its table."""
+    """Yield a fault for each key that the dataclass of its table has no field for."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         if isinstance(value, Mapping):
             known = {field.name for field in dataclasses.fields(hint) if field.init}

@@ -4,7 +4,7 @@ Plugins: what an operator's own packages provide, found by name (``docs/extendin
 An entry point of the group ``agtphost.plugins`` names a factory. It is called
 with the settings of the place that names it, and what it returns has to
 provide that place's interface. Everything that can be wrong with one is found
-before the host starts, and told with the line that names it.
+before the host starts, and reported with the line that names it.
 """
 
 from __future__ import annotations

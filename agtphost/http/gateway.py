@@ -39,7 +39,7 @@ HOST = "agtphost"
 """What hosts call themselves in ``User-Agent``: a gateway is for clients, and none of the hops between hosts."""
 
 TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
-"""Of HTTP's methods, beside those of AGTP."""
+"""HTTP's methods that AGTP does not have."""
 
 
 SENT = ("Authorization", "X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace", "traceparent", "tracestate")
@@ -68,7 +68,7 @@ class OwnDocument(Protocol):
         """
         The body, by :func:`agtphost.http.exchange.tail_of`; or ``NOT_DONE_YET``.
 
-        :param client: None for somebody who may not call.
+        :param client: None for a client that may not call.
         :param ask: for what is to be asked of the dispatcher.
         """
 

@@ -112,7 +112,7 @@ def test_a_clients_token_is_no_token_of_the_front(tmp_path: Path) -> None:
         HTTP + "listen = 'tcp:0:interface=127.0.0.1'\ntokens = ['env:TOKEN']\n"
         "[[http.client]]\nname = 'a'\nagent = 'x'\ntoken = 'env:TOKEN'\n"
     )
-    with pytest.raises(ConfigurationError, match="has the value of a token of"):
+    with pytest.raises(ConfigurationError, match="is the same as a token of"):
         load(written(tmp_path, text), {"TOKEN": "x" * 32})
 
 

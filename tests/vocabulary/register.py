@@ -204,6 +204,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "identity.key_ring:KeyRing.links",
             "identity.key_ring:KeyRing.until",
             "stores.schema_check:_read_expected",
+            "stores.upgrade:_columns_of",
             "stores.sqlite:_find_items",
             "stores.sqlite:_insert",
             "upstream.pins:Pins._approved",

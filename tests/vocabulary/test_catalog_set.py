@@ -121,7 +121,7 @@ def test_a_successor_that_is_no_name_is_refused(successor: object) -> None:
 def test_a_name_that_stands_twice_is_refused_by_name() -> None:
     """Two readers would see two catalogs (duplicate keys)."""
     text = json.dumps(document("1.1.0")).replace('"AUDIT":', '"BOOK":', 1)
-    with pytest.raises(CatalogError, match="'BOOK' stands twice"):
+    with pytest.raises(CatalogError, match="'BOOK' occurs twice"):
         Catalog.parse(text.encode())
 
 

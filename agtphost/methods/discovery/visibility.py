@@ -137,7 +137,7 @@ class Visibility:
 
     def is_own(self, context: BuiltInContext, agent: Agent) -> bool:
         """
-        Return whether the caller is told of an agent that is not hosted here: that agent itself, or an operator.
+        Return whether the caller may learn of an agent that is not hosted here: that agent itself, or an operator.
 
         Who calls here is no matter of other callers, however far hosted agents are disclosed.
         """
