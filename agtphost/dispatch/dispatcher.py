@@ -317,9 +317,10 @@ class Dispatcher:
         if isinstance(answer, EndpointError):
             raise answers.refuse_named_error(binding, answer)
         if binding.output_schema is not None:
-            if self.offload is not None and binding.output_schema.takes_long:
-                await self.offload(binding.output_schema.prepare)
-            answers.check_output(binding, binding.output_schema, answer)
+            schema = binding.output_schema
+            if schema.octets and self.offload is not None and schema.takes_long:
+                await self.offload(schema.prepare)
+            answers.check_output(binding, schema, answer)
         return answer
 
     def _leaving(self, exchange: Exchange, binding: Binding) -> Leaving | None:

@@ -101,24 +101,25 @@ class SchemaGate:
         self._offload = offload
 
     def check(self, exchange: Exchange) -> Awaitable[None] | None:
-        schema = exchange.binding.input_schema if exchange.binding is not None else None
-        if schema is not None and self._offload is not None and schema.takes_long:
-            return self._check_later(exchange, schema, self._offload)
-        self._check(exchange, schema)
-        return None
-
-    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Executor) -> None:
-        await offload(schema.prepare)
-        self._check(exchange, schema)
-
-    def _check(self, exchange: Exchange, schema: CompiledSchema | None) -> None:
         binding = exchange.binding
+        schema = binding.input_schema if binding is not None else None
+        # Only a schema that was put off has octets: the others cost no further function call here.
+        if schema is not None and schema.octets and self._offload is not None and schema.takes_long:
+            return self._check_later(exchange, schema, self._offload)
         if binding is not None and binding.method == "RUN":
             self._require_registry(schema)
         if binding is not None and binding.table is not None:
             self._require(exchange, binding.table, parameter=True)
         if schema is not None:
             self._require(exchange, schema, parameter=binding is not None and binding.tier == "A")
+        return None
+
+    async def _check_later(self, exchange: Exchange, schema: CompiledSchema, offload: Executor) -> None:
+        await offload(schema.prepare)
+        # It may have been released for others in between: then it is compiled once more.
+        again = self.check(exchange)
+        if again is not None:
+            await again
 
     @staticmethod
     def _require(exchange: Exchange, schema: CompiledSchema, *, parameter: bool) -> None:
