@@ -184,7 +184,7 @@ async def test_whom_to_be_and_where(host: Host, of: Of, monkeypatch: pytest.Monk
         ("host.tmol", {}, "Did you mean host.toml?"),
         ("hots.toml", {}, "Did you mean host.toml?"),
         ("host.toml", {"as_": "dmeo"}, "Did you mean demo? Known here: registrar, demo"),
-        ("nowhere", {}, "There is no file nowhere, and no profile of that name"),
+        ("nowhere", {}, "The file nowhere does not exist"),
         ("agtp://example.com", {"as_": "demo"}, "Name the host.toml of a host on this machine, or the files"),
         ("agtp://example.com", {"trust": "none.pem"}, "not there: none.pem"),
         ("agtp://example.com", {"key": "none.key"}, "A key without a certificate"),
