@@ -246,7 +246,7 @@ def test_nothing_a_host_sends_moves_the_cursor(run: Run, server: AgtpServer) -> 
         (("call", "-", "QUERY", "--scope", "Bad"), "--scope: 'Bad' is not a scope token"),
         (("call", "-", "QUERY", "--task-id", "a b"), "--task-id is not 1 to 128"),
         (("call", "-", "QUERY", "--agent-id", "x"), "--agent-id is not 64"),
-        (("call", "-", "QUERY", "--as", "nobody"), "There is no identity 'nobody'"),
+        (("call", "-", "QUERY", "--as", "nobody"), "The identity 'nobody' does not exist"),
         (("call", "-", "QUERY", "--key", "x"), "--key needs --cert"),
         (("call", "-", "QUERY", "--cert", "x"), "The client certificate is not there"),
         (("call", "-", "QUERY", "--no-cert", "--cert", "x"), "--no-cert excludes"),

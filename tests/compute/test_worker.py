@@ -98,7 +98,7 @@ def test_a_computation_that_takes_too_long_is_ended(running: Running) -> None:
 
 def test_a_computation_that_needs_too_much_memory_is_ended() -> None:
     """What it took is free again, and the next one has as much."""
-    running = Running(memory=8 << 20)
+    running = Running(seconds=30, memory=8 << 20)
     try:
         table = {"source": costly.table(20, 9_999, 489_000), "target_format": "json"}
         assert running.asked("transform", table) == (functions.TOO_MUCH_MEMORY, b"")

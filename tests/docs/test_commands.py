@@ -85,6 +85,7 @@ RUN_BY: dict[tuple[str, str], str] = {
         ): "tests/system/test_http_listeners.py::test_the_pages_command_shows_what_a_host_says"
         for beginning in ("curl -s ", "HTTP/1.1 421")
     },
+    ("docs/recipes.rst", 'definitions = "stripe'): "tests/contract/test_definitions.py::",
     ("docs/recipes.rst", 'type = "external_service"'): "tests/docs/test_commands.py::"
     "test_the_handler_of_an_external_service_is_read",
     **{

@@ -62,8 +62,10 @@ def each(things: tuple[str, ...], method: str, given: Mapping[str, Any], path: s
 TOOL = {"action": "mcp.tools.call", "payload_type": "application/vnd.mcp.tools+json", "payload": {"tool": ID}}
 BARE = {**TOOL, "payload": {"tool": "read_file"}}
 CONFIRMED = {"target_id": ID, "status": "accepted"}
-SOON = datetime.now(UTC) + timedelta(days=1)
-ALARM = {"message": {"a": 1}, "severity": "high", "acknowledge_by": SOON.isoformat()}
+TOMORROW = "<tomorrow>"
+"""Stands for a time that is known when a request is made."""
+
+ALARM = {"message": {"a": 1}, "severity": "high", "acknowledge_by": TOMORROW}
 REPLY = {"in_reply_to": ID, "content": {"a": 1}}
 RESUME = {"workflow_id": ID, "resumption_nonce": "x" * 22}
 SHORT = (
@@ -227,6 +229,8 @@ def put(value: Any, identifier: str) -> Any:
         return {name: put(inner, identifier) for name, inner in value.items()}
     if isinstance(value, list):
         return [put(inner, identifier) for inner in value]
+    if value == TOMORROW:
+        return (datetime.now(UTC) + timedelta(days=1)).isoformat()
     return value.replace(ID, identifier) if isinstance(value, str) else value
 
 
