@@ -134,9 +134,12 @@ class OperatorAdapter:
         return binding.call.parameters(arguments)
 
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
-        """Its entries of the manifest; likewise."""
+        """Its entries of the manifest, also by the method's former name ``hosted``; none where it has neither."""
+        told: Any = getattr(self._adapter, "hosted_protocols", None) or getattr(self._adapter, "hosted", None)
+        if told is None:
+            return []
         try:
-            return list(self._adapter.hosted_protocols())
+            return list(told())
         except Exception:
             log.failure("the payload adapter {name} cannot tell what it hosts", name=self.name)
             return []

@@ -10,7 +10,7 @@ before the host starts, and reported with the line that names it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -29,6 +29,9 @@ from agtphost.iagtp import IOperatorGate, IPayloadAdapter, IPluggableStore, IRec
 from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.plugins"
+
+LATER_MEMBERS = frozenset({"call_of", "hosted_protocols"})
+"""Methods that payload adapters written earlier do not have; :mod:`agtphost.adapters.operators` does without them."""
 
 
 class Unusable(Exception):
@@ -112,19 +115,18 @@ def make(
     try:
         verifyObject(interface, made)
     except Invalid as error:
-        if interface is IPayloadAdapter and _only_missing("call_of", error):
-            # Written before there was call_of: its tools are listed as far as their bindings name an action.
+        if interface is IPayloadAdapter and _only_missing(LATER_MEMBERS, error):
             return made
         told = " ".join(str(error).split())
         raise Unusable(f"{what} is no {wanted}: {told}") from None
     return made
 
 
-def _only_missing(name: str, error: Invalid) -> bool:
-    """Whether all that an object has not of an interface is one method."""
+def _only_missing(names: Collection[str], error: Invalid) -> bool:
+    """Whether all that an object lacks of an interface are members of these names."""
     faults = getattr(error, "exceptions", (error,))
     return all(
-        isinstance(each, BrokenImplementation) and getattr(each.name, "__name__", each.name) == name for each in faults
+        isinstance(each, BrokenImplementation) and getattr(each.name, "__name__", each.name) in names for each in faults
     )
 
 

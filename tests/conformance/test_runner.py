@@ -128,6 +128,7 @@ def test_an_error_in_the_code_of_both_sides_is_noticed(defective_host: Host, mon
         "genesis-hashed-out-of-order": "identity.genesis-signature",
     }
     monkeypatch.setattr(manifest_signature, "canonical", misordered)
+    monkeypatch.setattr(manifest_signature, "canonical_pieces", lambda members: [misordered(members)])
     monkeypatch.setitem(genesis.FORMS, "canonical", misordered)
     for defect, case in errors.items():
         (defective_host.state / "defect").write_text(defect)

@@ -39,7 +39,7 @@ class WaitingLedger(PromptLedger):
         draft, waiting = self._pending.pop(0)
         super().submit(draft).chainDeferred(waiting)
 
-    def take_turn(self) -> None:
+    def write_rest(self) -> None:
         """Write the rest in its order, and wait no longer."""
         while self._pending:
             self.write_one()
@@ -93,7 +93,7 @@ def test_what_is_said_of_a_workflow_as_its_run_ends_is_true(first: str) -> None:
     if first != "end":
         ledger.write_one()
         host.turn()
-    ledger.go_on()
+    ledger.write_rest()
     host.turn(1)
     assert answers[0].status == (409 if first == "end" else 200), answers[0].document
     expected = {"CANCEL": "cancelled", "PAUSE": "paused", "end": "scheduled"}[first]
