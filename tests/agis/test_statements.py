@@ -166,11 +166,11 @@ def test_every_verb_of_the_lists_is_known() -> None:
     ],
 )
 def test_a_long_statement_takes_little_time(unit: str) -> None:
-    """10 kB take at most 20 ms of the processor, and twice as much about twice the time."""
+    """10 kB take at most 60 ms of the processor: 7 to 20 on usual machines, seconds with a quadratic pattern."""
     lexicon()
     text = f"Returns {unit * (10_000 // len(unit))}"
     least = min(_seconds(text) for _ in range(5))
-    assert least < 0.02, least
+    assert least < 0.06, least
 
 
 def _seconds(text: str) -> float:

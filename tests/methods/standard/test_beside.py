@@ -126,13 +126,13 @@ def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> No
 
         return Deferred.fromCoroutine(perform())
 
-    apart = min(host.beside("CLASSIFY", 8) for _ in range(3))
+    apart = min(host.beside("CLASSIFY", 4) for _ in range(3))
     sys.setswitchinterval(0.005)
     try:
         with patch.object(WorkerPool, "run", in_a_thread):
             together = 0.0
             for _ in range(5):
-                together = max(together, host.beside("CLASSIFY", 8))
+                together = max(together, host.beside("CLASSIFY", 4))
                 if together > 2 * apart:
                     break
         print(f"in workers {apart * 1000:.1f} ms, in threads {together * 1000:.1f} ms")
