@@ -352,7 +352,7 @@ LOADS = {
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands
     "vocabulary/jsontext",
-    "vocabulary/tomlparser",  # the operator's files; texts for VALIDATE, the larger ones in a worker process
+    "vocabulary/tomlparser",  # the operator's files; and texts for VALIDATE, in a worker process
     "vocabulary/tomltext",
 }
 """Modules that call ``loads`` or ``load`` of a parser themselves; all others go through the decoders of the table."""
