@@ -324,12 +324,13 @@ READERS: dict[str, str] = {
     "yaml": "vocabulary/yamltext agis/normal methods/discovery/publishing contract/openapi/text",
     "cbor2": "identity/cose",
     "tomllib": "vocabulary/tomltext vocabulary/tomlparser agis/acts agis/confusables agis/matching agis/words",
+    "tomli": "vocabulary/tomlparser",
     "zipfile": "identity/packages identity/issuing",
 }
 """
 Who imports what can parse. Of ``yaml``: the decoder of the table, two that only write, and the reader of an
-operator's own OpenAPI file; ``tomllib`` reads the operator's files, and lists that ship with this package;
-``identity/issuing`` writes packages.
+operator's own OpenAPI file; ``tomllib`` and ``tomli`` read the operator's files, and ``tomllib`` lists that ship with
+this package; ``identity/issuing`` writes packages.
 """
 
 COMMANDS = ("cli/", "conformance/")
@@ -351,7 +352,7 @@ LOADS = {
     "identity/key_history",  # the host's own state
     "vocabulary/jsonc",  # configuration of a person's own MCP clients, read by commands
     "vocabulary/jsontext",
-    "vocabulary/tomlparser",  # files of the operator, of no more octets than their reader in tomltext says
+    "vocabulary/tomlparser",  # the operator's files; and texts for VALIDATE, in a worker process
     "vocabulary/tomltext",
 }
 """Modules that call ``loads`` or ``load`` of a parser themselves; all others go through the decoders of the table."""
@@ -400,7 +401,7 @@ def test_a_parser_without_bounds_is_noticed() -> None:
     assert _seconds(json.loads, _filled(b'{"a":[]},', 4 * MIB, b"[", b"0]")) > limit()
 
 
-IMPORTED = ("yaml", "cbor2", "tomllib", "zipfile", "xml", "pickle", "marshal", "plistlib")
+IMPORTED = ("yaml", "cbor2", "tomllib", "tomli", "zipfile", "xml", "pickle", "marshal", "plistlib")
 LOADING = ("loads", "safe_load", "raw_decode", "fromstring", "literal_eval")
 
 

@@ -205,9 +205,13 @@ def install(interpreter: Path, room: Path, wanted: str, *, borrowed: Path | None
     if borrowed is None:
         run(programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", wanted, cwd=room)
         return programs
-    pip = [sys.executable, "-m", "pip", "--python", programs / "python", "--disable-pip-version-check", "install", "-q"]
+    pip, quiet = [sys.executable, "-m", "pip", "--disable-pip-version-check"], ["-q", "--no-deps", "--no-index"]
     plain = re.sub(r"\[.*\]$", "", wanted)
-    run(*pip, "--no-deps", "--no-index", *(["--no-build-isolation"] if plain.endswith("gz") else []), plain, cwd=room)
+    if plain.endswith("gz"):
+        # The new environment has no build backend: pip builds with the one that is here.
+        run(*pip, "wheel", *quiet, "--no-build-isolation", "-w", room / "wheels", plain, cwd=room)
+        (plain,) = map(str, (room / "wheels").iterdir())
+    run(*pip, "--python", programs / "python", "install", *quiet, plain, cwd=room)
     (site,) = (room / ".venv").glob("lib/python3*/site-packages")
     (site / "borrowed.pth").write_text(f"{borrowed}\n")
     (programs / "twistd").write_text(

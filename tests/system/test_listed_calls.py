@@ -75,11 +75,14 @@ class Carrying:
     def tools(self):
         return [self.binding]
 
-    def hosted(self):
+    def entries(self):
         return [{"protocol": self.name.upper(), "method": "EXECUTE", "path": "/", "name": self.name}]
 
 
 class Named(Carrying):
+    def hosted_protocols(self):
+        return self.entries()
+
     def call_of(self, binding, arguments):
         return {
             "action": f"{self.name}.lists.sort",
@@ -124,6 +127,9 @@ class Merged(Named):
 class Older(Carrying):
     name = "older"
     details = {"action": "older.lists.sort"}
+
+    def hosted(self):
+        return self.entries()
 
 
 @implementer(IPayloadAdapter)
@@ -256,6 +262,14 @@ def test_what_is_not_callable_is_not_listed_and_the_log_says_why(host: Host) -> 
     for name, cure in UNCALLABLE.items():
         said = [line for line in host.lines if f"its tool {name}.sort is not listed" in line]
         assert len(said) == 1 and cure in said[0], (name, said)
+
+
+def test_what_adapters_host_is_described(host: Host) -> None:
+    """By the method's name of now, and by its former one; an adapter with neither is carried without an entry."""
+    with asking(host) as client:
+        shown = client.call(host.uri, "DESCRIBE", "/").result["hosted_protocols"]
+    told = {entry["name"] for entry in shown}
+    assert {*CALLABLE, *UNCALLABLE} - told == {"silent"}
 
 
 def test_what_plan_writes_is_sent_verbatim(host: Host) -> None:
