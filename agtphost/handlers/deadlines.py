@@ -91,10 +91,11 @@ class Deadlines:
         self._timer = self._clock.callLater(max(seconds, 0.0), self._look)
 
     def _look(self) -> None:
-        self._timer, self._at = None, inf
-        now = self._clock.seconds()
+        # Only those that the timer was set for: where the reactor comes late, the deadlines of others come in between,
+        # such as that of an upstream, which is to be over before the call that waits for it.
+        at, self._timer, self._at = self._at, None, inf
         due = []
-        while (first := self._first()) is not None and first[0] <= now:
+        while (first := self._first()) is not None and first[0] <= at:
             due.append(heappop(self._heap))
         for entry in due:
             late = entry[2]
@@ -108,7 +109,8 @@ class Deadlines:
                 log.failure("the end of a wait failed")
         first = self._first()
         if first is not None and first[0] < self._at:
-            self._set(first[0], first[0] - now)
+            now = self._clock.seconds()
+            self._set(max(first[0], now), first[0] - now)
 
     def _first(self) -> Entry | None:
         """Return the wait with the earliest deadline; ended ones before it are removed."""

@@ -159,3 +159,20 @@ def test_a_wait_that_is_over_is_not_held() -> None:
         assert [each() for each in freed] == [None] * 10
     finally:
         gc.enable()
+
+
+def test_a_reactor_that_comes_late_keeps_the_order_of_deadlines() -> None:
+    """
+    What waits inside of another wait is told first, as where the reactor is in time: so a refusal names the upstream.
+
+    Its own deadlines have a timer of their own, which is due between two of the calls that wait for it.
+    """
+    clock, said = Clock(), list[str]()
+    calls, upstream = Deadlines(clock), Deadlines(clock)
+    calls.add(1.0, lambda: said.append("an early call"))
+    calls.add(1.5, lambda: said.append("the call"))
+    calls.add(1.6, lambda: said.append("a late call"))
+    upstream.add(1.4, lambda: said.append("its upstream"))
+    clock.advance(3.0)
+    assert said == ["an early call", "its upstream", "the call", "a late call"]
+    assert clock.getDelayedCalls() == []

@@ -247,7 +247,15 @@ async def test_a_new_owner_inherits_nothing(tmp_path: Path) -> None:
             assert set(await host.namespace()) == set(await host.discovered()) == {"fresh", "plain"}
             refused = await host.memory.start("QUERY", "/agents/desk/x", {})
             assert refused.status == 503
-            assert (await host.memory.start("QUERY", "/x", {}, headers={"Agent-ID": SUB.agent_id})).status == 503
+            assert (await host.memory.start("QUERY", "/x", {}, certificate=of_agent(SUB.agent_id))).status == 503
+            named = {"Agent-ID": SUB.agent_id}
+            assert (await host.memory.start("DISCOVER", "/methods", {}, headers=named)).status == 503
+            # Who merely names it, where no name is needed to be refused, learns nothing of it.
+            told = [
+                await host.memory.start("QUERY", "/x", {}, headers={"Agent-ID": who})
+                for who in (SUB.agent_id, "ab" * 32)
+            ]
+            assert [each.status for each in told] == [404, 404] and told[0].body == told[1].body
             status, refusal = await host.tell("ACTIVATE", agent_id=DESK.agent_id)
             assert (status, refusal["reason"]) == (409, "org-domain-transferred")
             status, refusal = await host.tell("REINSTATE", org_domain="example.com")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.lists import PAGE, list_binding
 from agtphost.bridge.host_link import HostLink
@@ -260,3 +261,32 @@ def test_a_list_of_methods_of_more_than_a_body_may_have_is_read(host: Listed) ->
     Deferred.fromCoroutine(endpoints.Endpoints(link).list_callable("a session")).addBoth(listed.append)
     host.turns.until(lambda: listed)
     assert [tool.key for tool in listed[0]] == ["QUERY /x"]
+
+
+def test_a_short_list_waits_for_one_that_a_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sessions of one caller begin together, and the endpoints are made for another caller in between."""
+    read = list[bytes]()
+    admitted = endpoints._read_admitted
+    monkeypatch.setattr(endpoints, "_read_admitted", lambda body: read.append(body) or admitted(body))
+    octets = jsontext.encode([{"method": "QUERY", "path": "/p1", "tier": "B"}])
+    manifest = {"endpoints": [{"method": "QUERY", "path": f"/p{number}"} for number in range(endpoints.FEW + 1)]}
+    link: Any = HostLink(client=Distant(octets, manifest), clock=Clock(), uri="agtp://localhost")  # type: ignore[arg-type]
+    threads = list[tuple[Deferred[Any], Any]]()
+
+    def offload(function: Any, *given: Any) -> Deferred[Any]:
+        threads.append((Deferred(), partial(function, *given)))
+        return threads[-1][0]
+
+    monkeypatch.setattr(HostLink, "offload", staticmethod(offload))
+    catalogue, listed = endpoints.Catalogue(), list[Any]()
+    caller = endpoints.Endpoints(link, catalogue)
+    for session in ("one", "another"):
+        Deferred.fromCoroutine(caller.list_callable(session)).addBoth(listed.append)
+        catalogue.tools_for(manifest["endpoints"])
+    assert (listed, read, len(threads)) == ([], [], 2)
+    for waiting, work in threads:
+        waiting.callback(work())
+    assert [[tool.key for tool in each] for each in listed] == [["QUERY /p1"]] * 2
+    assert len(read) == 1
+    Deferred.fromCoroutine(caller.list_callable("later")).addBoth(listed.append)
+    assert len(listed) == 3 and len(threads) == 2, "alone it is read at once"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.declaration import Rules
+from agtphost.contract.definitions import SUFFIX
 from agtphost.contract.loading import load_endpoints
 from agtphost.contract.openapi.importing import ImportedEndpoint, import_openapi
 from agtphost.contract.openapi.schemas import OpenAPIReferences
@@ -36,9 +37,9 @@ def test_a_large_document_becomes_endpoints(package: str, name: str, least: int,
     """
     API-146..148: every operation is either an endpoint or named as lost, in seconds.
 
-    Methods are the catalog's, each file says what to review, and none is loaded before that is done. Of GitHub's
-    thousand operations and Cardano's not one is skipped, and none is written that check refuses. Shortened, GitHub's
-    document has every tenth of its paths.
+    Methods are the catalog's, each file says what to review, and none is loaded before that is done. What many of them
+    define stands once, in a file that they name. Of GitHub's thousand operations and Cardano's not one is skipped, and
+    none is written that check refuses. Shortened, GitHub's document has every tenth of its paths.
     """
     file = npm.document(package, name)
     if file.suffix == ".json" and not CHOSEN.whole:
@@ -59,11 +60,14 @@ def test_a_large_document_becomes_endpoints(package: str, name: str, least: int,
     catalog = Catalog.load()
     assert {endpoint["method"] for endpoint in imported} <= set(catalog.methods)
     assert len({(endpoint["method"], endpoint["path"]) for endpoint in imported}) == len(imported)
-    written = sorted(set(endpoints.iterdir()) - set(endpoints.glob("*.toml")))
+    shared = sorted(endpoints.glob(f"*{SUFFIX}"))
+    written = sorted(set(endpoints.iterdir()) - set(endpoints.glob("*.toml")) - set(shared))
     assert len(written) == len(imported) and all(path.name.endswith(".toml.review") for path in written)
+    named = {tomllib.loads(path.read_text()).get("definitions") for path in written} - {None}
+    assert named == {path.name for path in shared} and len(shared) <= 1
     alone = tmp_path / "alone"
     alone.mkdir()
-    for path in written:
+    for path in (*written, *shared):
         (alone / path.name).symlink_to(path)
     assert load_endpoints(alone, Rules(catalog=catalog)) == ([], [])
     for path in written[:50]:

@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -172,6 +171,7 @@ class Endpoints:
         self._link = link
         self._catalogue = Catalogue() if catalogue is None else catalogue
         self._shown = _Shown(tools=[], named={}, listed=[])
+        self._reading = 0
 
     def find(self, name: str) -> EndpointTool | None:
         """Return the endpoint that clients know by a name, as last listed."""
@@ -191,9 +191,15 @@ class Endpoints:
         if not reply.ok:
             return []
         endpoints = (await self._link.manifest()).get("endpoints")
-        read = partial(self._read, reply.body, endpoints)
         few = self._catalogue.has(endpoints) or not isinstance(endpoints, list) or len(endpoints) <= FEW
-        shown: _Shown = read() if few and len(reply.body) <= SHORT else await self._link.offload(read)
+        if few and len(reply.body) <= SHORT and not self._reading:
+            return self._read(reply.body, endpoints).listed
+        # A short list waits for one that a thread reads: at the same time both would be read.
+        self._reading += 1
+        try:
+            shown: _Shown = await self._link.offload(self._read, reply.body, endpoints)
+        finally:
+            self._reading -= 1
         return shown.listed
 
     def _read(self, body: bytes, endpoints: Any) -> _Shown:
