@@ -264,7 +264,7 @@ def test_what_an_expression_is_said_to_cost_is_what_it_costs(pattern: str) -> No
     took -= min(_seconds(lambda: bare.checks(texts)) for _ in range(5))
     said = (cost_of(compiled, texts) - cost_of(bare, texts)) / 1e9
     speed = calibrated() / 0.05
-    assert took < 2 * said * speed + 0.0005
+    assert took < 3 * said * speed + 0.002
     assert pattern in AMBIGUOUS or said * speed < 8 * took + 0.002
 
 
