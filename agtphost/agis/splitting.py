@@ -42,7 +42,7 @@ def _fitting(document: Mapping[str, Any], entries: Sequence[Any], render: Render
     if len(text) <= most:
         yield text
     elif len(entries) == 1:
-        raise TooLarge(f"{_named(entries[0])} has {len(text)} octets, and a document at most {most}")
+        raise TooLarge(f"{_name_of_entry(entries[0])} has {len(text)} octets, and a document at most {most}")
     else:
         half = len(entries) // 2
         yield from _fitting(document, entries[:half], render, most)
@@ -54,12 +54,13 @@ def _part(document: Mapping[str, Any], entries: Sequence[Any]) -> Mapping[str, A
     if len(entries) == len(whole):
         return document
     listed = dict(entries) if isinstance(whole, Mapping) else list(entries)
-    methods = {_named(entry).partition(" ")[0] for entry in entries}
+    methods = {_name_of_entry(entry).partition(" ")[0] for entry in entries}
     block = dict(document["vocabulary"])
     if isinstance(block.get("declared_verbs"), list):
         block["declared_verbs"] = [verb for verb in block["declared_verbs"] if verb in methods]
     return {**document, "vocabulary": block, "endpoints": listed}
 
 
-def _named(entry: Any) -> str:
+def _name_of_entry(entry: Any) -> str:
+    """Return the name of an entry of a document: its key, or its method and path."""
     return str(entry[0]) if isinstance(entry, tuple) else f"{entry['method']} {entry['path']}"

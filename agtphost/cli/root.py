@@ -61,7 +61,7 @@ HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "c
 """Commands that make or run a host on this machine: refused where none can run, before they do anything."""
 
 
-def _unsupported(name: str) -> Exception:
+def _make_platform_error(name: str) -> Exception:
     """Return the failure of a command that needs a POSIX system."""
     from agtphost.cli.failures import WrongInput
 
@@ -83,12 +83,12 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name in HOST_COMMANDS and platforms.lacks_host():
-            raise _unsupported(cmd_name)
+            raise _make_platform_error(cmd_name)
         try:
             module = importlib.import_module(f"agtphost.cli.{COMMANDS[cmd_name][1]}")
         except ModuleNotFoundError as error:
             if error.name in platforms.POSIX_MODULES:
-                raise _unsupported(cmd_name) from None
+                raise _make_platform_error(cmd_name) from None
             raise
         command: click.Command = module.command
         if "_AGTP_COMPLETE" in os.environ:
@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
             if error.name not in platforms.POSIX_MODULES:
                 raise
             # A part of a command that works on a host's own files, which it imports when it needs it.
-            raise _unsupported(" ".join((ctx.invoked_subcommand or "", "on this machine")).strip()) from None
+            raise _make_platform_error(" ".join((ctx.invoked_subcommand or "", "on this machine")).strip()) from None
         except Exception as error:
             from agtphost.cli.exchange import failure_of
             from agtphost.client.errors import ClientError

@@ -94,7 +94,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         fresh.extend([] if tls is None else [tls])
         return old.key, tls
 
-    with nullcontext() if modules is None else modules.named():
+    with nullcontext() if modules is None else modules.register_during_import():
         loaded = combine(
             config,
             old.catalogs,

@@ -82,8 +82,8 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
     """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
     known: list[tuple[bytes, Mapping[str, Any]]] = []
 
-    def decoded(octets: bytes) -> Mapping[str, Any]:
-        # Whoever was before may have done it.
+    def decode_once(octets: bytes) -> Mapping[str, Any]:
+        # An earlier caller may have decoded these octets.
         if not known or known[0][0] is not octets:
             known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
         return known[0][1]
@@ -95,7 +95,7 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
         octets = form.response.body
         assert isinstance(octets, bytes), "it is encoded once"
         if not known or known[0][0] is not octets:
-            found: Mapping[str, Any] = await offload(decoded, octets)
+            found: Mapping[str, Any] = await offload(decode_once, octets)
             return found
         return known[0][1]
 

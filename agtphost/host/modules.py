@@ -138,7 +138,7 @@ class Modules:
         return module
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def register_during_import(self) -> Iterator[None]:
         """
         Have ``sys.modules`` name these modules while they are imported, and those of before afterwards.
 

@@ -90,7 +90,7 @@ def _schema_faults(compiled: CompiledSchema, settings: Any) -> Iterator[ConfigFa
     for found in compiled.faults(settings):
         location = _locate(found["path"], settings)
         if found["keyword"] == "additionalProperties":
-            unknown = list(_undeclared(compiled.schema, settings, location))
+            unknown = list(_find_undeclared(compiled.schema, settings, location))
             if unknown:
                 yield from unknown
                 continue
@@ -110,7 +110,7 @@ def _locate(pointer: str, settings: Any) -> Location:
     return tuple(found)
 
 
-def _undeclared(schema: Mapping[str, Any], settings: Any, location: Location) -> Iterator[ConfigFault]:
+def _find_undeclared(schema: Mapping[str, Any], settings: Any, location: Location) -> Iterator[ConfigFault]:
     """Yield a fault for each name that ``properties`` doesn't declare; none where other keywords decide about names."""
     declared, here = schema, settings
     for step in location:

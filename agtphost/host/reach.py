@@ -83,7 +83,7 @@ def unreached(loaded: Loaded) -> Iterator[str]:
     for server in config.mcp.server:
         asked = list(requirements(server, state_changing_floor(config)))
         for surface, client in _clients(loaded, front=front, gateway=gateway):
-            given = _given(config, client.agent, server, asked)
+            given = _find_granted_tools(config, client.agent, server, asked)
             why = "" if given is None else _obstacle(given, client)
             if why:
                 found.setdefault((surface, server.name, why), []).append(client.name)
@@ -153,7 +153,7 @@ def _of_agent(surface: str, loaded: Loaded, label: str, *, proven: bool) -> Iter
         yield surface, Client(name=name, agent=agent, scopes=agent.scopes, assurance=assurance)
 
 
-def _given(
+def _find_granted_tools(
     config: Config, agent: Agent, server: MCPServerSection, asked: Sequence[Requirement]
 ) -> Sequence[Requirement] | None:
     """

@@ -151,10 +151,10 @@ class ItemWriter:
         text = [b"{"]
         canonical_form = [b"{"]
         for number, (name, member) in enumerate(value.items()):
-            text.append(_named(name, number))
+            text.append(_encode_name(name, number))
             text += self._text(member, self._places[name]) if name in shared else [jsontext.encode(member)]
         for number, name in enumerate(sorted(value, key=_order)):
-            canonical_form.append(_named(name, number))
+            canonical_form.append(_encode_name(name, number))
             member = value[name]
             if name in shared:
                 canonical_form += self._canonical(member, self._places[name])
@@ -168,7 +168,7 @@ class ItemWriter:
     def _text(self, member: Mapping[str, Any], inner: str) -> Iterator[bytes]:
         yield b"{"
         for number, (name, each) in enumerate(member.items()):
-            yield _named(name, number)
+            yield _encode_name(name, number)
             if name != inner:
                 yield jsontext.encode(each)
                 continue
@@ -183,7 +183,7 @@ class ItemWriter:
     def _canonical(self, member: Mapping[str, Any], inner: str) -> Iterator[bytes]:
         yield b"{"
         for number, name in enumerate(sorted(member, key=_order)):
-            yield _named(name, number)
+            yield _encode_name(name, number)
             each = member[name]
             if name != inner:
                 yield canonical(each)
@@ -201,7 +201,7 @@ class ItemWriter:
         known = self._parts.get((name, id(part)))
         if known is None:
             text = jsontext.encode(part)
-            start = _named(name, 0)
+            start = _encode_name(name, 0)
             known = part, start + text, start + _forms.form_of(text, part)
             self._parts[name, id(part)] = known
         return known[1], known[2]
@@ -227,7 +227,7 @@ def _join_short(pieces: Iterable[bytes]) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def _named(name: str, number: int) -> bytes:
+def _encode_name(name: str, number: int) -> bytes:
     return b"%b%b:" % (b"," if number else b"", quoted(name).encode("utf-8"))
 
 

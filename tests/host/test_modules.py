@@ -72,7 +72,7 @@ def test_types_are_looked_up_in_the_modules_of_their_set(folder: Path) -> None:
     running = importlib.import_module("shelf_typed")
     write(folder, {"shelf_typed.py": AFTER})
     candidate = Modules([folder])
-    with candidate.named():
+    with candidate.register_during_import():
         for name in ("named", "data", "model"):
             hints = hints_of(f"shelf_typed.{name}", candidate.resolve)
             assert hints is not None and hints.output_schema is not None
@@ -93,7 +93,7 @@ def test_modules_that_import_each_other_are_of_one_set(folder: Path) -> None:
     importlib.import_module("shelf_ring.one")
     write(folder, {"shelf_ring/one.py": "from . import two\nWORD = 'new'\n"})
     candidate = Modules([folder])
-    with candidate.named():
+    with candidate.register_during_import():
         candidate.module("shelf_ring.one")
         assert candidate.resolve("shelf_ring.two.say")(None) == "new"  # type: ignore[arg-type]
 
@@ -105,7 +105,7 @@ def test_importlib_imports_modules_of_the_set(folder: Path) -> None:
     importlib.import_module("shelf_main")
     write(folder, {"shelf_helper.py": "WORD = 'newer'\n"})
     candidate = Modules([folder])
-    with candidate.named():
+    with candidate.register_during_import():
         assert candidate.resolve("shelf_main.say")(None) == "newer"  # type: ignore[arg-type]
     assert sys.modules["shelf_helper"].WORD == "old"
     candidate.install()
@@ -117,7 +117,7 @@ def test_a_module_that_fails_leaves_no_name(folder: Path) -> None:
     write(folder, {"shelf_faulty.py": "import shelf_other\nimport nothing_of_that_name\n", "shelf_other.py": ""})
     before = dict(sys.modules)
     candidate = Modules([folder])
-    with candidate.named(), pytest.raises(UnresolvableFunction, match="nothing_of_that_name"):
+    with candidate.register_during_import(), pytest.raises(UnresolvableFunction, match="nothing_of_that_name"):
         candidate.resolve("shelf_faulty.say")
     assert {name for name in sys.modules if name.startswith("shelf_")} == set()
     assert all(sys.modules[name] is module for name, module in before.items())
@@ -134,7 +134,7 @@ def test_a_file_does_not_hide_a_module_of_python(folder: Path) -> None:
     """``queue.py`` beside ``host.toml`` is what it is at a start: never imported."""
     write(folder, {"queue.py": "raise RuntimeError\n", "shelf_queue.py": "import queue\nsay = queue.Queue\n"})
     candidate = Modules([folder])
-    with candidate.named():
+    with candidate.register_during_import():
         assert candidate.resolve("shelf_queue.say") is importlib.import_module("queue").Queue
 
 

@@ -85,7 +85,7 @@ def show(
         return
     print_table(
         ("METHOD", "CATEGORIES", "DESCRIPTION"),
-        ((entry.name, ", ".join(entry.categories), _described(entry)) for entry in entries),
+        ((entry.name, ", ".join(entry.categories), _describe_entry(entry)) for entry in entries),
     )
     click.echo(f"{len(entries)} of the {len(catalog.methods)} methods of catalog {catalog.version}", err=True)
 
@@ -100,7 +100,7 @@ def _catalog(name: str) -> Catalog:
     return catalog_in(name, read_octets(name))
 
 
-def _described(entry: CatalogEntry) -> str:
+def _describe_entry(entry: CatalogEntry) -> str:
     return entry.description if entry.warning is None else f"{entry.description} [{entry.warning}]"
 
 

@@ -109,13 +109,14 @@ def responses(
         found["2XX"] = _ACCEPTED
     errors = sorted({error for endpoint in endpoints for error in endpoint["errors"]})
     if errors:
-        found["422"] = _declared(tuple(errors))
+        found["422"] = _describe_errors(tuple(errors))
     found["default"] = _REFUSED
     return found
 
 
 @lru_cache(maxsize=256)
-def _declared(errors: tuple[str, ...]) -> Mapping[str, Any]:
+def _describe_errors(errors: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return the OpenAPI response of status 422: invalid input, and the errors that the endpoint declares."""
     schema = {**_reference(REFUSAL), "properties": {"reason": {"type": "string", "examples": list(errors)}}}
     return {
         "description": f"The input is wrong, or one of the declared errors: {', '.join(errors)}.",

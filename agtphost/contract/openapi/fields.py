@@ -78,16 +78,16 @@ class FieldGatherer:
         if keyword == "allOf":
             for part in parts:
                 for name, schema in part.schemas.items():
-                    found.schemas[name] = self._joined([found.schemas.get(name, schema), schema], "allOf")
+                    found.schemas[name] = self._join_schemas([found.schemas.get(name, schema), schema], "allOf")
             found.required |= set().union(*(part.required for part in parts))
             return
         for name in dict.fromkeys(name for part in parts for name in part.schemas):
-            schema = self._joined([part.schemas[name] for part in parts if name in part.schemas], "anyOf")
-            found.schemas[name] = self._joined([found.schemas.get(name, schema), schema], "allOf")
+            schema = self._join_schemas([part.schemas[name] for part in parts if name in part.schemas], "anyOf")
+            found.schemas[name] = self._join_schemas([found.schemas.get(name, schema), schema], "allOf")
         found.required |= set.intersection(*(part.required for part in parts))
         found.said.append(f"the alternatives of {keyword} are merged: no field of one alone is required")
 
-    def _joined(self, schemas: Sequence[Any], keyword: str) -> Any:
+    def _join_schemas(self, schemas: Sequence[Any], keyword: str) -> Any:
         """
         Return one schema for a field that several parts describe.
 

@@ -199,13 +199,13 @@ def _select_page(
                 total += 1
         return total, page(part, limit)
 
-    def ranked() -> Iterator[tuple[Ranks, Any]]:
+    def rank_matches() -> Iterator[tuple[Ranks, Any]]:
         for row in every:
             slices.pause()
             if holds((seen := render_row(row))["data"]):
                 yield order.ranks(seen["data"]), row
 
-    total, part = order.select(ranked(), offset, limit, slices)
+    total, part = order.select(rank_matches(), offset, limit, slices)
     return total, page([render_row(row) for row in part], limit)
 
 
