@@ -800,8 +800,9 @@ def test_production_collections_say_who_reads_and_who_writes(lines: str, missing
 
 
 def test_development_collections_may_say_nothing(tmp_path: Path) -> None:
-    """A development host reads what it is given."""
-    load(write(tmp_path, HEAD + '[[methods.collection]]\nname = "orders"\n'), ENVIRON)
+    """A development host takes a collection without ``read`` and ``write``."""
+    config = load(write(tmp_path, HEAD + '[[methods.collection]]\nname = "orders"\n'), ENVIRON)
+    assert [each.name for each in config.methods.collection] == ["orders"]
 
 
 def test_production_refuses_open_lifecycle(tmp_path: Path) -> None:
