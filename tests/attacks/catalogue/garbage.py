@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import random
 import re
 import ssl
 import time
+from base64 import urlsafe_b64decode
 from collections import Counter
+from datetime import datetime
 
 from tests.attacks.attack import MIB, Attack, Target
 from tests.system.raw_link import client_context, request
@@ -48,6 +51,7 @@ PATIENCE = 40.0
 BOUND = 50 * MIB
 AN_HOUR = 3_600.0
 _ANSWER = re.compile(rb"AGTP/1\.0 ([0-9]{3}) [^\r]*\r\n(?:[^\r]+\r\n)*\r\n")
+_RECORD = re.compile(rb"\r\nAttribution-Record: [^.\r]+\.([^.\r]+)\.", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]+)\r\n")
 
 
@@ -69,16 +73,26 @@ class Flood:
         self._end = time.monotonic() + seconds
         self._names = itertools.count()
         self.statuses: Counter[int] = Counter()
-        self.recorded = 0
-        """Answers with a record of their own."""
+        self.recorded: list[float] = []
+        """
+        When the host made each answer that has its own record, in seconds of its clock.
 
-        self._summed: dict[str, None] = {}
-        self.settled: tuple[float, int] | None = None
-        """When every address had used up what it has at once, and how many records there were by then."""
+        On a busy machine answers are read long after the host has made them.
+        """
+
+        self.latest = 0.0
+        """When the host made the newest answer."""
+
+        self._summed: dict[str, float] = {}
 
     @property
     def answered(self) -> int:
         return self.statuses.total()
+
+    @property
+    def settled(self) -> float | None:
+        """When every address had used up its initial allowance, in seconds of the host's clock; None if one has not."""
+        return max(self._summed.values()) if len(self._summed) == ADDRESSES else None
 
     @property
     def over(self) -> bool:
@@ -86,7 +100,7 @@ class Flood:
         if self.answered >= self._most or now >= self._end + PATIENCE:
             return True
         # On a slow machine it takes longer until there is something to measure.
-        return now >= self._end and self.settled is not None and now >= self.settled[0] + MEASURED
+        return now >= self._end and self.settled is not None and self.latest >= self.settled + MEASURED
 
     async def run(self) -> None:
         """Until it is over."""
@@ -136,16 +150,24 @@ class Flood:
         if length is not None:
             await reader.readexactly(int(length[1]))
         self.statuses[int(found[1])] += 1
+        made = issued_at(head)
+        self.latest = max(self.latest, made)
         if b"\r\nAudit-Summary: " not in head:
-            self.recorded += 1
-            return
-        self._summed[source] = None
-        if self.settled is None and len(self._summed) == ADDRESSES:
-            self.settled = time.monotonic(), self.recorded
+            self.recorded.append(made)
+        else:
+            self._summed[source] = min(made, self._summed.get(source, made))
 
     def require_refused(self) -> None:
         """Every answer is a refusal."""
         assert all(400 <= status < 500 for status in self.statuses), dict(self.statuses)
+
+
+def issued_at(head: bytes) -> float:
+    """Return when the host made an answer, by the record in its header."""
+    found = _RECORD.search(head)
+    assert found is not None, f"no record: {head[:200]!r}"
+    payload = json.loads(urlsafe_b64decode(found[1] + b"=" * (-len(found[1]) % 4)))
+    return datetime.fromisoformat(payload["issued_at"]).timestamp()
 
 
 def flooded(target: Target, most: int, seconds: float) -> Flood:
@@ -171,10 +193,11 @@ def flood_of_garbage(target: Target, seconds: float) -> None:
     begun = time.monotonic()
     flood = flooded(target, MILLION, max(seconds, EACH * PACE + 2.0))
     end = time.monotonic()
-    assert flood.settled is not None, f"{flood.recorded} of {flood.answered} answers have a record, and no end of it"
-    since, first = flood.settled
+    since, recorded = flood.settled, len(flood.recorded)
+    assert since is not None, f"{recorded} of {flood.answered} answers have a record, and no end of it"
+    first = sum(made <= since for made in flood.recorded)
     speed = max(flood.answered / (end - begun), SPEED)
-    each_second = (flood.recorded - first) / max(end - since, 1.0)
+    each_second = (recorded - first) / max(flood.latest - since, 1.0)
     grown = (first + each_second * MILLION / speed) * RECORD
     print(f"{flood.answered} answers; {first} records at once, then {each_second:.1f} a second; {grown / MIB:.1f} MiB")
     assert grown <= BOUND, f"a million would leave {grown / MIB:.0f} MiB"
@@ -184,7 +207,7 @@ def million(target: Target, seconds: float) -> None:
     """All of the million, for as long as it takes."""
     begun = time.monotonic()
     flood = flooded(target, MILLION, AN_HOUR)
-    print(f"{dict(flood.statuses)} in {time.monotonic() - begun:.0f} s, {flood.recorded} with a record")
+    print(f"{dict(flood.statuses)} in {time.monotonic() - begun:.0f} s, {len(flood.recorded)} with a record")
     assert flood.answered >= MILLION, f"{flood.answered} in an hour"
 
 
