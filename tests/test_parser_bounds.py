@@ -389,6 +389,8 @@ def test_no_octets_hold_the_reactor(name: str) -> None:
     parse, inputs = PARSERS[name]
     bound = limit()
     taken = {given: slowest(parse, value, bound) for given, value in inputs().items()}
+    # The machine may have become slower in between; what holds the reactor takes many times as long.
+    bound = 1.5 * max(bound, limit())
     late = {given: f"{seconds * 1000:.0f} ms" for given, seconds in taken.items() if seconds > bound}
     assert not late, f"{late}, {bound * 1000:.0f} ms are allowed"
 

@@ -124,7 +124,7 @@ def test_the_largest_scrape_holds_nothing_up() -> None:
     lines = octets.count(b"\n")
     print(f"{lines} lines, {len(octets)} octets, {min(spent) * 1000:.1f} ms")
     assert lines > 3_000 and len(octets) < 1_000_000
-    assert min(spent) < 0.05
+    assert min(spent) < 0.15  # 25 to 65 ms of the processor on the machines that measured.
 
 
 def test_what_keeps_a_host_from_being_ready() -> None:

@@ -212,6 +212,14 @@ def echoing(certificate: Path | None = None) -> Iterator[Any]:
         server.server_close()
 
 
+def _octets_of(file: Path) -> bytes:
+    """Return what is in a file; nothing of one that the host has renamed or removed in the meantime."""
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 @dataclass
 class Seen:
     """Everything that came out of a host."""
@@ -239,8 +247,7 @@ class Seen:
         if secret in self.host.output.encode():
             found.append("the log")
         files = [file for file in self.host.state.rglob("*") if file.is_file() and file.suffix != ".key"]
-        found += [str(file) for file in files if secret in file.read_bytes()]
-        return found
+        return found + [str(file) for file in files if secret in _octets_of(file)]
 
 
 @contextmanager
