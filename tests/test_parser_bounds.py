@@ -32,6 +32,7 @@ from agtphost.upstream.bodies import MAX_MESSAGE, EventStream, Lines, MessageToo
 from agtphost.vocabulary import budget, jsontext, media_types, money, paths, scopes, uris, yamltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Connection, Limits, Role
+from tests.measuring import measured
 from tests.rows import each_row
 
 MIB = 1 << 20
@@ -383,6 +384,7 @@ def slowest(parse: Callable[[Any], object], value: Any, bound: float = 0.0) -> f
     return taken
 
 
+@measured
 @each_row("name", PARSERS)
 def test_no_octets_hold_the_reactor(name: str) -> None:
     """Within 50 ms, and ValueError or a Refusal at the worst: another exception fails the test."""
@@ -395,6 +397,7 @@ def test_no_octets_hold_the_reactor(name: str) -> None:
     assert not late, f"{late}, {bound * 1000:.0f} ms are allowed"
 
 
+@measured
 def test_a_parser_without_bounds_is_noticed() -> None:
     """The control: PyYAML's own loader on 64 KiB of brackets, and a JSON reader that counts when all is made."""
     import yaml

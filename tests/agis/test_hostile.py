@@ -13,6 +13,7 @@ from agtphost.agis.passes.subject import LONGEST
 from agtphost.agis.reading import MAX_OCTETS
 from agtphost.agis.validation import MOST, validate
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed
+from tests.measuring import measured
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -148,6 +149,7 @@ SPEEDS = ((20, 0.030), (1_000, 1.0))
 """Endpoints, and seconds of the processor: three times and more of what is needed on two busy cores."""
 
 
+@measured
 @each_row(("count", "seconds"), SPEEDS)
 def test_large_documents(count: int, seconds: float) -> None:
     """Those that conform: one time of three, on a machine that is busy with others."""

@@ -18,6 +18,7 @@ from agtphost.agis.confusables import skeleton
 from agtphost.agis.words import words
 from agtphost.vocabulary.catalog import Catalog
 from tests.agis.documents import changed, examined, method, rules
+from tests.measuring import measured
 from tests.rows import each_row
 
 STATEMENTS = Path(__file__).parent / "statements"
@@ -146,6 +147,7 @@ def test_every_verb_of_the_lists_is_known() -> None:
     assert {act.partition("-")[0] for act in everything} - known.verbs == set()
 
 
+@measured
 @each_row(
     "unit",
     [

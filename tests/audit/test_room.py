@@ -19,6 +19,7 @@ from agtphost.audit.state import Admitted, StateTable
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import ITEM_KINDS
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.programmes import length
 
@@ -57,6 +58,7 @@ def table(now: Callable[[], float] = lambda: 1.0) -> StateTable:
     return StateTable(now, {**ITEM_KINDS, KIND: replace(ITEM_KINDS[KIND], in_all=MANY, per_owner=MANY)})
 
 
+@measured
 @pytest.mark.programme
 def test_what_ends_at_one_moment_goes_in_many_turns() -> None:
     """However many look at what room there is in one turn; whoever asks for the rest is told to."""
@@ -78,6 +80,7 @@ def test_what_ends_at_one_moment_goes_in_many_turns() -> None:
     assert max(found) < most()
 
 
+@measured
 def test_all_of_it_at_once_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     now = [1.0]
@@ -101,6 +104,7 @@ def test_what_has_ended_keeps_nobody_out() -> None:
     assert len(held.admit(changes).changes) == state.LOOKS
 
 
+@measured
 @pytest.mark.programme
 def test_what_makes_room_for_a_thousand_is_found_at_once() -> None:
     """
@@ -131,6 +135,7 @@ def test_what_makes_room_for_a_thousand_is_found_at_once() -> None:
     assert max(found) < most()
 
 
+@measured
 @pytest.mark.programme
 def test_changes_of_what_ends_leave_nothing_behind() -> None:
     """However often items were changed, as many ends are known as there are items; no change goes through all."""

@@ -13,6 +13,7 @@ from agtphost.audit.tree import TreeKeeper
 from agtphost.audit.verify import Report, Verifier
 from agtphost.stores import Selection
 from tests.audit.drafting import KEY, KEYS, draft, group_writer, sealed, sqlite_store
+from tests.measuring import measured
 from tests.programmes import length
 
 RECORDS = length(2_000, 20_000)
@@ -48,6 +49,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[], 
     }
 
 
+@measured
 @pytest.mark.programme
 @pytest.mark.parametrize("source", ["store", "export", "export with proofs"])
 def test_a_hundred_thousand_records_a_minute(source: str, audited: dict[str, Callable[[], Report]]) -> None:

@@ -25,6 +25,7 @@ from agtphost.host.access_log import of_calls
 from agtphost.stores import MemoryStore
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, KEY, draft, group_writer, sealed, sqlite_store, transition
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost, Turns
 from tests.programmes import length
@@ -92,6 +93,7 @@ def beside(tmp_path: Path) -> Iterator[Beside]:
     made.end()
 
 
+@measured
 @pytest.mark.programme
 def test_what_is_taken_over_is_what_changed(beside: Beside) -> None:
     """However much there is: one item, a thousand, all, and those that are gone; nothing else is told to anybody."""
@@ -114,6 +116,7 @@ def test_what_is_taken_over_is_what_changed(beside: Beside) -> None:
     assert max(seconds for _, seconds in found) < most()
 
 
+@measured
 def test_all_of_it_again_is_too_long(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a ledger that takes over everything that it reads, in one turn."""
     held, turns = beside.held, beside.turns
@@ -259,6 +262,7 @@ def test_nobody_sees_half_of_what_is_taken_over(pairs: Pairs, monkeypatch: pytes
     assert any(seen), "the control"
 
 
+@measured
 @pytest.mark.programme
 def test_a_group_that_fails_and_what_recovers_hold_nobody_up(pairs: Pairs) -> None:
     """Each of its calls is answered 503, in several turns; it recovers when all is in force that is stored."""
@@ -288,6 +292,7 @@ def test_a_group_that_fails_and_what_recovers_hold_nobody_up(pairs: Pairs) -> No
     assert max(pairs.turns.taken) < most()
 
 
+@measured
 @pytest.mark.programme
 def test_a_line_for_each_of_many_holds_nobody_up(pairs: Pairs) -> None:
     """The access log tells of a large group in turns; the control, a watcher that does as much by itself, does not."""

@@ -28,6 +28,7 @@ from tests.audit.drafting import (
     sqlite_store,
     transition,
 )
+from tests.measuring import measured
 from tests.rows import each_row
 
 
@@ -165,6 +166,7 @@ def test_a_selection_is_compared_where_neighbours_are_there() -> None:
     )
 
 
+@measured
 def test_the_walk_is_quick_enough() -> None:
     """At least 100,000 records a minute on one core (P10), by the processor's time."""
     records = chains(300)

@@ -26,6 +26,7 @@ from agtphost.mcp.context import Context
 from agtphost.mcp.revisions import BATCHES
 from agtphost.mcp.server import Server
 from tests.bridge.nobody import Nobody
+from tests.measuring import measured
 from tests.rows import each_row
 
 reactor: Any = _reactor
@@ -430,6 +431,7 @@ async def exchanged(url: str, pieces: Sequence[bytes], pause: float) -> tuple[by
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: %b\r\nAccept: application/json, text/event-stream\r\n"
 
 
+@measured
 @pytest_twisted.ensureDeferred
 @pytest.mark.parametrize("drips", [[], [b"P"] * 60, [b"POST /mcp HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 60]])
 async def test_a_header_that_takes_too_long_ends_the_connection(drips: list[bytes]) -> None:
@@ -444,6 +446,7 @@ async def test_a_header_that_takes_too_long_ends_the_connection(drips: list[byte
     await run(story)
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_a_further_request_has_the_same_time_for_its_header() -> None:
     """A connection that had an answer may not drip either."""
@@ -458,6 +461,7 @@ async def test_a_further_request_has_the_same_time_for_its_header() -> None:
     await run(story)
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_a_body_that_takes_too_long_is_refused() -> None:
     """408, and no session."""

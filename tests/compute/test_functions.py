@@ -13,6 +13,7 @@ from agtphost.compute import functions
 from agtphost.compute.functions import FUNCTIONS, Computation
 from agtphost.errors import Refusal
 from agtphost.vocabulary import jsontext
+from tests.measuring import measured
 from tests.methods.standard import costly
 from tests.rows import each_row
 
@@ -75,6 +76,7 @@ def test_a_large_computation_goes_to_a_worker(name: str) -> None:
     assert not functions.is_small(LARGE[name])
 
 
+@measured
 def test_the_size_of_an_input_is_counted_no_further_than_needed() -> None:
     """Deciding that an input of 50,000 values is large takes no look at all of them."""
     nested: Any = [[n] * 100 for n in range(500)]

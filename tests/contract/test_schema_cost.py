@@ -13,6 +13,7 @@ from agtphost.contract.schema_cost import BUDGET
 from agtphost.contract.schema_rules import Walk
 from agtphost.contract.schemas import SchemaError, TooCostly, compile_schema
 from agtphost.vocabulary import jsontext
+from tests.measuring import measured
 from tests.rows import each_row
 
 
@@ -154,6 +155,7 @@ def _check(schema: dict[str, Any], value: Any) -> tuple[str, float]:
     return outcome, best
 
 
+@measured
 @each_row("name", COSTLY)
 def test_what_costs_too_much_is_refused_before_it_costs(name: str) -> None:
     """Each value is one that a request could bring; the schema is within the rules; the refusal is quick."""
@@ -164,6 +166,7 @@ def test_what_costs_too_much_is_refused_before_it_costs(name: str) -> None:
     assert seconds < calibrated()
 
 
+@measured
 @each_row("name", LEGITIMATE)
 def test_large_honest_values_pass(name: str) -> None:
     """Thousands of records, a long text, a long list of codes: within the budget, and within 50 ms."""
@@ -210,6 +213,7 @@ def test_a_value_that_would_cost_much_is_not_walked_to_its_end() -> None:
     assert refused(200_000) < 5 * refused(20_000) + 0.02
 
 
+@measured
 def test_the_explanation_is_bounded_too() -> None:
     """
     Each of 200 alternatives explained with a copy of a long text was 800 MB and two seconds: now one fault without.
@@ -234,6 +238,7 @@ def test_small_values_are_not_walked() -> None:
     assert dear.free_octets * 30 * 120 < 4 * BUDGET
 
 
+@measured
 def test_a_schema_without_the_budget_is_noticed() -> None:
     """The control: what the validator alone needs for one of these values is beyond the bound."""
     schema, value = COSTLY["enum of fractions"]
@@ -246,6 +251,7 @@ AMBIGUOUS = ("^[ab]{0,200}a[ab]{200}$", "^[ab]{0,30}a[ab]{30}$", "[ab]*a[ab]{30}
 PLAIN = ("^[A-Z]{3,32}$", "^[a-z]{1,38}[a-z0-9]{1,38}$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", "^.{1,500}$", "b[a-z]{9}7")
 
 
+@measured
 @each_row("pattern", [*AMBIGUOUS, *PLAIN])
 def test_what_an_expression_is_said_to_cost_is_what_it_costs(pattern: str) -> None:
     """

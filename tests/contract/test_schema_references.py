@@ -15,6 +15,7 @@ from agtphost.contract.metaschema import remote_references
 from agtphost.contract.schema_references import join
 from agtphost.contract.schema_rules import MAX_SCHEMAS, Walk, self_contained
 from agtphost.contract.schemas import CompiledSchema, SchemaError, TooCostly, compile_schema
+from tests.measuring import measured
 from tests.pypi import document
 from tests.rows import each_row
 
@@ -237,6 +238,7 @@ def ways(kinds: int) -> dict[str, Any]:
     return {"$ref": "step0", "$defs": inner}
 
 
+@measured
 def test_writing_out_is_bounded() -> None:
     """
     A few anchors in all combinations are taken; many are refused before they are written out.

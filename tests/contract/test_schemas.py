@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agtphost.contract.schema_rules import Walk
 from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, Role, SchemaError, compile_schema
+from tests.measuring import measured
 from tests.rows import each_row
 
 CLOSED = {"type": "object", "additionalProperties": False}
@@ -130,6 +131,7 @@ def test_faults_show_no_values_and_are_bounded() -> None:
     assert len(repr(found)) < 4_000
 
 
+@measured
 def test_faults_of_a_huge_instance_cost_little() -> None:
     """A body of 50,000 wrong values is refused with its first fault, not after describing them all."""
     schema = compile_schema({"type": "array", "items": {"type": "string"}}, role="output")
@@ -321,6 +323,7 @@ BOMBS: Mapping[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+@measured
 @each_row("name", BOMBS)
 @each_row("role", ["output", "tool"])
 def test_bombs_are_refused(name: str, role: Role) -> None:
@@ -346,6 +349,7 @@ PATTERNS = [
 ]
 
 
+@measured
 @each_row("pattern", PATTERNS, ids=range(len(PATTERNS)))
 def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> None:
     """T-RX: what RE2 does not compile, or is too long, as a pattern and as a property pattern."""
@@ -356,6 +360,7 @@ def test_patterns_that_need_more_than_linear_time_are_refused(pattern: str) -> N
         assert seconds < 0.05
 
 
+@measured
 @each_row("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*x", "^([a-zA-Z]+)*$", "(x+x+)+y"])
 def test_notorious_patterns_cost_linear_time(pattern: str) -> None:
     """T-RX: 100,000 characters that keep a backtracking matcher busy for ages are checked within 50 ms."""
@@ -417,6 +422,7 @@ def test_all_faults_are_reported_at_once() -> None:
     assert all(place in message for place in ("/properties/a/pattern", "/properties/b/$ref", "/uniqueItems"))
 
 
+@measured
 def test_checking_costs_microseconds() -> None:
     """Design decision 18: compiled at registration, so that the request path pays almost nothing."""
     schema = compile_schema(ROOM, role="input")

@@ -16,6 +16,7 @@ from agtphost.contract.table import AmbiguousEndpoints, EndpointTable, conflicts
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.paths import PathError, parse_template
+from tests.measuring import measured
 from tests.rows import each_row
 
 
@@ -225,6 +226,7 @@ def test_a_search_through_all_endpoints_would_be_noticed() -> None:
     assert search(many) / max(search(few), 1e-6) > 1.3
 
 
+@measured
 def test_ten_thousand_endpoints_are_checked_quickly() -> None:
     """Ambiguity is found without comparing every pair."""
     templates = [("QUERY", parse_template(f"/a{n}/{{x}}/c")) for n in range(5_000)]

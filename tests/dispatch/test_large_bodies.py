@@ -19,6 +19,7 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 from tests.dispatch.hosts import CALLER, DispatchHost, Recorder, certificate
+from tests.measuring import measured
 from tests.rows import each_row
 from tests.test_parser_bounds import limit
 
@@ -74,6 +75,7 @@ def _turns(host: DispatchHost, body: bytes, **fields: str) -> tuple[Response, li
     return answers[0], taken
 
 
+@measured
 @each_row("keyed", [False, True], ids=["plain", "keyed"])
 @each_row("name", BODIES)
 def test_no_request_holds_the_reactor(name: str, keyed: bool) -> None:

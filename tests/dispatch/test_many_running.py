@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.dispatch import running
 from tests.audit.drafting import transition
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost
 from tests.programmes import length
@@ -64,6 +65,7 @@ def revoked(host: TurnHost, name: str) -> float:
     return max(host.turns.taken)
 
 
+@measured
 @pytest.mark.programme
 def test_they_end_in_turns(host: TurnHost) -> None:
     seconds = revoked(host, "caller")
@@ -71,6 +73,7 @@ def test_they_end_in_turns(host: TurnHost) -> None:
     assert seconds < most()
 
 
+@measured
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     monkeypatch.setattr(running, "TURN", 1e9)

@@ -13,6 +13,7 @@ from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.running import RunningCalls
 from agtphost.identity.peer import Assurance, Peer
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, document, known, payload
+from tests.measuring import measured
 from tests.rows import each_row
 
 
@@ -157,6 +158,7 @@ def test_a_method_that_reaches_stopped_agents_is_not_ended() -> None:
     assert answers[0].status == 200
 
 
+@measured
 def test_it_costs_next_to_nothing() -> None:
     """Entering and leaving takes about a microsecond, and only calls that wait pay it."""
     host = WaitingHost()

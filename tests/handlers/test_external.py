@@ -24,6 +24,7 @@ from agtphost.vocabulary import jsontext
 from tests.dispatch.hosts import CALLER, agent
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says, target
 from tests.late import lateness
+from tests.measuring import measured
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.1"),)
 
@@ -377,6 +378,7 @@ HOSTILE: list[tuple[str, Script, set[str]]] = [
 ]
 
 
+@measured
 @pytest_twisted.ensureDeferred
 @pytest.mark.parametrize(("script", "names"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
 async def test_hostile_upstreams_end_in_a_mandated_error_in_time(yard: Yard, script: Script, names: set[str]) -> None:
@@ -393,6 +395,7 @@ async def test_hostile_upstreams_end_in_a_mandated_error_in_time(yard: Yard, scr
     assert "ssh" not in str(details).lower(), "nothing that the upstream said"
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_what_an_upstream_can_make_the_host_hold_is_bounded(yard: Yard) -> None:
     """T-UP-10: a flood of header fields is cut after the body's limit and the overhead, not read to the timeout."""

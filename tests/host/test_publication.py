@@ -30,6 +30,7 @@ from agtphost.identity.jws import JWSError
 from agtphost.vocabulary.steps import run_to_end
 from tests.dispatch.hosts import Recorder
 from tests.host.hosts import configured, reloaded
+from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.test_parser_bounds import limit
 
@@ -275,6 +276,7 @@ def test_a_thousand_endpoints_are_encoded_once(loaded: Loaded) -> None:
     assert publication.builds == 2
 
 
+@measured
 def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded: Loaded) -> None:
     """Of 13 MB, agents and signature are new after each change; no turn is long, and who was stopped is not in it."""
     (agent, *_) = loaded.directory.list_hosted()
@@ -323,6 +325,7 @@ def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: Loaded
     assert publication.builds == 2
 
 
+@measured
 def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: Loaded) -> None:
     """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
 

@@ -41,6 +41,7 @@ from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.wire.headers import Headers
 from tests.http.test_left_over import TOKEN, mcp
 from tests.http.test_mounts import Wire
+from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.test_list_turns import Crowded, most
 from tests.programmes import length
@@ -148,6 +149,7 @@ def longest(host: Listed, facts: FrontFacts, *requests: bytes) -> float:
     return min(found)
 
 
+@measured
 @pytest.mark.programme
 def test_no_list_of_tools_holds_the_reactor(host: Listed) -> None:
     assert longest(host, host.facts, LIST) < most()
@@ -155,6 +157,7 @@ def test_no_list_of_tools_holds_the_reactor(host: Listed) -> None:
     assert longest(host, host.facts, LIST, LIST) < 2 * most()
 
 
+@measured
 @pytest.mark.programme
 def test_a_list_that_is_made_in_the_reactor_is_found(host: Listed) -> None:
     """The control: the front has no thread."""
@@ -202,6 +205,7 @@ class Distant:
         return self._manifest
 
 
+@measured
 @pytest.mark.programme
 @pytest.mark.parametrize("threads", [True, False])
 def test_a_list_of_a_bridge_holds_its_reactor_no_longer(

@@ -25,6 +25,7 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.engine import SearchEngine
 from tests.dispatch.hosts import Recorder
 from tests.identity.issued import CALLER, DESK, agent, of_agent
+from tests.measuring import measured
 from tests.memory import body_of
 from tests.methods.hosts import MethodHost, Toolbox
 from tests.rows import each_row
@@ -266,6 +267,7 @@ def test_no_text_breaks_the_search(criteria: str) -> None:
     assert response.status in (200, 400)
 
 
+@measured
 def test_five_thousand_endpoints_are_searched_in_no_time() -> None:
     """The index is made once; a search that finds all of it takes less than 50 ms."""
     many = [endpoint("QUERY", f"/things/{n}", f"Finds thing {n} of the kind {n % 97}.") for n in range(5_000)]

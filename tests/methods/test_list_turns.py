@@ -26,6 +26,7 @@ from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import run_to_end
+from tests.measuring import measured
 from tests.methods.hosts import Toolbox
 from tests.methods.standard.turns import TurnHost
 from tests.methods.test_candidates import endpoint
@@ -122,6 +123,7 @@ NOT_FOR_ALL = ("a question about everything", "a plan")
 """Asked by those alone who say who they are."""
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", CALLS)
 def test_no_list_holds_the_reactor(host: Crowded, name: str) -> None:
@@ -132,6 +134,7 @@ def test_no_list_holds_the_reactor(host: Crowded, name: str) -> None:
             assert seconds < most()
 
 
+@measured
 @pytest.mark.programme
 def test_a_list_that_is_made_in_the_reactor_is_found(host: Crowded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the namespace document as YAML, made where everybody waits for it."""
@@ -158,6 +161,7 @@ def registry() -> Iterator[Crowded]:
     made.close()
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", CARDS)
 def test_no_card_holds_the_reactor(registry: Crowded, name: str) -> None:
@@ -210,6 +214,7 @@ def taken_up(host: Crowded, *, at_once: bool) -> float:
     return max(host.turns.taken)
 
 
+@measured
 @pytest.mark.programme
 def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> None:
     """With thousands of endpoints it is made in steps; the control makes it in one turn."""
@@ -222,6 +227,7 @@ def test_another_configuration_holds_nobody_up(settled: Callable[[], None]) -> N
     host.close()
 
 
+@measured
 @pytest.mark.programme
 def test_what_clients_of_mcp_are_told_of_holds_nobody_up(host: Crowded) -> None:
     """The manifest of thousands of endpoints is decoded once, where nobody waits for it."""

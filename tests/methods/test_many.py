@@ -20,6 +20,7 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 from tests.dispatch.hosts import Recorder
 from tests.identity.issued import CALLER, DESK, SIGNING, of_agent
+from tests.measuring import measured
 from tests.methods.hosts import MethodHost
 from tests.rows import each_row
 from tests.test_parser_bounds import limit
@@ -71,6 +72,7 @@ def asked(host: MethodHost, path: str, body: dict[str, Any] | None, method: str 
     return answers[0], longest
 
 
+@measured
 @each_row(
     ("path", "body", "least"),
     [
@@ -92,6 +94,7 @@ def test_no_list_holds_the_reactor(host: MethodHost, path: str, body: dict[str, 
     assert longest < limit()
 
 
+@measured
 def test_the_namespace_holds_nobody_up(host: MethodHost) -> None:
     """The same of DESCRIBE /agents, whose document is signed anew each time: the signature holds, states are new."""
     asked(host, "/agents", None, "DESCRIBE")

@@ -13,6 +13,7 @@ import pytest
 
 from agtphost.methods.inspection import inspect
 from tests.audit.drafting import draft
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost
 
@@ -50,6 +51,7 @@ def host() -> Iterator[Recorded]:
     made.close()
 
 
+@measured
 def test_a_page_of_a_chain_is_read_aside(host: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control reads it in the reactor's thread."""
     seconds = host.page()

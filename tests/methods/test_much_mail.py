@@ -19,6 +19,7 @@ from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.notification import MOST
 from agtphost.stores.rows import ItemRow
 from agtphost.testing import Answer
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost, row
 from tests.programmes import length
@@ -141,6 +142,7 @@ ASKED: dict[str, tuple[str, str, Mapping[str, Any], str, int]] = {
 }
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", ASKED)
 def test_no_message_and_no_list_holds_the_reactor(host: Mailing, name: str) -> None:
@@ -157,6 +159,7 @@ def test_no_message_and_no_list_holds_the_reactor(host: Mailing, name: str) -> N
     assert seconds < most()
 
 
+@measured
 def test_a_list_that_is_made_at_once_is_too_long(host: Mailing, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control, with work that takes as long for a thousand as it does for ten thousand."""
     place = escalation._place

@@ -16,6 +16,7 @@ from agtphost.metrics.counting import CallCounts
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.steps import run_to_end
 from tests.bench.watched import bench
+from tests.measuring import measured
 
 SHARE = 0.02
 """Of a call, at most."""
@@ -61,6 +62,7 @@ def telling_seconds(count: Callable[[CallCounts], object]) -> float:
     )
 
 
+@measured
 def test_metrics_cost_a_fiftieth_of_a_call_at_most() -> None:
     """With callers told apart, and in groups of one. Both numbers of one run."""
     call, telling = call_seconds(), telling_seconds(lambda counts: None)
@@ -68,6 +70,7 @@ def test_metrics_cost_a_fiftieth_of_a_call_at_most() -> None:
     assert telling < SHARE * call
 
 
+@measured
 def test_control_a_dear_watcher_is_noticed() -> None:
     """One that goes through all it has counted at each call."""
     call = call_seconds()

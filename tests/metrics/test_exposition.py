@@ -11,6 +11,7 @@ from agtphost.metrics.counting import LONGEST_PERSON, PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import Obstacle, obstacles
 from agtphost.vocabulary.reasons import Reason
+from tests.measuring import measured
 from tests.metrics.samples import METHODS, READERS, group, record, scraped, vitals
 
 
@@ -107,6 +108,7 @@ def test_two_hosts_of_a_process_count_apart() -> None:
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("agtphost")]
 
 
+@measured
 def test_the_largest_scrape_holds_nothing_up() -> None:
     """Every label at its bound: less than the 50 ms that anything may hold the reactor."""
     methods = [f"M{number}" for number in range(437)]

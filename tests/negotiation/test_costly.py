@@ -16,6 +16,7 @@ import pytest
 
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.negotiation.compiling import MOST, SHARE, compiled, memo
+from tests.measuring import measured
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost, granting
 from tests.programmes import seed_of_chance
@@ -149,6 +150,7 @@ def test_no_proposal_that_a_search_finds_holds_the_reactor(seed: int | None) -> 
     assert all(_within(_proposed(schema)) for schema in dearest)
 
 
+@measured
 def test_an_approved_proposal_is_compiled_once() -> None:
     """263: read, bound and in force, in less than half of what compiling it each time would take."""
     more = {f"d{at}": {"properties": {"x": {"type": "string"}}} for at in range(110)}

@@ -13,6 +13,7 @@ from agtphost.config.policies import Policies
 from agtphost.config.published import DataClass
 from agtphost.contract.policy import MethodPolicy
 from agtphost.identity.peer import Assurance
+from tests.measuring import measured
 from tests.memory import body_of
 from tests.negotiation.hosts import (
     ALICE,
@@ -175,6 +176,7 @@ def test_a_host_that_does_not_synthesize_says_so_to_everything() -> None:
         assert (answer.status, body_of(answer)["reason"]) == (463, "synthesis-disabled")
 
 
+@measured
 def test_a_hostile_schema_is_refused_before_it_is_compiled() -> None:
     """T-CT: nesting, size and unbounded patterns are 400, quickly."""
     deep: dict[str, Any] = {"type": "string"}

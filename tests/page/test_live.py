@@ -17,6 +17,7 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.page import live
 from agtphost.page.live import LIFE, LINES, MOST_UNREAD, TICK, VIEWERS, Viewings, line_of
 from tests.bench.viewed import bench
+from tests.measuring import measured
 from tests.metrics.test_cost import call_seconds
 
 
@@ -204,6 +205,7 @@ SHARE = 0.03
 """Of a call, at most: what one viewer costs."""
 
 
+@measured
 def test_a_viewer_costs_three_hundredths_of_a_call_at_most() -> None:
     """A call in memory, which has neither TLS nor a disk. Both numbers of one run."""
     call, feed = call_seconds(), feed_seconds(0)
@@ -211,6 +213,7 @@ def test_a_viewer_costs_three_hundredths_of_a_call_at_most() -> None:
     assert feed < SHARE * call
 
 
+@measured
 def test_control_a_feed_that_writes_out_everything_is_noticed() -> None:
     """Lines of skipped records as well, for each of ten who look."""
     assert feed_seconds(2_500) > SHARE * call_seconds()

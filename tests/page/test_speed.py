@@ -26,6 +26,7 @@ from agtphost.page.views import VIEWS
 from agtphost.stores import open_store
 from tests import forking
 from tests.audit.drafting import payload
+from tests.measuring import measured
 from tests.page.browsing import Browser, Site, served
 from tests.programmes import length
 from tests.system.hosting import until
@@ -94,6 +95,7 @@ def spent(site: Site) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@measured
 @pytest.mark.parametrize(
     "path",
     [*VIEWS, "/calls?reason=scope-insufficient", "/calls?task_id=task-777", "/calls?method=NEVER"],

@@ -26,6 +26,7 @@ from agtphost.protocols import (
 )
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import ABORT_AFTER
+from tests.measuring import measured
 from tests.protocols.links import FakeDispatcher, ask, parse, task_ids
 from tests.protocols.loopback import Host, Site, in_thread, make_site, read_all, read_message
 from tests.rows import each_row
@@ -360,6 +361,7 @@ async def test_draining_has_an_end(site: Site) -> None:
     assert host.factory.calls == 0
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_draining_cuts_who_does_not_close(site: Site) -> None:
     """abortConnection is armed behind loseConnection while the host stops, too."""

@@ -15,6 +15,7 @@ import pytest
 
 from agtphost.protocols import accepting
 from agtphost.protocols.connection import ServerConnection
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import TurnHost
 from tests.programmes import length
@@ -70,6 +71,7 @@ def swept(host: TurnHost) -> float:
     return max(host.turns.taken)
 
 
+@measured
 @pytest.mark.programme
 def test_they_end_in_turns(host: TurnHost) -> None:
     seconds = swept(host)
@@ -78,6 +80,7 @@ def test_they_end_in_turns(host: TurnHost) -> None:
     assert seconds < sum(host.turns.taken) / 3
 
 
+@measured
 def test_all_at_once_is_too_long(host: TurnHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: each of the two looks at all of them is one turn, and there is little else."""
     monkeypatch.setattr(accepting, "TURN", 1e9)

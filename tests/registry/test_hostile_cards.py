@@ -11,6 +11,7 @@ from agtphost.registry.endpoints import Endpoints
 from agtphost.registry.reading import CardFaults, read
 from agtphost.registry.shorthand import schema_of
 from agtphost.vocabulary import jsontext
+from tests.measuring import measured
 from tests.registry.hosts import RegistryHost, card, text_of
 from tests.rows import each_row
 
@@ -176,6 +177,7 @@ def test_the_shorthand_is_a_schema() -> None:
     assert schema_of(given) is given
 
 
+@measured
 def test_a_refused_card_says_what_is_wrong_and_leaves_nothing() -> None:
     """Over AGTP: 422 with every fault, octets that are no JSON too; the registry is as it was, and answers on."""
     host = RegistryHost()

@@ -15,6 +15,7 @@ import pytest
 from agtphost.registry import leases
 from agtphost.registry.entry import LATE, LIVE, LOST
 from agtphost.registry.leases import FEWEST, LOST_AFTER, WINDOW, Leases
+from tests.measuring import measured
 from tests.methods.standard.test_turns import most
 from tests.methods.standard.turns import Turns
 from tests.programmes import length
@@ -57,6 +58,7 @@ class Registry:
         return max(self.turns.taken)
 
 
+@measured
 @pytest.mark.programme
 def test_leases_that_end_together_end_in_turns() -> None:
     """All are late; a quarter is lost then, but for one that is heard of while the others are told of; then all."""
@@ -85,6 +87,7 @@ def test_leases_that_end_together_end_in_turns() -> None:
     of.stop()
 
 
+@measured
 def test_all_at_once_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control."""
     monkeypatch.setattr(leases, "TURN", 1e9)

@@ -24,6 +24,7 @@ from agtphost.stores.connection import connect
 from agtphost.stores.rows import CheckpointRow
 from agtphost.stores.sqlite import _HEADS
 from tests.audit.drafting import KEY
+from tests.measuring import measured
 
 RECORDS = int(os.environ.get("START_RECORDS", "40000"))
 """Of the larger store; 1,000,000 takes half a minute to make."""
@@ -116,6 +117,7 @@ def steps_of(path: Path, run: Any) -> int:
     return counted.steps
 
 
+@measured
 def test_starting_costs_the_same_with_more_records(stores: tuple[Path, Path]) -> None:
     """Steps of SQLite's machine and CPU time: forty times the records cost no more than a few tree levels."""
     few, many = (steps_of(path, start) for path in stores)

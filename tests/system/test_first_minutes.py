@@ -15,8 +15,8 @@ TOKENS = (
     # As the interpreter was called that runs the tests.
     (r"\bbin/python3?(\.\d+)?\b", "bin/python"),
     (r"\d{8}T\d{6}\.\d+Z", "TIME"),
-    (r"\(\d+\.\d s\)", "(1.2 s)"),
-    (r"\d\.\d+s\b", "0.12s"),
+    (r"\(\d+\.\d+ s\)", "(1.2 s)"),
+    (r"\b\d+\.\d+s\b", "0.12s"),
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "TIME"),
     # Columns are as wide as what is in them.
     (r"(?<=\S) {2,}", "  "),

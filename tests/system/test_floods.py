@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.measuring import measured
 from tests.programmes import length
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import RawLink, client_context, request
@@ -178,6 +179,7 @@ def half_header(host: Host, number: int) -> list[Slow]:
     return peers
 
 
+@measured
 @pytest.mark.programme
 @pytest.mark.slow
 @pytest.mark.timeout(300 * TIMES)

@@ -24,6 +24,7 @@ import pytest
 from agtphost.audit.export import ExportError, verify_export
 from agtphost.identity.keys import VerifyingKey
 from tests.audit import independent
+from tests.measuring import measured
 from tests.programmes import length
 from tests.system.hosting import Host, running, sample, until
 from tests.system.raw_link import Answer, RawLink, Truncated, client_context, request
@@ -240,6 +241,7 @@ def payloads(incident: Incident) -> dict[str, dict[str, Any]]:
     return dict(zip(names, read, strict=True))
 
 
+@measured
 def test_every_open_connection_stops_within_a_second(incident: Incident) -> None:
     """T-LC-70: fifty connections; from the signed time of the revocation on, none gets anything done."""
     assert len(incident.refused) == CONNECTIONS - SLOW

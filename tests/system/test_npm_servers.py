@@ -14,6 +14,7 @@ import pytest
 from agtphost.client.reply import Reply
 from agtphost.client.sync import Client
 from agtphost.identity.jws import parse_unverified
+from tests.measuring import measured
 from tests.npm import program
 from tests.system.hosting import Host, running, sample, until
 from tests.system.trail import database, keys, stored, verified
@@ -131,6 +132,7 @@ def test_a_server_sees_nothing_of_the_hosts_environment(host: Host, client: Clie
     assert CANARY not in host.output
 
 
+@measured
 def test_the_crash_of_one_server_never_stalls_the_other(host: Host, client: Client, folder: Path) -> None:
     """
     T-MC, design decision 16: kill -9 of one server while both are called.

@@ -21,6 +21,7 @@ import pytest
 
 from agtphost.client.reply import Reply
 from agtphost.client.sync import Client
+from tests.measuring import measured
 from tests.npm import program
 from tests.system.hosting import Host, agtp, running, sample, until
 from tests.system.trail import keys
@@ -122,6 +123,7 @@ def node(host: Host, last: str) -> psutil.Process:
     return found
 
 
+@measured
 def test_an_agent_that_hogs_a_server_leaves_turns_to_others(host: Host, demo: Client, rival: Client) -> None:
     """
     The rival calls a slow tool as often as it can; each of the other agent's calls is answered meanwhile.

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.measuring import measured
 from tests.rows import each_row
 from tests.system.hosting import BIN, Host, running, sample
 
@@ -188,6 +189,7 @@ def test_what_a_shell_completes(host: Host) -> None:
         assert completed(host, "can", "demo", "files.read", shell=shell) == ["files.read_file"]
 
 
+@measured
 def test_completion_is_quick_and_silent(host: Host) -> None:
     """Where nothing can be read there is nothing to complete, and nothing is said; what is read is read quickly."""
     assert completed(host, "can", "--config", "/nowhere.toml", "d") == []

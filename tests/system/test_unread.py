@@ -12,6 +12,7 @@ import pytest
 
 from agtphost.protocols.limits import HASTE, STALL
 from agtphost.protocols.listening import SWEEP_INTERVAL
+from tests.measuring import measured
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink, request
 
@@ -54,6 +55,7 @@ def ended(link: RawLink, seconds: float) -> float | None:
     return time.monotonic() - begun if poll.poll(seconds * 1000) else None
 
 
+@measured
 def test_who_reads_nothing_is_cut_after_a_moment(host: Host) -> None:
     """Long before the time that a smaller answer has."""
     begun = time.monotonic()
@@ -64,6 +66,7 @@ def test_who_reads_nothing_is_cut_after_a_moment(host: Host) -> None:
     assert seconds is not None and seconds < STALL - 2 * SWEEP_INTERVAL
 
 
+@measured
 def test_a_slow_reader_is_not_cut(host: Host) -> None:
     """It takes 100 KiB a second: our system says once in many seconds only that it takes more."""
     for _ in range(5):

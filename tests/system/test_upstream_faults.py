@@ -22,6 +22,7 @@ import pytest
 from agtphost.identity import jws
 from tests.adapters.faults.deployment import CASES, DEADLINE, Case, configuration, endpoints, request, upstreams
 from tests.adapters.faults.registry import FAULTS
+from tests.measuring import measured
 from tests.programmes import length
 from tests.rows import each_row
 from tests.system.hosting import Host, running, sample, until
@@ -226,6 +227,7 @@ def test_each_fault_and_each_carrier_has_its_turn() -> None:
         assert sum(case.letter == letter for case in PLAYED) >= 10
 
 
+@measured
 @pytest.mark.programme
 @each_row("case", PLAYED, [case.id for case in PLAYED])
 def test_every_call_ends_in_time_with_its_answer(run: Run, case: Case) -> None:

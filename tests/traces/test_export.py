@@ -18,6 +18,7 @@ from opentelemetry.trace import Tracer
 from agtphost.config.traces import TracesSection
 from agtphost.traces import export
 from agtphost.traces.export import Bounded, Counted, exporter_of, url_of
+from tests.measuring import measured
 from tests.rows import each_row
 from tests.system.collector import collecting
 from tests.system.hosting import until
@@ -194,6 +195,7 @@ def delivered(url: str, **more: Any) -> tuple[SpanExportResult, float]:
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
+@measured
 @each_row(
     ("serve", "taken"),
     [

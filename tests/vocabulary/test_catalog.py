@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agtphost.vocabulary.catalog import CATEGORIES, FLOOR, LEGACY, Catalog, CatalogError, is_method_name
+from tests.measuring import measured
 from tests.rows import each_row
 
 CATALOG = Catalog.load()
@@ -164,6 +165,7 @@ def test_what_resembles_nothing_has_no_close_match() -> None:
     assert CATALOG.close_matches("+-!") == ()
 
 
+@measured
 def test_close_matches_cost_little_whatever_is_asked() -> None:
     """A flood of 459 must not cost more than the requests themselves: at most two milliseconds each."""
     names = ["A" * 64, "INTERCOMMUNICATIONALIZATIONSTUDY", "RESTOREDINGATE" * 4, "\x00" * 64]

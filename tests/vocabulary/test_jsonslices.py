@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary import jsonslices, jsontext
+from tests.measuring import measured
 
 SCALARS = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=90)
 VALUES = st.recursive(
@@ -50,6 +51,7 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
+@measured
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("kind", ["text", "records", "members"])
 def test_no_slice_takes_long(kind: str) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from agtphost.vocabulary import paths
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import MAX_MEMO, PathError, PathGrammar, parse_query, parse_template
+from tests.measuring import measured
 from tests.rows import each_row
 
 WORDS = Catalog.load().methods
@@ -146,6 +147,7 @@ def test_the_memo_is_bounded() -> None:
     assert checked.memo_size <= MAX_MEMO
 
 
+@measured
 def test_a_known_path_costs_a_look_up() -> None:
     """The request path: under two microseconds for a path seen before, and it is never checked twice."""
     checked = grammar()

@@ -9,6 +9,7 @@ import pytest
 
 from agtphost.vocabulary import sorted_blocks
 from agtphost.vocabulary.sorted_blocks import SortedBlocks
+from tests.measuring import measured
 
 SEED = 16
 
@@ -44,6 +45,7 @@ def test_whatever_comes_and_goes_is_in_order() -> None:
                 assert snapshot.get(key) == had.get(key)
 
 
+@measured
 def test_snapshots_cost_nothing_of_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither they nor changes go through all: the control does."""
     monkeypatch.setattr(sorted_blocks, "BLOCK", 512)

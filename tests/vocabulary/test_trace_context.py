@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.vocabulary.trace_context import LONGEST_STATE, TraceContext, is_state, read
+from tests.measuring import measured
 from tests.rows import each_row
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -109,6 +110,7 @@ def test_whatever_is_read_can_be_sent(parent: str, state: str) -> None:
             assert found.state == "" or (found.state.isascii() and found.state.replace("\t", " ").isprintable())
 
 
+@measured
 @each_row("value", ["a=1," * 20_000, "a" * 80_000, "=" * 80_000, "a@" * 40_000])
 def test_long_states_are_refused_at_once(value: str) -> None:
     """By their length, before anything looks at them."""

@@ -23,6 +23,7 @@ from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, deadline, hostile, reply
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
+from tests.measuring import measured
 
 DEADLINE = 0.5
 SLACK = 10.0
@@ -66,6 +67,7 @@ async def outcome(on: AdapterCalls, *, stream: bool = False) -> tuple[Refusal, f
     return caught.value, seconds() - began
 
 
+@measured
 @pytest.mark.parametrize(("fault", "status"), FAULTS.values(), ids=list(FAULTS))
 @pytest_twisted.ensureDeferred
 async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> None:
@@ -79,6 +81,7 @@ async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> No
             assert sum(b"POST /rpc" in seen for seen in server.seen) == 1
 
 
+@measured
 @pytest.mark.parametrize(("fault", "status"), STREAM_FAULTS.values(), ids=list(STREAM_FAULTS))
 @pytest_twisted.ensureDeferred
 async def test_every_stream_ends_by_its_deadline(fault: Script, status: int) -> None:
@@ -108,6 +111,7 @@ async def test_without_a_deadline_a_silent_agent_would_hang() -> None:
             waiting.cancel()
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_a_dead_agent_is_503_and_comes_back() -> None:
     """A connection refused is 503 with Retry-After at once, the state is visible, and the next attempt succeeds."""
@@ -248,6 +252,7 @@ def test_the_digest_is_of_the_card_without_its_signatures() -> None:
     assert first.digest == second.digest
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_one_more_than_may_wait_is_429() -> None:
     """Bounded queues: a call that finds the queue full is refused at once and never sent."""

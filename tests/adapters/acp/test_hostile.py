@@ -18,6 +18,7 @@ from agtphost.upstream.supervision import State
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, deadline, hostile
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
+from tests.measuring import measured
 
 DEADLINE = 0.5
 SLACK = 10.0
@@ -45,6 +46,7 @@ async def outcome(on: AdapterCalls, *, stream: bool = False) -> tuple[Refusal, f
     return caught.value, seconds() - began
 
 
+@measured
 @pytest.mark.parametrize(("fault", "status"), FAULTS.values(), ids=list(FAULTS))
 @pytest_twisted.ensureDeferred
 async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> None:
@@ -58,6 +60,7 @@ async def test_every_call_ends_by_its_deadline(fault: Script, status: int) -> No
             assert sum(b"POST /runs" in seen for seen in server.seen) == 1
 
 
+@measured
 @pytest.mark.parametrize(("fault", "status"), STREAM_FAULTS.values(), ids=list(STREAM_FAULTS))
 @pytest_twisted.ensureDeferred
 async def test_every_stream_ends_by_its_deadline(fault: Script, status: int) -> None:
@@ -87,6 +90,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_a_dead_server_is_503() -> None:
     """A connection refused is 503 with Retry-After at once, and the state is visible."""

@@ -17,6 +17,7 @@ from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, until
 from tests.adapters.mcp.test_operations import BOB, CALL, Host
 from tests.late import lateness
+from tests.measuring import measured
 from tests.programmes import length
 
 SCRIPT = """
@@ -85,6 +86,7 @@ def command(script: Path, fault: str) -> tuple[str, ...]:
     return (sys.executable, "-S", str(script), fault)
 
 
+@measured
 @pytest.mark.parametrize(
     ("fault", "status"), [("list-hang", 408), ("list-endless", 500), ("list-nonsense", 500), ("list-crash", 503)]
 )

@@ -24,6 +24,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.status import Status
 from tests.adapters.mcp.hosting import SERVERS, alive, context, heard, hosted, pause, until
 from tests.dispatch.hosts import agent
+from tests.measuring import measured
 
 ALICE, BOB = "a" * 64, "b" * 64
 UNKNOWN = "No hosted MCP server has that prompt."
@@ -381,6 +382,7 @@ async def test_isolation_separates_processes(isolation: str, processes: int) -> 
         assert seen[0] == seen[1]
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_instances_are_bounded_and_end_when_idle() -> None:
     """The one used longest ago makes room; one that nobody uses ends; none outlives its server."""

@@ -26,6 +26,7 @@ from agtphost.upstream.failures import (
     UpstreamFailure,
 )
 from tests.adapters.mcp.hosting import alive, heard, history, hosted, hostile, pause, sdk, until
+from tests.measuring import measured
 
 
 def call(server: McpServer, tool: str = "work", within: float = 10.0, **arguments: Any) -> Deferred[Any]:
@@ -104,6 +105,7 @@ async def test_a_crash_fails_every_call_at_once(code: int) -> None:
         assert server.snapshot().restarts == 1
 
 
+@measured
 @pytest_twisted.ensureDeferred
 async def test_a_crash_is_noticed_in_milliseconds() -> None:
     """
@@ -266,6 +268,7 @@ async def test_many_notifications_do_not_delay_the_answer() -> None:
         assert server.snapshot().link["notifications"] == 4000
 
 
+@measured
 @pytest.mark.parametrize("fault", ["flood", "stderr-flood"])
 @pytest_twisted.ensureDeferred
 async def test_a_flood_is_throttled_and_harms_nobody_else(fault: str) -> None:

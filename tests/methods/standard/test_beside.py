@@ -21,6 +21,7 @@ from agtphost.compute import functions
 from agtphost.compute.pool import Encode, WorkerPool
 from agtphost.host import root
 from agtphost.testing import Answer
+from tests.measuring import measured
 from tests.methods.standard.full import most
 from tests.methods.standard.largest import ROWS, TEXT
 from tests.methods.standard.turns import TurnHost
@@ -105,6 +106,7 @@ def longest(host: Beside, method: str) -> float:
     return min(found)
 
 
+@measured
 @pytest.mark.programme
 @each_row("method", LONG)
 def test_a_small_call_beside_long_ones_is_a_small_call(host: Beside, method: str) -> None:

@@ -22,6 +22,7 @@ from agtphost.compute.pool import LocalPool
 from agtphost.errors import Refusal
 from agtphost.host import lasting
 from agtphost.methods.standard.table import STANDARD
+from tests.measuring import measured
 from tests.methods.standard import costly
 from tests.methods.standard.full import Full
 from tests.methods.standard.input_search import Given, Worst, search
@@ -70,6 +71,7 @@ def shortened(host: Full, method: str) -> list[Given]:
     return kept[:1] + seeds(host, method)[-1:]
 
 
+@measured
 @pytest.mark.programme
 @each_row("method", [name for name in STANDARD if name not in ("QUOTE", "RESUME")])
 def test_the_costliest_input_of_each_method_is_bounded(host: Full, method: str) -> None:
@@ -129,6 +131,7 @@ SMALL: dict[str, list[Given]] = {
 """Inputs that are worked on in the reactor's thread."""
 
 
+@measured
 @each_row("name", SMALL)
 def test_what_stays_in_the_reactors_thread_is_brief(name: str) -> None:
     """The costliest small input that a search finds takes a fifth of a turn, and no more than a few milliseconds."""

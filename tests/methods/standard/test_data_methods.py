@@ -34,6 +34,7 @@ from agtphost.methods.standard.pure import (
 from agtphost.methods.standard.pure.calculating import Calculator
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.formulas import MAX_STEPS
+from tests.measuring import measured
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -109,6 +110,7 @@ NO_FORMULAS: list[tuple[Any, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
+@measured
 @each_row("expression, inputs, more, parameter", NO_FORMULAS)
 def test_what_is_no_formula(expression: Any, inputs: Any, more: dict[str, Any], parameter: str) -> None:
     """METH-016: 422 that names the parameter; no text is worked out, and no exponent costs anything."""
@@ -217,6 +219,7 @@ def test_criteria_are_bounded() -> None:
         query.value(list(range(100)))
 
 
+@measured
 def test_a_pattern_takes_linear_time() -> None:
     """The classic that doubles with each letter is over at once."""
     began = time.process_time()

@@ -18,6 +18,7 @@ import pytest
 from agtphost.host.root import settle_collector
 from agtphost.methods.standard import table
 from agtphost.methods.standard.collections import syncing
+from tests.measuring import measured
 from tests.methods.standard.full import MANY, SOON, WAITING, Full, most
 from tests.methods.standard.largest import LARGE, PROVIDED, Large, Provided, call
 from tests.methods.standard.turns import TurnHost
@@ -95,6 +96,7 @@ def longest(host: Full, method: str, given: Input, path: str = "/") -> float:
     return min(found)
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", CALLS)
 def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
@@ -105,6 +107,7 @@ def test_no_method_holds_the_reactor(host: Full, name: str) -> None:
     assert seconds < most()
 
 
+@measured
 @pytest.mark.programme
 def test_what_is_due_for_many_at_once_holds_nobody_up(host: Full) -> None:
     """Workflows that go on after a restart or whose time has come, publications, and subscriptions that look."""
@@ -141,6 +144,7 @@ def few(rows: Mapping[str, Large]) -> Mapping[str, Large]:
     return length({name: row for name, row in rows.items() if first[row.method] == name}, rows)
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", few(LARGE))
 def test_none_of_the_fifty_holds_the_reactor(host: Full, name: str) -> None:
@@ -150,6 +154,7 @@ def test_none_of_the_fifty_holds_the_reactor(host: Full, name: str) -> None:
     assert largest(host, LARGE[name]) < most()
 
 
+@measured
 @pytest.mark.programme
 @each_row("name", few(PROVIDED))
 def test_no_answer_of_an_operators_holds_the_reactor(provided: Provided, name: str) -> None:
@@ -162,6 +167,7 @@ def test_the_fifty_are_all_looked_at() -> None:
     assert {row.method for row in (*LARGE.values(), *PROVIDED.values()) if not row.bound} >= table.STANDARD.keys()
 
 
+@measured
 @pytest.mark.programme
 def test_what_holds_the_reactor_is_found(host: Full) -> None:
     """The control: a function that computes for as long as two turns and a half."""
@@ -174,6 +180,7 @@ def test_a_call_that_is_refused_shows_nothing(host: Full) -> None:
         largest(host, call("FETCH", resource_id="goods/none"))
 
 
+@measured
 @pytest.mark.programme
 def test_what_is_done_in_one_turn_again_is_found(host: Full, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: SYNC with a remote that is told of everything at once."""
