@@ -16,6 +16,9 @@ _lib: Any = Binding.lib
 _ffi: Any = Binding.ffi
 _buffer: Any = _ffi.new_allocator(should_clear_after_alloc=False)
 
+MOST_CONTENT = 1 << 14
+"""Octets that one record takes (RFC 8446 section 5.1)."""
+
 
 class Records:
     """
@@ -45,6 +48,26 @@ class Records:
         room = _buffer("char[]", size)
         got = _lib.SSL_read(self._ssl, room, size)
         return bytes(_ffi.buffer(room, got)) if got > 0 else None
+
+    def contents(self, octets: bytes) -> bytes:
+        """
+        Take in octets that may hold several records, or parts of some.
+
+        :return: what was in the records that are complete now; the caller asks pyOpenSSL why there is no more, which
+            may be an error.
+        """
+        size = len(octets)
+        if _lib.BIO_write(self._incoming, octets, size) != size:
+            raise MemoryError("OpenSSL has no room for records")
+        room, parts = _buffer("char[]", MOST_CONTENT), []
+        filled = 0
+        while (got := _lib.SSL_read(self._ssl, room + filled, MOST_CONTENT - filled)) > 0:
+            filled += got
+            if filled == MOST_CONTENT:
+                parts.append(bytes(_ffi.buffer(room, filled)))
+                filled = 0
+        parts.append(bytes(_ffi.buffer(room, filled)))
+        return b"".join(parts)
 
     def record(self, content: bytes, most: int) -> bytes | None:
         """

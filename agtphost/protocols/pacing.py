@@ -10,6 +10,10 @@ cuts it. So of peers that send a second small portion before they are sent anyth
 round; the others wait for their turn, while the system gathers what they send, so that it comes in one read. It makes
 no difference what the octets are: parts of a handshake, of a head or a body, records without content, words after the
 last answer.
+
+TLS records. What was gathered may be hundreds of records with one octet each, and one costs OpenSSL about three
+microseconds, whatever it holds. So a connection decrypts a bounded number of records in one go, and those that have
+more wait for their turn.
 """
 
 from __future__ import annotations
@@ -36,6 +40,13 @@ READS = 8
 """Small reads in one round, of all listeners' peers: 800 a second, which is less than a tenth of a core."""
 
 
+RECORDS = 64
+"""TLS records that a connection decrypts in one go: a fifth of a millisecond where they are tiny."""
+
+PORTIONS = 2
+"""Further portions of so many records that all connections decrypt in one turn of the reactor."""
+
+
 class TurnWaiter(Protocol):
     """A connection that waits for its turn."""
 
@@ -45,7 +56,7 @@ class TurnWaiter(Protocol):
 
 class Pacing:
     """
-    The turns of all listeners of a reactor: :func:`handshakes_of`, :func:`trickles_of`.
+    The turns of all listeners of a reactor: :func:`handshakes_of`, :func:`trickles_of`, :func:`records_of`.
 
     :param clock: makes the calls.
     :param most: that have their turn in one round.
@@ -94,3 +105,9 @@ def handshakes_of(clock: IReactorTime) -> Pacing:
 def trickles_of(clock: IReactorTime) -> Pacing:
     """Return the turns of reads from peers that send a few octets at a time."""
     return Pacing(clock, READS, INTERVAL)
+
+
+@cache
+def records_of(clock: IReactorTime) -> Pacing:
+    """Return the turns of connections that have sent more TLS records than are decrypted in one go."""
+    return Pacing(clock, PORTIONS, 0)

@@ -11,7 +11,7 @@ from agtphost.iagtp import IDispatcher
 from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.connection import ServerConnection
 from agtphost.protocols.limits import ConnectionLimits
-from agtphost.protocols.pacing import handshakes_of
+from agtphost.protocols.pacing import handshakes_of, records_of
 from agtphost.protocols.records import RecordwiseTLS
 from agtphost.wire import Connection, Limits, Role
 
@@ -81,6 +81,7 @@ class SecureServerFactory(TLSMemoryBIOFactory):
     def __init__(self, tls: IOpenSSLServerConnectionCreator, factory: AcceptingFactory, clock: IReactorTime) -> None:
         super().__init__(tls, False, factory, clock)
         self._turns = handshakes_of(clock)
+        self._record_turns = records_of(clock)
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """
@@ -91,4 +92,5 @@ class SecureServerFactory(TLSMemoryBIOFactory):
             return None
         tls = RecordwiseTLS(self, connection)  # type: ignore[no-untyped-call]
         tls.turns = self._turns
+        tls.record_turns = self._record_turns
         return tls

@@ -8,18 +8,21 @@ import ssl
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from agtphost.protocols import records
-from agtphost.protocols.openssl import records_of
-from agtphost.protocols.records import MOST_CONTENT, RecordwiseTLS
+from agtphost.protocols.openssl import MOST_CONTENT, records_of
+from agtphost.protocols.pacing import RECORDS, Pacing
+from agtphost.protocols.records import LITTLE, MUCH, RecordwiseTLS
 from agtphost.protocols.tls import ServerTLS
 from tests.protocols.loopback import Site, make_site
 
@@ -160,8 +163,8 @@ def test_a_segment_of_one_record_is_known_as_one(site: Site) -> None:
     """The short way is really taken, again after pieces that ended with a record."""
     pair = Pair(site, RecordwiseTLS)
     seen: list[bool] = []
-    account = pair.server._account
-    pair.server._account = lambda segment: seen.append(account(segment)) or seen[-1]
+    account = pair.server._is_record
+    pair.server._is_record = lambda segment: seen.append(account(segment)) or seen[-1]
     pair.server.dataReceived(pair.sealed(b"one"))
     two = pair.sealed(b"two")
     pair.server.dataReceived(two[:10])
@@ -216,3 +219,39 @@ def test_who_leaves_without_a_word_is_forgotten_at_once(
         assert (gone() is not None) is kept
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["at a record", "within a header"])
+def test_tiny_records_are_decrypted_in_portions(site: Site, begun: bool) -> None:
+    """A segment of a thousand records takes many turns of the reactor; meanwhile nothing more is read."""
+    clock, pair = Clock(), Pair(site, RecordwiseTLS)
+    pair.server.record_turns = Pacing(clock, 2, 1)
+    sealed = b"".join(pair.sealed(b"x") for _ in range(1_000))
+    first = 3 if begun else 0
+    pair.server.dataReceived(sealed[:first])
+    pair.server.dataReceived(sealed[first:])
+    taken = []
+    while pair.transport.producerState == "paused":
+        taken.append(len(pair.collector.octets))
+        clock.advance(1)
+    assert pair.collector.octets == b"x" * 1_000 and pair.transport.bufferSize == LITTLE
+    assert taken[0] <= 3 * RECORDS
+    assert max(later - earlier for earlier, later in pairwise(taken)) <= 2 * RECORDS
+    pair.server.dataReceived(pair.sealed(b"y" * 16_384))
+    assert pair.transport.bufferSize == MUCH, "large records are read by the many octets"
+
+
+def test_a_pause_outlasts_the_records_that_waited(site: Site) -> None:
+    """Where the protocol above asked for no more, the socket is read again when it says so."""
+    clock, pair = Clock(), Pair(site, RecordwiseTLS)
+    pair.server.record_turns = Pacing(clock, 1, 1)
+    pair.server.dataReceived(b"".join(pair.sealed(b"x") for _ in range(RECORDS * 3)))
+    pair.server.pauseProducing()
+    clock.pump([1] * 5)
+    assert pair.collector.octets == b"x" * (RECORDS * 3) and pair.transport.producerState == "paused"
+    pair.server.resumeProducing()
+    assert pair.transport.producerState == "producing"
+    pair.server.dataReceived(b"".join(pair.sealed(b"x") for _ in range(RECORDS * 3)))
+    pair.server.pauseProducing()
+    pair.server.resumeProducing()
+    assert pair.transport.producerState == "paused", "records still wait"

@@ -132,6 +132,30 @@ def _records(say: bytes, then: bytes, port: Callable[[Target], int]) -> Callable
     return run
 
 
+def tiny_records(target: Target, seconds: float) -> None:
+    """Records of one octet each, as many as the system takes, in segments of any length."""
+    context, end = client_context(target, identified=False), time.monotonic() + seconds
+    peers: dict[Sealed, bytes] = {}
+    for source in islice(addresses(), PEERS):
+        with contextlib.suppress(OSError):
+            link = Sealed(target, context, source)
+            link.socket.setblocking(False)
+            peers[link] = link.record(BODY)
+    while time.monotonic() < end and peers:
+        for link, owed in list(peers.items()):
+            try:
+                sent = link.socket.send(owed)
+            except BlockingIOError:
+                continue
+            except OSError:
+                del peers[link]
+                continue
+            # Never as much as the body should have.
+            peers[link] = owed[sent:] or b"".join(link.record(b"z") for _ in range(500))
+    for link in peers:
+        link.socket.close()
+
+
 def split_records(target: Target, seconds: float) -> None:
     """One head in one record, and each octet of that record in a segment of its own."""
     context = client_context(target, identified=False)
@@ -244,6 +268,7 @@ ATTACKS = (
         )
         for name, path in _PATHS.items()
     ),
+    _attack("tiny-records", "300 peers send records of one octet, as many as they can.", tiny_records),
     _attack("split-records", "300 peers cut a TLS record into segments of one octet.", split_records),
     _attack("empty-records", "300 peers send TLS records without content.", empty_records),
     _attack("split-handshakes", "300 peers greet an octet at a time, at all listeners.", split_handshakes),
