@@ -220,6 +220,11 @@ class CompiledSchema:
         return [_described(error) for error in self._first(value)]
 
     def _first(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
+        # The library copies the value that a fault is in: 15 ms for 15,000 objects where one text should be.
+        named = isinstance(value, dict) and len(value) <= NAMES
+        for error in self._iter_errors(_outline(value, 3)):
+            if error.kind.name == "type" or (error.kind.name in _OF_NAMES and not error.instance_path and named):
+                return (error,)
         try:
             self._validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -358,6 +363,23 @@ def _validator(schema: Any, dialect: str, *, asserting: bool) -> jsonschema_rs.V
         raise SchemaError([fault]) from None
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise SchemaError([SchemaFault(pointer="", message=f"cannot be compiled: {error}"[:160])]) from None
+
+
+_OF_NAMES = ("required", "additionalProperties")
+"""Keywords that ask for the names of an object's members, and not for their values."""
+
+NAMES = 100
+"""Members of an object that its outline has; with more it has none."""
+
+
+def _outline(value: Any, depth: int) -> Any:
+    """Return a small value with the same types, down to a depth, and the same names of members."""
+    if isinstance(value, dict):
+        kept = value if depth and len(value) <= NAMES else {}
+        return {name: _outline(member, depth - 1) for name, member in kept.items()}
+    if isinstance(value, list):
+        return []
+    return value[:NAMES] if isinstance(value, str) else value
 
 
 def _explained(value: Any, most: int) -> bool:
