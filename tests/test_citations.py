@@ -87,14 +87,20 @@ def anchors() -> frozenset[str]:
 
 @cache
 def first_cells(file: str) -> tuple[str, ...]:
-    """The first column of every table of a text."""
-    return tuple(_CELL.findall((DESIGN / file).read_text()))
+    """The first column of every table of a page and of those that continue it, as ``drafts-api.rst`` does."""
+    return tuple(_CELL.findall(_read_pages(file)))
+
+
+@cache
+def _read_pages(file: str) -> str:
+    name = Path(file).stem
+    return "\n".join(page.read_text() for page in [DESIGN / file, *sorted(DESIGN.glob(f"{name}-*.rst"))])
 
 
 @cache
 def sections(draft: str) -> frozenset[str]:
     """The sections that ``drafts.rst`` lists for a draft; of companion drafts those in the last column."""
-    text = (DESIGN / "drafts.rst").read_text()
+    text = _read_pages("drafts.rst")
     if draft in DRAFTS:
         part = text.partition(f".. _draft-{draft.lower().replace(' ', '-')}:")[2].partition(".. _draft-")[0]
         return frozenset(_CELL.findall(part.partition("\nCompanion drafts")[0]))

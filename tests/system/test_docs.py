@@ -32,6 +32,9 @@ PLAYED = {
     "mcp-front.rst": "test_mcp_front_page.py",
     "runbook.rst": "test_runbook.py",
     "standard-methods.rst": "standard/test_collections.py",
+    "checks-and-quotes.rst": "standard/test_collections.py",
+    "collections.rst": "standard/test_collections.py",
+    "batches.rst": "standard/test_orchestration.py",
     "workflows.rst": "standard/test_orchestration.py",
 }
 """Pages that need more than the sample host, and the modules that play them."""

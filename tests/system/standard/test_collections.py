@@ -80,8 +80,9 @@ def test_an_agent_is_found(standard: Standard) -> None:
 
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
-    """``docs/standard-methods.rst``: each command of it, with its exit status and every line of its output."""
-    every = steps("standard-methods.rst")
+    """The pages on the standard methods: each command of them, with its exit status and every line of its output."""
+    pages = ("standard-methods.rst", "checks-and-quotes.rst", "collections.rst")
+    every = [step for page in pages for step in steps(page)]
     assert len(every) >= 8
     with playing(every) as player:
         played(player, every, standard)

@@ -81,8 +81,8 @@ def test_what_stands_in_the_registry_runs(standard: Standard) -> None:
 
 
 def test_the_page_shows_what_the_commands_say(standard: Standard) -> None:
-    """``docs/workflows.rst``: each command of it, with its exit status and every line of its output."""
-    every = steps("workflows.rst")
+    """The pages on composed calls: each command of them, with its exit status and every line of its output."""
+    every = steps("workflows.rst") + steps("batches.rst")
     assert len(every) >= 12
     with playing(every) as player:
         played(player, every, standard)
