@@ -288,3 +288,13 @@ def test_a_misspelt_key_of_an_example_is_refused(section: str, folder: Path) -> 
         **dict.fromkeys(re.findall(r"env:([A-Z_]+)", text), "a-secret-of-32-characters-at-least"),
     }
     assert any(f"{key[-1]}x" in problem.message for problem in examine(file, environ).problems)
+
+
+LONG_PAGES = {"configuration", "endpoint-file", "limits", "reasons", "renames", "threats"}
+"""Pages that are tables, generated or compared with the tree line by line."""
+
+
+def test_no_other_page_has_more_than_400_lines() -> None:
+    """A longer one has several subjects."""
+    lengths = {path.stem: len(path.read_text().splitlines()) for path in DOCS.rglob("*.rst")}
+    assert {name for name, length in lengths.items() if length > 400} == LONG_PAGES
