@@ -1,12 +1,12 @@
 """
-Adapters that carry the payloads of other agent frameworks on EXECUTE: core v08 section 8.
+Carry the payloads of other agent frameworks on EXECUTE: core v08 section 8.
 
 - :mod:`.a2a`: A2A agents behind AGTP
 - :mod:`.acp`: servers of the Agent Communication Protocol (IBM/BeeAI) behind AGTP
-- :mod:`.actions`: what the actions of A2A agents and ACP servers have in common
-- :mod:`.web_adapter`: what carries actions to both
-- :mod:`.callers`: who makes a call: whose share of an upstream it takes, and whose its tasks are
+- :mod:`.actions`: the common part of the actions of A2A agents and ACP servers
+- :mod:`.web_adapter`: the common part of the adapters of both
+- :mod:`.callers`: the caller of a call: whose share of an upstream it takes, and whose tasks it has
 - :mod:`.mcp`: MCP servers behind AGTP
 - :mod:`.operators`: payload adapters of the operator's own packages
-- :mod:`.precedence`: AGTP's header fields win over what a payload says
+- :mod:`.precedence`: AGTP's header fields take precedence over payloads
 """

@@ -1,4 +1,4 @@
-"""What the actions of A2A agents and ACP servers have in common: their time, their failures, and how they are bound."""
+"""The common part of the actions of A2A agents and ACP servers: time limits, failures and bindings."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 class Action:
     """
-    One action of one upstream.
+    The common part of the handlers for one upstream.
 
-    :param links: which of its tasks are whose.
+    :param links: the owners of its tasks.
     """
 
     kind = ""
-    """The protocol."""
+    """The name of the protocol."""
 
     remote = ""
-    """What results and records call the upstream's own name of a task."""
+    """The member of results and records that has the upstream's own name of a task."""
 
     def __init__(self, upstream: WebUpstream, links: TaskOwnership) -> None:
         self._upstream = upstream
@@ -50,9 +50,9 @@ class Action:
 
     async def _outcome(self, call: Awaitable[T], link: Callable[[], OwnedTask | None] = lambda: None) -> T:
         """
-        What a call came to.
+        Return the result of a call.
 
-        :param link: the task that it is about, as far as that is known when it fails.
+        :param link: returns the task that the call is about, if it is known when the call fails.
         :raises Refusal: see :mod:`agtphost.upstream.refusals`.
         """
         try:
@@ -63,7 +63,7 @@ class Action:
             raise self._refused(Cancelled(), link()) from None
 
     async def _up(self, context: BuiltInContext) -> None:
-        """Wait until the upstream has said what it is."""
+        """Wait until the upstream has described itself."""
 
         async def nothing(seconds: float) -> None:
             return None
@@ -97,14 +97,14 @@ def action_binding(
     known: bool = True,
 ) -> Binding:
     """
-    An action as a binding, so that the gates of every other method decide about it too; their part is the operator's.
+    Return an action as a binding, so that the gates decide about it by the operator's settings.
 
-    :param what: the action does.
+    :param what: what the action does.
     :param capability: ``retrieval``, ``modification`` or ``transaction``.
-    :param digest: of what defines the action.
+    :param digest: the digest of the action's definition.
     :param outcome: a sentence; empty: ``what``.
-    :param member: of the payload, which names the upstream.
-    :param known: whether the upstream has said what it is.
+    :param member: the member of the payload that names the upstream.
+    :param known: whether the upstream has described itself.
     """
     settings: Any = upstream.settings
     reading = capability == "retrieval"

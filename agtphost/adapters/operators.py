@@ -1,4 +1,4 @@
-"""Payload adapters of the operator's own, as the host asks them: what they name runs as an operator's code does."""
+"""Payload adapters of the operator's own packages, restricted to the rights of an operator's code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 log = Logger()
 
 MOST_REPORTED = 1_000
-"""Tools that are reported as not listed, each once; further ones are not."""
+"""Tools that are reported as not listed, each once; further ones are not reported."""
 
 CARRIED_PATH = re.compile(r"/(?:mcp|a2a|acp)/[^/{}]+")
 """Paths of EXECUTE that name an upstream, besides ``/``."""
@@ -31,7 +31,7 @@ UNKNOWN = "agtphost-no-such-action"
 
 
 class Uncallable(Exception):
-    """A tool cannot be called as it would be listed; the text says why, and what to write."""
+    """The error for a tool that cannot be called as it would be listed; the text says why and what to change."""
 
 
 def _sample(tool: Binding) -> dict[str, str]:
@@ -47,7 +47,7 @@ def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str
     Find where a payload has the arguments.
 
     :param given: what ``call_of`` returned for the arguments ``sample``, whose values occur nowhere else.
-    :raises Uncallable: it is no such mapping, or no other arguments could be put in the place of these.
+    :raises Uncallable: it is malformed, or the arguments are not found in it.
     """
     if not isinstance(given, Mapping):
         raise Uncallable(f"call_of returned {type(given).__name__}; it returns action, payload_type and payload")
@@ -75,13 +75,13 @@ def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str
 @implementer(IPayloadAdapter, IToolAddresses)
 class OperatorAdapter:
     """
-    Asks a plugin.
+    A wrapper of a plugin's payload adapter.
 
-    Its bindings keep what says who may call them, and lose what is the host's to say: further members of the record,
-    header fields, and a handler that sees more than an operator's code.
+    Its bindings keep who may call them, and lose what only the host may set: further members of the record, header
+    fields, and a handler that sees more than an operator's code.
 
     :param adapter: provides :class:`agtphost.iagtp.IPayloadAdapter`.
-    :param irreversible: whether a person approves each call of what is irreversible; what says nothing is.
+    :param irreversible: whether a person approves each irreversible call; a tool that declares nothing is irreversible.
     """
 
     def __init__(self, adapter: IPayloadAdapter, *, irreversible: bool = False) -> None:
@@ -94,7 +94,7 @@ class OperatorAdapter:
         self._reported: set[str] = set()
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
-        """What an EXECUTE names; see :class:`agtphost.iagtp.IPayloadAdapter`."""
+        """Find what an EXECUTE names; see :class:`agtphost.iagtp.IPayloadAdapter`."""
         try:
             found = self._adapter.resolve(action, payload, server)
         except Refusal as refusal:
@@ -104,17 +104,17 @@ class OperatorAdapter:
 
     def tools(self) -> Iterable[Binding]:
         """
-        Return its tools, each with the EXECUTE that calls it; none while it cannot tell them.
+        Return its tools, each with the EXECUTE that calls it; none while the adapter fails.
 
-        A tool of which the adapter does not say how it is called is not listed: it could not be called as listed. A
-        binding that the adapter returns again is the same object here too, by which lists notice what changed.
+        A tool without a known call is not listed, since it could not be called as listed. A binding that the adapter
+        returns again is the same object here too, by which lists notice changes.
         """
         try:
             given = list(self._adapter.tools())
         except Exception:
-            log.failure("the payload adapter {name} cannot tell its tools", name=self.name)
+            log.failure("the payload adapter {name} failed to list its tools", name=self.name)
             return []
-        # The adapter's binding is kept with its own: an identity is not given to another while it is.
+        # The adapter's binding is kept with its wrapper, so that its id() is not used again.
         known = self._listed
         self._listed = {id(tool): known.get(id(tool)) or (tool, self._callable(tool)) for tool in given}
         listed = [own for _, own in self._listed.values() if own is not None]
@@ -122,30 +122,30 @@ class OperatorAdapter:
         return listed
 
     def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
-        """See :class:`agtphost.iagtp.IToolAddresses`: the tools of a plugin are those that it lists."""
+        """Return where a tool that the plugin lists is called; see :class:`agtphost.iagtp.IToolAddresses`."""
         if (upstream, tool) not in self._places:
             self.tools()
         found = self._places.get((upstream, tool))
         return None if found is None or found.call is None else ToolAddress(path=found.path, call=found.call)
 
     def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The EXECUTE of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
+        """Return the EXECUTE payload of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
-        """Its entries of the manifest, also by the method's former name ``hosted``; none where it has neither."""
+        """Return its entries of the manifest; the former method name ``hosted`` works too."""
         told: Any = getattr(self._adapter, "hosted_protocols", None) or getattr(self._adapter, "hosted", None)
         if told is None:
             return []
         try:
             return list(told())
         except Exception:
-            log.failure("the payload adapter {name} cannot tell what it hosts", name=self.name)
+            log.failure("the payload adapter {name} failed to list what it hosts", name=self.name)
             return []
 
     def _callable(self, tool: Binding) -> Binding | None:
-        """A tool as it is listed; None, and why in the log, where nobody could call it as listed."""
+        """Return a tool as it is listed; None, and a log line, where it could not be called as listed."""
         try:
             own = self._own(tool)
             call = self._call(tool)
@@ -155,7 +155,7 @@ class OperatorAdapter:
             self._report(tool, str(error))
             return None
         except Exception as error:
-            log.failure("the payload adapter {name} cannot tell its tools", name=self.name)
+            log.failure("the payload adapter {name} failed to list its tools", name=self.name)
             self._report(tool, f"{type(error).__name__}: {error}")
             return None
         return replace(own, call=call)
@@ -176,7 +176,7 @@ class OperatorAdapter:
         """
         Find out how a tool is called: by ``call_of``, or by ``details`` of adapters that were written before it.
 
-        :raises Uncallable: the adapter does not say it in a form that lists can show.
+        :raises Uncallable: the adapter gives no call in a form that lists can show.
         """
         of: Any = getattr(self._adapter, "call_of", None)
         if of is None:
@@ -200,10 +200,10 @@ class OperatorAdapter:
 
     def _check_resolved(self, tool: Binding, call: CarriedCall) -> None:
         """
-        Ask the adapter what it makes of its own call.
+        Check that the adapter resolves its own call.
 
-        A refusal of the sample's arguments says nothing of the action: it counts only if an action that nothing has is
-        refused in the same way.
+        A refusal of the sample's arguments does not mean that the action is wrong. It counts only if an unknown action
+        is refused in the same way.
         """
         payload = call.parameters(_sample(tool))["payload"]
         server = tool.path.rpartition("/")[2] or None
@@ -216,7 +216,7 @@ class OperatorAdapter:
                     "action that resolve takes in call_of, or in details"
                 ) from refusal
         except Exception as error:
-            # It could not do with the sample; what it does with a call's own arguments is another question.
+            # It failed with the sample, which does not mean that it fails with real arguments.
             log.debug("the payload adapter {name} cannot resolve a sample: {why}", name=self.name, why=repr(error))
         else:
             if found.binding.name != tool.name:
@@ -252,7 +252,7 @@ class OperatorAdapter:
             server_level=False,
             vital=False,
             approval=binding.approval or grave,
-            # Nobody but the host says that the approval of something else is for it as well.
+            # Only the host can let an approval cover something else.
             definition="",
             headers=(),
             extra={"payload_adapter": self.name},

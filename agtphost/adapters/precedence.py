@@ -1,9 +1,8 @@
 """
-AGTP's header fields win over what a payload says: core v08 section 8.3 (AGTP-272).
+Give AGTP's header fields precedence over payloads: core v08 section 8.3 (AGTP-272).
 
-No gate ever reads a payload, so nothing in one decides who is calling or
-what they may do. What is left to do is to notice a payload that says
-something else than the headers, and not to pass such a claim on.
+No gate ever reads a payload, so nothing in one decides who is calling or what they may do. This module detects payloads
+that contradict the headers, and removes such claims before payloads are passed on.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _PREFIXES = ("agtp", "xagtp")
 
 
 def field_of(name: str) -> str | None:
-    """The header field that a member of a payload repeats; None where it repeats none."""
+    """Return the header field that a member of a payload repeats, or None."""
     plain = "".join(character for character in name.lower() if character.isalnum())
     for prefix in _PREFIXES:
         plain = plain.removeprefix(prefix) if plain.startswith(prefix) else plain
@@ -46,24 +45,24 @@ def field_of(name: str) -> str | None:
 
 
 def is_claim(name: str) -> bool:
-    """Whether a member of metadata speaks in the host's name, or repeats a header field."""
+    """Return whether a member of metadata has a name of the host's, or repeats a header field."""
     return name.lower().startswith(("agtp.", "agtp/", "agtp_", "agtp-")) or field_of(name) is not None
 
 
 def repeats(place: Mapping[str, Any]) -> bool:
-    """Whether an object of a payload has a member that repeats a header field."""
+    """Return whether an object of a payload has a member that repeats a header field."""
     return any(name == "agent" or field_of(name) is not None for name in place)
 
 
 def unclaimed(metadata: Any) -> dict[str, Any]:
-    """Metadata without members that are the headers' or the host's to say."""
+    """Return metadata without members that belong to the headers or the host."""
     given = metadata if isinstance(metadata, dict) else {}
     return {name: value for name, value in given.items() if not is_claim(name)}
 
 
 def differences(context: BuiltInContext, *places: Any) -> tuple[str, ...]:
     """
-    The header fields that a payload contradicts, sorted.
+    Return the header fields that a payload contradicts, sorted.
 
     :param places: objects of the payload whose members may repeat header fields: itself, its metadata.
     """
@@ -71,19 +70,19 @@ def differences(context: BuiltInContext, *places: Any) -> tuple[str, ...]:
 
 
 def note(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> dict[str, object]:
-    """Log that a payload contradicts header fields, which win; what the record says of it."""
+    """Log that a payload contradicts header fields, and return the record's members about it."""
     if not contradicted:
         return {}
     named = ", ".join(contradicted)
-    say(f"a payload of {agent_of(context)[:16]} contradicts {named}; the header fields are what counts", LogLevel.warn)
+    say(f"a payload of {agent_of(context)[:16]} contradicts {named}; the header fields count", LogLevel.warn)
     return {"payload_contradicts": list(contradicted)}
 
 
 def noted(resolution: Resolution, places: tuple[Any, ...], say: Say) -> Resolution:
     """
-    The same resolution; where the payload repeats header fields, one whose call compares them first.
+    Return a resolution whose call first compares the payload with the headers; the same if the payload repeats none.
 
-    :param places: objects of the payload whose members are the caller's word on the call, where they are objects.
+    :param places: objects of the payload whose members the caller set; other values are ignored.
     """
     given = tuple(place for place in places if isinstance(place, Mapping) and repeats(place))
     if not given:
@@ -95,7 +94,7 @@ def noted(resolution: Resolution, places: tuple[Any, ...], say: Say) -> Resoluti
 @implementer(IBuiltInHandler)
 class MismatchCheck:
     """
-    Compares what a payload claims with the header fields, and goes on with the call as these say.
+    A handler that compares a payload with the header fields, and then makes the call by the header fields.
 
     :param handler: makes the call.
     :param places: the objects that may claim something.
@@ -110,7 +109,7 @@ class MismatchCheck:
         self._places = places
 
     async def handle(self, context: BuiltInContext) -> Any:
-        """The answer; its record says what was contradicted."""
+        """Return the answer, with the contradicted fields in its record."""
         record = note(self._say, context, differences(context, *self._places))
         answer: Any = self._handler.handle(context)
         if isinstance(answer, Awaitable):

@@ -1,4 +1,4 @@
-"""What carries actions to A2A agents and ACP servers: which upstream a request names, and what is told of each."""
+"""The common part of the adapters for A2A agents and ACP servers."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ U = TypeVar("U", bound=WebUpstream)
 
 class WebAdapter(ABC, Generic[U]):
     """
-    Carries the actions of one protocol.
+    The base of the adapters for protocols over HTTP.
 
-    :param upstreams: the hosted ones; their order decides nothing.
-    :param links: which of their tasks are whose.
-    :param authorization: tells who may approve what changed.
+    :param upstreams: the hosted ones; their order does not matter.
+    :param links: the owners of their tasks.
+    :param authorization: decides who may approve what changed.
     """
 
     name = ""
-    """The protocol."""
+    """The name of the protocol."""
 
     member = ""
-    """What an upstream is called, and the member of a payload that names one."""
+    """The kind of upstream, and the member of a payload that names one."""
 
     ambiguous: Reason
     unknown: Reason
-    """Why a request that names none of several, or one that there is not, is refused."""
+    """Reasons to refuse a request that names none of several upstreams, or an unknown one."""
 
     example = ""
-    """A payload."""
+    """An example of a payload."""
 
     approve = ""
-    """The action of operators; listed nowhere."""
+    """The action that approves changes, for operators; it is not listed."""
 
     actions: tuple[str, ...] = ()
-    """Those that are told of."""
+    """The actions that lists show."""
 
     further: tuple[str, ...] = ()
-    """Those that are not."""
+    """The actions that lists do not show."""
 
     def __init__(
         self, upstreams: Iterable[U], links: TaskOwnership, authorization: Authorization | None = None
@@ -69,35 +69,36 @@ class WebAdapter(ABC, Generic[U]):
             for name, upstream in self.by_name.items()
         }
 
-    # What a protocol says
+    # Methods of the protocols
 
     @abstractmethod
     def _bind(self, upstream: U) -> Mapping[str, Binding]:
-        """Its bindings by action, as what it says of itself has it."""
+        """Return the bindings of an upstream by action, as it describes itself."""
 
     def _offered(self, upstream: U) -> Iterable[str]:
-        """The actions that it can answer."""
+        """Return the actions that an upstream can answer."""
         return self.actions
 
     @abstractmethod
     def _shown(self, upstream: U) -> Mapping[str, object]:
-        """Its further members of the manifest."""
+        """Return the further members of an upstream's entry in the manifest."""
 
     @abstractmethod
     def _told(self, upstream: U) -> Mapping[str, object]:
-        """The same for operators."""
+        """Return the further members of an upstream's report for operators."""
 
     def _guessed(self, payload: Mapping[str, Any]) -> str | None:
-        """The upstream that a payload means, which names none of several."""
+        """Return the upstream that a payload means although it names none, or None."""
         return None
 
-    # What the host asks
+    # Methods for the host
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """
         Find the upstream that a path or payload names.
 
-        :raises Refusal: 404 no such upstream; 409 several, and none is named; 422 no such action, or no object.
+        :raises Refusal: 404 for an unknown upstream; 409 for several, none of them named; 422 for an unknown action or
+            a payload that is not an object.
         """
         payload = {} if payload is None else payload
         kind = self.name.upper()
@@ -118,7 +119,7 @@ class WebAdapter(ABC, Generic[U]):
         return Resolution(binding=self._bindings(self._named(payload, server))[action], input=payload)
 
     def tools(self) -> list[Binding]:
-        """Every action that can be called now, by upstream."""
+        """Return every action that can be called now, by upstream."""
         return [
             self._bindings(name)[action]
             for name, upstream in sorted(self.by_name.items())
@@ -127,15 +128,15 @@ class WebAdapter(ABC, Generic[U]):
         ]
 
     def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The EXECUTE of an action: its payload is the arguments, and its path names the upstream."""
+        """Return the EXECUTE of an action: its payload is the arguments, and its path names the upstream."""
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
     def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
         """
-        See :class:`agtphost.iagtp.IToolAddresses`.
+        Return where an action is called; see :class:`agtphost.iagtp.IToolAddresses`.
 
-        The actions that lists may have are tools; those that carry a request of the protocol as it is are none.
+        Only actions that lists may show are tools; those that carry a whole request of the protocol are not.
         """
         if upstream not in self.by_name or tool not in self.actions:
             return None
@@ -144,7 +145,7 @@ class WebAdapter(ABC, Generic[U]):
         return ToolAddress(path="/", call=replace(call, constants={call.upstream_member: upstream}))
 
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
-        """``hosted_protocols`` entries: AGTP-API section 8.6."""
+        """Return the ``hosted_protocols`` entries: AGTP-API section 8.6."""
         return [
             {
                 "protocol": self.name.upper(),
@@ -158,11 +159,11 @@ class WebAdapter(ABC, Generic[U]):
         ]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
-        """Everything there is to know of each upstream, for operators."""
+        """Return the full state of each upstream, for operators."""
         return [{**upstream.snapshot().full(), **self._told(upstream)} for _, upstream in sorted(self.by_name.items())]
 
     def offered(self) -> Iterator[Offered]:
-        """Every action that upstreams offer, for operators."""
+        """Return every action that upstreams offer, for operators."""
         for name, upstream in self.by_name.items():
             for action in self._offered(upstream):
                 binding = self._bindings(name)[action]
@@ -177,17 +178,17 @@ class WebAdapter(ABC, Generic[U]):
 
     def _owner(self, link: OwnedTask) -> U:
         """
-        The upstream that a task is of.
+        Return the upstream of a task.
 
-        :raises AlreadyOver: there is none any more.
+        :raises AlreadyOver: it is not configured any more.
         """
         upstream = self.by_name.get(link.upstream)
         if upstream is None:
-            raise AlreadyOver("the upstream is no longer configured")
+            raise AlreadyOver("the upstream was removed from the configuration")
         return upstream
 
     def _bindings(self, name: str) -> Mapping[str, Binding]:
-        """The bindings, made anew once the upstream says something else of itself."""
+        """Return the bindings of an upstream, made again when its description has changed."""
         upstream = self.by_name[name]
         known = self._bound.get(name)
         if known is None or known[0] is not upstream.said:
@@ -212,5 +213,5 @@ class WebAdapter(ABC, Generic[U]):
         return named
 
     def _usable(self, admits: Callable[[Any], bool]) -> list[str]:
-        """Upstreams of which somebody may call something."""
+        """Return the upstreams where the caller may call something."""
         return [name for name in sorted(self.by_name) if any(map(admits, self._bindings(name).values()))]

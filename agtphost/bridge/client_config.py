@@ -1,4 +1,4 @@
-"""What to paste into the configuration of an MCP client."""
+"""Make the entries to paste into the configuration of an MCP client."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ WHERE = {
     "vscode": ".vscode/mcp.json, or the mcp.json of your profile (MCP: Open User Configuration)",
     "cursor": ".cursor/mcp.json, or ~/.cursor/mcp.json",
 }
-"""The file that each reads for a server that it starts."""
+"""The file that each client reads for a server that it starts."""
 
 WHERE_HTTP = {**WHERE, "claude": ".mcp.json of a project, or ~/.claude.json"}
-"""The same for a server that runs already; the desktop application reads none such from its file."""
+"""The file for a server that runs already; Claude's desktop application reads no such servers from its file."""
 
 MEMBER = {"claude": "mcpServers", "vscode": "servers", "cursor": "mcpServers"}
 """The object of servers in each client's file."""
@@ -39,7 +39,7 @@ _USER_FILES = {
 _PROJECT_FILES = {"claude": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
 
 TOKEN_VARIABLE = "AGTP_BRIDGE_TOKEN"
-"""The environment variable that holds the token, for clients that read one."""
+"""The environment variable that has the token, for clients that read one."""
 
 _INPUT = "agtp-bridge-token"
 _TOKENS = {
@@ -47,7 +47,7 @@ _TOKENS = {
     "vscode": f"${{input:{_INPUT}}}",
     "cursor": f"${{env:{TOKEN_VARIABLE}}}",
 }
-"""How each writes that the token is to be put in, so that no file has it."""
+"""The placeholders of each client for the token, so that no file has the token itself."""
 
 
 def file_of(
@@ -59,11 +59,11 @@ def file_of(
     started: bool = True,
 ) -> Path:
     """
-    The file that a client reads its servers from.
+    Return the file that a client reads its servers from.
 
-    :param client: of :data:`CLIENTS`.
-    :param project: a directory that is opened in it; None: what counts for all of the user's.
-    :param started: whether it starts the server; one that runs is in another file of Claude's.
+    :param client: one of :data:`CLIENTS`.
+    :param project: a directory that is opened in it; None: the file for all of the user's projects.
+    :param started: whether the client starts the server; Claude has another file for one that runs.
     """
     if project is not None:
         return project / _PROJECT_FILES[client]
@@ -82,11 +82,11 @@ def file_of(
 
 def bridge_command(config: Path, identity: str, *options: str) -> list[str]:
     """
-    What starts a bridge to a host of this machine, whatever port that has.
+    Return the command that starts a bridge to a host of this machine, on any port.
 
-    :param config: its ``host.toml``, absolute.
-    :param identity: the agent to be, by its label there.
-    :param options: further ones of ``agtp mcp-bridge``.
+    :param config: the host's ``host.toml``, absolute.
+    :param identity: the label of the agent to act as.
+    :param options: further options of ``agtp mcp-bridge``.
     """
     return [
         str(Path(sys.executable).with_name("agtp")),
@@ -100,25 +100,25 @@ def bridge_command(config: Path, identity: str, *options: str) -> list[str]:
 
 
 NAME = "agtp"
-"""What a client calls a host, unless it is shown one server of it."""
+"""The client's name for a host, unless only one of its servers is shown."""
 
 
 def entry(command: Sequence[str]) -> dict[str, Any]:
-    """The entry itself, of a server that the client starts."""
+    """Return the entry of a server that the client starts."""
     return {"type": "stdio", "command": command[0], "args": list(command[1:])}
 
 
 def line(entries: Mapping[str, Any]) -> str:
-    """Entries as one line, to be pasted into the object of servers."""
+    """Return entries as one line, to be pasted into the object of servers."""
     return json.dumps(entries)[1:-1]
 
 
 def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
     """
-    An entry that starts the bridge.
+    Return the document with an entry that starts the bridge.
 
-    :param client: of :data:`CLIENTS`.
-    :param name: what the client calls the host.
+    :param client: one of :data:`CLIENTS`.
+    :param name: the client's name for the host.
     :param command: program and arguments.
     """
     return _document(client, name, entry(command))
@@ -126,18 +126,18 @@ def stdio_entry(client: str, name: str, command: Sequence[str]) -> str:
 
 def http_entry(client: str, name: str, url: str, token: bool, asks: str = "agtp mcp-bridge") -> str:
     """
-    An entry that connects to a bridge, or to the front of a host, that runs already.
+    Return the document with an entry that connects to a bridge, or to the front of a host, that runs already.
 
     :param url: its endpoint.
     :param token: whether it demands one.
-    :param asks: who demands it.
+    :param asks: what demands the token, for the client's prompt.
     """
     return _document(client, name, url_entry(client, url, token), inputs=inputs_of(client, asks) if token else [])
 
 
 def url_entry(client: str, url: str, token: bool) -> dict[str, Any]:
-    """The entry itself, of a server that runs already."""
-    # Cursor tells a URL by its member, and has no type for it.
+    """Return the entry of a server that runs already."""
+    # Cursor recognizes a URL by its member, and has no type for it.
     made: dict[str, Any] = {"url": url} if client == "cursor" else {"type": "http", "url": url}
     if token:
         made["headers"] = {"Authorization": f"Bearer {_TOKENS[client]}"}
@@ -145,14 +145,14 @@ def url_entry(client: str, url: str, token: bool) -> dict[str, Any]:
 
 
 def inputs_of(client: str, asks: str) -> list[dict[str, Any]]:
-    """What a client is told beside an entry with a token, so that it asks its user for that."""
+    """Return the inputs by which a client asks its user for the token of an entry."""
     if client != "vscode":
         return []
     return [{"type": "promptString", "id": _INPUT, "description": f"Token of {asks}", "password": True}]
 
 
 def has_token(client: str, entry: Any) -> bool:
-    """Whether an entry is of a server that runs already, and has the place of a token as they are written here."""
+    """Return whether an entry is of a running server, with a placeholder for a token as written here."""
     headers = entry.get("headers") if isinstance(entry, dict) and isinstance(entry.get("url"), str) else None
     return isinstance(headers, dict) and headers.get("Authorization") == f"Bearer {_TOKENS[client]}"
 

@@ -1,8 +1,8 @@
 """
-The bridge's side of AGTP: requests on behalf of MCP clients, as the one agent whose certificate the bridge has.
+Make requests of AGTP for MCP clients, as the one agent whose certificate the bridge has.
 
-A request that could not be sent, because the host is away, is tried again for a while; one that was sent is never sent
-twice unless it only reads.
+A request that could not be sent, because the host is unreachable, is tried again for a while. One that was sent is
+never sent twice unless it only reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agtphost.mcp.link import LONGEST_CALL, OnEvent, Operation
 from agtphost.protocols.steady import use_steady_clock as use_steady_clock
 
 RECONNECT_SECONDS = 20.0
-"""How long a host that is away is waited for."""
+"""Seconds to wait for a host that is unreachable."""
 
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 3.0
@@ -33,26 +33,31 @@ _LONGEST_PAUSE = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class HostLink:
-    """Where requests go: an :class:`agtphost.mcp.link.Link`."""
+    """The link to a host over AGTP: an :class:`agtphost.mcp.link.Link`."""
 
     client: Client
     clock: IReactorTime
     uri: str
     path: str = "/"
-    """``/mcp/NAME`` for one server alone."""
+    """The path: ``/mcp/NAME`` for one server alone."""
 
     keys: Mapping[str, VerifyingKey] = field(default_factory=dict)
-    """The host's signing keys: every record is checked with them; empty: none is."""
+    """The host's signing keys, by which every record is verified; empty: none is verified."""
 
     reconnect: float = RECONNECT_SECONDS
     approval_wait: float = 0.0
-    """Seconds for which a call that a person has to approve waits for that."""
+    """Seconds for which a call that needs approval waits for it."""
 
     async def greet(self, session_id: str) -> None:
-        """Nothing is asked: clients may begin before their host, which says no to the first thing that it is asked."""
+        """
+        Skip the greeting: a client may start before its host, and the host refuses the first request if it has to.
+        """
 
     async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
-        """See :class:`agtphost.mcp.link.Link`: whoever cancels drops the connection, which tells the host."""
+        """
+        Make one MCP request; cancelling it closes the connection, so that the host notices
+        (:class:`agtphost.mcp.link.Link`).
+        """
 
         def interim(reply: Reply) -> None:
             event = reply.result.get("event") if isinstance(reply.result, dict) else None
@@ -75,7 +80,7 @@ class HostLink:
         )
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         return await self._patiently(
             lambda: self.client.call(
                 self.uri,
@@ -90,12 +95,12 @@ class HostLink:
         )
 
     async def manifest(self) -> Mapping[str, Any]:
-        """The host's manifest, from memory while the host says that it is the same."""
+        """Return the host's manifest, from the cache while the host confirms it."""
         found = await self.client.manifest(self.uri, keys=self.keys or None)
         return found.document
 
     async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: in a thread of the reactor's pool."""
+        """Run a function in the reactor's thread pool; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         reactor: Any = self.clock
         return await deferToThreadPool(reactor, reactor.getThreadPool(), function, *given)
 
@@ -104,7 +109,7 @@ class HostLink:
         await self.client.close()
 
     async def _patiently(self, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
-        """An answer that can be believed, of a host that may be away for a while."""
+        """Return a verified answer, trying again while the host is unreachable."""
         end = self.clock.seconds() + self.reconnect
         pause = _FIRST_PAUSE
         while True:

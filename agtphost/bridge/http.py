@@ -1,15 +1,13 @@
 """
-The bridge as Streamable HTTP, on loopback alone.
+Serve the bridge as Streamable HTTP, on loopback only.
 
-Whoever can connect acts as the bridge's agent, so: no other address, no
-CORS, ``Host`` and ``Origin`` have to be this very address (which is what
-stops a web page that a browser shows), session ids are random, and a token
-keeps the other users of the machine out. Processes of the bridge's own user
-can read the agent's key anyway, so they may leave the token out where the
-operator has chosen none. A session belongs to the token that opened it.
+Every client that can connect acts as the bridge's agent. So it listens on this address only, without CORS.
+``Host`` and ``Origin`` have to be this address (which stops web pages in a browser), session ids are random, and a
+token keeps the other users of the machine out. Processes of the bridge's own user can read the agent's key anyway,
+so they may leave the token out where the operator has set none. A session belongs to the token that opened it.
 
-Connections, heads and bodies are bounded as those of the host's own HTTP listeners (:mod:`agtphost.http`), sessions and
-what is kept for clients whose connection breaks as those of its front (:mod:`agtphost.mcp.sessions`).
+Connections, heads and bodies are bounded as those of the host's own HTTP listeners (:mod:`agtphost.http`). Sessions and
+the messages kept for broken connections are bounded as those of the front (:mod:`agtphost.mcp.sessions`).
 """
 
 from __future__ import annotations
@@ -40,36 +38,36 @@ ADDRESS = "127.0.0.1"
 PATH = "/mcp"
 
 ANYBODY = ""
-"""Owns the sessions that were opened without a token."""
+"""The owner of sessions that were opened without a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpLimits:
-    """What clients may take."""
+    """The limits for clients."""
 
     idle: float = 1800.0
     """Seconds that a session may be unused."""
 
     sessions: int = 1000
-    """At a time; one more is answered 503."""
+    """Sessions at a time; one more is answered 503."""
 
     connections: int = 512
-    """At a time; one more takes the place of the one that has waited longest without a whole request, if any has."""
+    """Connections at a time; one more replaces the one that has waited longest without a complete request, if any."""
 
     body: int = LONGEST_BODY
-    """Octets; more are answered 413."""
+    """Octets of a body; more are answered 413."""
 
     head_seconds: float = 10.0
-    """For the header of a request; then the connection is closed."""
+    """Seconds for the header of a request; then the connection is closed."""
 
     body_gap: float = 20.0
     """Seconds that a body may pause; then it is answered 408."""
 
     write_seconds: float = 30.0
-    """For taking anything of an answer that waits; then the connection is cut."""
+    """Seconds in which a client must read some of a waiting answer; then the connection is cut."""
 
     def of_connections(self) -> ConnectionLimits:
-        """Of each connection."""
+        """Return the limits for each connection."""
         return HTTP_LIMITS.model_copy(
             update={
                 "connections": self.connections,
@@ -82,9 +80,9 @@ class HttpLimits:
 
 class BridgeResource(Resource):
     """
-    The endpoint.
+    The HTTP resource of the bridge's endpoint.
 
-    :param tokens: one of which is demanded as ``Authorization: Bearer``, each a client of its own; empty: none is.
+    :param tokens: one of them is demanded as ``Authorization: Bearer``, and each is a separate client; empty: none is.
     :param trust_own_user: whether processes of the user that runs the bridge need no token.
     """
 
@@ -110,7 +108,7 @@ class BridgeResource(Resource):
         self._alone = Alone(server, Conversation(), clock)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: who has no token sends no body."""
+        """Refuse a request without a token before its body; see :class:`agtphost.http.exchange.Gatekeeper`."""
         request.admitted = self._owner(request)
         if request.admitted is None:
             text = b"send Authorization: Bearer with the token that the bridge printed, or one of its --token-file\n"
@@ -123,19 +121,19 @@ class BridgeResource(Resource):
         given = request.requestHeaders.getRawHeaders(b"authorization") or []
         if not given and self._trust_own_user and self._is_own(request):
             return ANYBODY
-        # Every token is compared, so that time says nothing about which it is.
+        # Every token is compared, so that the time does not reveal which one matches.
         known = [owner for expected, owner in self._expected if hmac.compare_digest(b"".join(given[:1]), expected)]
         return known[0] if len(given) == 1 and known else None
 
     def _is_own(self, request: BoundedRequest) -> bool:
-        """Whether the connection is of the bridge's own user; asked once for each connection."""
+        """Return whether the connection is of the bridge's own user; looked up once per connection."""
         found = self._own.get(request.channel)
         if found is None:
             found = self._own[request.channel] = belongs_to_this_user(request.transport)
         return found
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One HTTP request."""
+        """Answer one HTTP request."""
         if request.admitted is None:
             refusal = self.admit(request)
             if refusal is not None:
@@ -145,16 +143,16 @@ class BridgeResource(Resource):
         return self._alone.take(request)
 
     def end(self) -> None:
-        """Give up whatever is under way."""
+        """Cancel all requests and end all sessions."""
         self._alone.end()
         self._sessions.end_all()
 
 
 class Listener(HttpService):
     """
-    The port of a bridge: a service.
+    The service that listens on the bridge's port.
 
-    :param port: 0 lets the system choose.
+    :param port: the port; 0: the system chooses.
     :param tokens: see :class:`BridgeResource`, as for ``trust_own_user``.
     """
 
@@ -177,14 +175,14 @@ class Listener(HttpService):
 
     @property
     def url(self) -> str:
-        """Where clients find it, once it listens."""
+        """The URL of the endpoint, once it listens."""
         return f"http://{ADDRESS}:{self.port}{PATH}"
 
     def take_port(self) -> None:
         """
         Begin to listen, before the service starts.
 
-        :raises OSError: the port is taken, or not for everybody.
+        :raises OSError: the port is taken, or needs privileges.
         """
         self.privilegedStartService()
         if isinstance(self._refused, CannotListenError):
@@ -194,6 +192,8 @@ class Listener(HttpService):
         self._refused = failure.value
 
     def stopService(self) -> Any:
-        """See :class:`agtphost.protocols.listening.ListeningService`; nobody is owed an answer any more."""
+        """
+        End the resource's requests and stop listening; see :class:`agtphost.protocols.listening.ListeningService`.
+        """
         self._resource.end()
         return super().stopService()

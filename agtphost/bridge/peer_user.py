@@ -1,4 +1,4 @@
-"""Which user of this machine a loopback connection belongs to, as the Linux kernel tells it."""
+"""Find out which user of this machine a loopback connection belongs to, from the Linux kernel's table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TABLE = Path("/proc/self/net/tcp")
 
 def belongs_to_this_user(transport: Any, table: Path = TABLE) -> bool:
     """
-    Tell whether the other end of a loopback connection is a process of the user that runs this one.
+    Return whether the other end of a loopback connection is a process of the user that runs this one.
 
-    :param transport: of a TCP connection over IPv4, as Twisted gives it to a protocol.
-    :param table: where connections are listed.
-    :return: False as well where it cannot be told: on other systems than Linux, or for a connection that has ended.
+    :param transport: the TCP connection over IPv4, as Twisted gives it to a protocol.
+    :param table: the file that lists connections.
+    :return: False as well where it is unknown: on other systems than Linux, or for a connection that has ended.
     """
     ours, theirs = transport.getHost(), transport.getPeer()
     wanted = [_written(theirs.host, theirs.port), _written(ours.host, ours.port)]
@@ -31,6 +31,6 @@ def belongs_to_this_user(transport: Any, table: Path = TABLE) -> bool:
 
 
 def _written(host: str, port: int) -> str:
-    """An address as the table writes it: ``127.0.0.1`` and 80 is ``0100007F:0050`` on a little-endian machine."""
+    """Return an address in the table's form: ``127.0.0.1`` and 80 is ``0100007F:0050`` on a little-endian machine."""
     (number,) = struct.unpack("=I", socket.inet_aton(host))
     return f"{number:08X}:{port:04X}"

@@ -1,8 +1,8 @@
 """
-The bridge on stdin and stdout: what a desktop client starts, and what a pipe of the shell feeds.
+Serve the bridge on stdin and stdout, for a desktop client that starts it, or a pipe of the shell.
 
-Messages are lines. Both eras are spoken on one pair of pipes: a request with an envelope is one of 2026-07-28, on its
-own; every other belongs to the conversation that ``initialize`` begins.
+Messages are lines. Both eras are served on one pair of pipes: a request with an envelope is an independent one of
+2026-07-28; every other belongs to the conversation that ``initialize`` begins.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 
 LAST_WORDS: Final = 20.0
-"""Seconds for the answers to what was asked before stdin was closed."""
+"""Seconds to answer the requests that came before stdin was closed."""
 
 LONGEST_LINE: Final = 64 << 20
-"""Octets of a message; one that is longer ends the conversation."""
+"""Octets of a message; a longer one ends the conversation."""
 
 MOST_WAITING: Final = 10_000
-"""Requests that wait for their turn behind those that are under way (:data:`~agtphost.mcp.connection.MOST_RUNNING`)."""
+"""Requests that wait for their turn behind those in flight (:data:`~agtphost.mcp.connection.MOST_RUNNING`)."""
 
 ENDLESS: Final = frozenset({"subscriptions/listen"})
-"""Requests that are answered only when somebody ends them."""
+"""Requests that are answered only when the client ends them."""
 
 
 @implementer(IHalfCloseableProtocol)
 class StdioClient(Protocol):
     """
-    The client at the other end; what it asked before it closes stdin is answered (:data:`LAST_WORDS`).
+    The protocol of the client at the other end; its requests are answered after it closes stdin (:data:`LAST_WORDS`).
 
-    :param server: what answers.
+    :param server: answers the requests.
     """
 
     def __init__(self, server: Server, clock: IReactorTime) -> None:
@@ -51,19 +51,19 @@ class StdioClient(Protocol):
         self._parts: list[bytes] = []
         self._length = 0
         self._owed: set[RequestId] = set()
-        self._under_way = 0  # of those that are owed
+        self._under_way = 0  # those of the unanswered requests that run
         self._waiting: deque[tuple[ClientConnection, Message]] = deque()
-        self._beginning = False  # so that what is answered at once does not begin the next one inside itself
-        self._closed = False  # whether nothing more comes in
+        self._beginning = False  # so that an immediate answer does not begin the next request recursively
+        self._closed = False  # whether stdin is closed
         self._patience: IDelayedCall | None = None
         self._over = False
         self.done: Deferred[None] = Deferred()
         """Fires when the conversation is over."""
 
-    # What comes in
+    # Input
 
     def dataReceived(self, data: bytes) -> None:
-        """Some octets; messages end with their lines."""
+        """Collect octets until a line, which is a message, is complete."""
         *lines, rest = data.split(b"\n")
         for line in lines:
             whole = b"".join((*self._parts, line)).strip()
@@ -90,7 +90,7 @@ class StdioClient(Protocol):
         if message.is_request:
             self._ask(message)
         elif message.method:
-            # A request is taken back by its id, whichever era it is of, and whether or not its turn has come.
+            # A request is cancelled by its id, in either era, and also while it waits for its turn.
             self._conversing.notified(message)
             if message.method == "notifications/cancelled":
                 self._alone.notified(message)
@@ -104,7 +104,7 @@ class StdioClient(Protocol):
         taker = self._conversing
         try:
             if number in self._owed:
-                raise Fault(INVALID_REQUEST, "A request with that id is under way.")
+                raise Fault(INVALID_REQUEST, "A request with that id is in flight.")
             if is_enveloped(message):
                 if self._conversing.revision:
                     raise Fault(
@@ -126,7 +126,7 @@ class StdioClient(Protocol):
             self._begin()
 
     def _begin(self) -> None:
-        # One fewer than a conversation takes, so that what has no end finds a place beside them.
+        # One place fewer than a conversation has, so that an endless request always finds one.
         self._beginning = True
         while self._waiting and self._under_way < MOST_RUNNING - 1 and not self._over:
             taker, message = self._waiting.popleft()
@@ -153,14 +153,14 @@ class StdioClient(Protocol):
             self._end()
 
     def readConnectionLost(self) -> None:
-        """Stdin was closed: nothing more comes in, and what is owed is waited for, but not for ever."""
+        """Stop reading, since stdin was closed, and wait a limited time for the answers still to come."""
         self._closed = True
         if self._owed:
             self._patience = self._clock.callLater(LAST_WORDS, self._end)
         else:
             self._end()
 
-    # What goes out
+    # Output
 
     def _write(self, _: str, octets: bytes, __: bool) -> None:
         self._say(octets)
@@ -172,11 +172,11 @@ class StdioClient(Protocol):
     # The end
 
     def writeConnectionLost(self) -> None:
-        """Nobody reads stdout any more."""
+        """End the conversation, since stdout was closed."""
         self._end()
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """Both are closed."""
+        """End the conversation, since both pipes are closed."""
         self._end()
         if not self.done.called:
             self.done.callback(None)

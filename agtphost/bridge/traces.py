@@ -1,8 +1,8 @@
 """
-The bridge's own spans, and the trace that it is started in: as the variables of OpenTelemetry say.
+Export the bridge's spans, and continue the trace that it is started in, by the variables of OpenTelemetry.
 
 Each request of a client gets a span, below the one that the client names in ``_meta``, and the client library carries
-it to the host. Without a collector in the environment that span is nothing but the client's own place.
+it to the host. Without a collector in the environment no span is made and the client's own is passed on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 SERVICE = "agtp-mcp-bridge"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PARTING = 1.5
-"""Seconds that the end waits for what is left to be delivered."""
+"""Seconds that the end waits for the delivery of the last spans."""
 
 API = "opentelemetry.trace"
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
@@ -29,10 +29,10 @@ EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 
 def begin(environ: Mapping[str, str]) -> Callable[[], None]:
     """
-    Begin, before anything is served.
+    Begin to export spans, before any request is served.
 
-    :param environ: of which ``TRACEPARENT``, ``TRACESTATE`` and the variables of the SDK count.
-    :return: what ends it, within two seconds.
+    :param environ: the environment, with ``TRACEPARENT``, ``TRACESTATE`` and the variables of the SDK.
+    :return: a function that ends the export, within two seconds.
     """
     place = trace_context.read(environ.get("TRACEPARENT"), environ.get("TRACESTATE"))
     if place is not None and extras.is_installed(API):
@@ -65,7 +65,7 @@ def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
 
 
 def follow(server: Server) -> None:
-    """Have a span made of each request, where OpenTelemetry is installed."""
+    """Make a span of each request, where OpenTelemetry is installed."""
     if extras.is_installed(API):
         for method, handler in server.handlers.items():
             server.handlers[method] = _followed(handler)

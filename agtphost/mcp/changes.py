@@ -1,9 +1,9 @@
 """
-Changes at the host, told to every client that wants to know.
+Announce changes at the host to clients.
 
-One ``mcp.subscriptions.listen`` at the host serves all clients of one caller. When somebody watches one more
-resource a new one begins, and the old one ends once the new one is acknowledged. When it ends otherwise it is begun
-anew, and clients are told that all lists may have changed meanwhile.
+One ``mcp.subscriptions.listen`` at the host serves all clients of one caller. When a client watches one more resource,
+a new subscription begins, and the old one ends once the new one is acknowledged. A subscription that ends otherwise is
+begun again, and clients are notified that all lists may have changed since.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from agtphost.mcp.messages import Fault, refused, unreachable
 log = Logger()
 
 ACKNOWLEDGED_WITHIN = 10.0
-"""Seconds until the host must have begun a subscription."""
+"""Seconds within which the host must acknowledge a subscription."""
 
 PERIOD = 3600
 """Seconds that one subscription lasts at the host."""
 
 AFTER_FAILURE = 5.0
-"""Seconds until a subscription that broke is begun anew."""
+"""Seconds until a subscription that broke is begun again."""
 
 AFTER_REFUSAL = 60.0
 
@@ -44,22 +44,22 @@ LISTS = {
     "promptsListChanged": "notifications/prompts/list_changed",
     "resourcesListChanged": "notifications/resources/list_changed",
 }
-"""What clients call the changes of lists, and how they are told of them."""
+"""The names that clients use for changes of lists, and the notifications of these changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One."""
+    """A change to announce to clients."""
 
     method: str
-    """Of its notification."""
+    """MCP notification method, such as ``notifications/tools/list_changed``."""
 
     uri: str = ""
-    """Of the resource that was updated."""
+    """The resource that was updated; empty for other changes."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of its notification."""
+        """Return the parameters of the notification."""
         return {"uri": self.uri} if self.uri else {}
 
 
@@ -67,18 +67,18 @@ Hear = Callable[[Change], None]
 
 
 class _Turn:
-    """One subscription at the host, from its beginning on."""
+    """A subscription at the host, from its request on."""
 
     def __init__(self) -> None:
         self.begun: Deferred[None] = Deferred()
         self.work: Deferred[None] | None = None
         self.asked: Deferred[Any] | None = None
-        """The request at the host that it is at."""
+        """The request at the host that it waits for."""
 
         self.renewing = False
 
     def renew(self) -> None:
-        """Ask anew."""
+        """Send the request again."""
         if self.asked is not None and not self.asked.called:
             self.renewing = True
             self.asked.cancel()
@@ -88,7 +88,7 @@ class _Turn:
             self.begun.callback(None)
 
     def failed(self, fault: Fault) -> bool:
-        """Whether it had not begun."""
+        """Fail the subscription unless it has begun; return whether it had not."""
         if self.begun.called:
             return False
         self.begun.errback(fault)
@@ -97,10 +97,10 @@ class _Turn:
 
 class Changes:
     """
-    A caller's one subscription.
+    A caller's subscription at the host.
 
-    :param link: the way to the host.
-    :param addresses: what the addresses of resources stand for that clients watch.
+    :param link: the link to the host.
+    :param addresses: the resources of the addresses that clients watch.
     """
 
     def __init__(self, link: Link, addresses: Addresses, clock: IReactorTime) -> None:
@@ -115,7 +115,7 @@ class Changes:
         self._hearing: dict[object, Hear] = {}
 
     def hear(self, hear: Hear) -> Callable[[], None]:
-        """Have it called with each change; what is returned ends that."""
+        """Call a function with each change; return a function that ends this."""
         key = object()
         self._hearing[key] = hear
 
@@ -125,12 +125,12 @@ class Changes:
         return end
 
     def publish(self, change: Change) -> None:
-        """Tell everybody."""
+        """Announce a change to all listeners."""
         for hear in list(self._hearing.values()):
             hear(change)
 
     async def begin(self) -> None:
-        """Listen for changes of lists, if that was not begun; a host that refuses is asked again later."""
+        """Begin to listen for changes of lists, if that has not begun; if the host refuses, it is asked again later."""
         await self._lock.acquire()
         try:
             if self._running is None:
@@ -142,7 +142,7 @@ class Changes:
         """
         Listen for updates of resources too.
 
-        :raises Fault: if the host refuses that; what was listened for before still is.
+        :raises Fault: if the host refuses that; the earlier subscription continues.
         """
         await self._lock.acquire()
         try:
@@ -154,26 +154,26 @@ class Changes:
             self._lock.release()
 
     def forget(self, uris: Collection[str]) -> None:
-        """Somebody watches these no longer; the subscription at the host shrinks when it next begins."""
+        """Stop watching resources for one client; the subscription at the host shrinks when it next begins."""
         self._watched.subtract(uris)
         self._watched = +self._watched
 
     def renew(self) -> None:
-        """The host has another configuration: listen anew, to what there is now; its lists may be others too."""
+        """Subscribe again after the host has loaded another configuration, whose lists may differ."""
         if self._running is not None:
             self._running.renew()
 
     def end(self) -> None:
-        """Listen no more."""
+        """End the subscription."""
         turn, self._running = self._running, None
         if turn is not None and turn.work is not None:
             turn.work.cancel()
 
     async def _switch(self, uris: frozenset[str], *, keep: bool) -> None:
         """
-        Begin a subscription, and end the one before once it is acknowledged.
+        Begin a subscription, and end the former one once the new one is acknowledged.
 
-        :param keep: it, whatever becomes of it.
+        :param keep: whether the new one is kept even if it fails.
         """
         turn = _Turn()
         begun, patience = (
@@ -181,7 +181,7 @@ class Changes:
             self._clock.callLater(
                 ACKNOWLEDGED_WITHIN,
                 lambda: turn.failed(
-                    unreachable(ClientError("The host does not begin the subscription.", "Try again."))
+                    unreachable(ClientError("The host did not begin the subscription in time.", "Try again."))
                 ),
             ),
         )

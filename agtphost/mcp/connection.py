@@ -1,8 +1,8 @@
 """
-One client that keeps a conversation: what it asks, what it takes back, and what it is asked.
+One client with a lasting conversation: its requests, its cancellations, and questions to it.
 
-A session of the handshake era over HTTP is one, and whoever is at the other end of stdin and stdout. Where messages go
-is the transport's: each belongs to a stream, which is that of a request, or none.
+It is a session of the handshake era over HTTP, or the client at the other end of stdin and stdout. The transport writes
+messages: each belongs to the stream of a request, or to no stream.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agtphost.vocabulary.jsonslices import Encoded
 log = Logger()
 
 NO_STREAM = ""
-"""Of what belongs to no request."""
+"""The stream of messages that belong to no request."""
 
 MOST_RUNNING = 256
 """Requests of one client at a time."""
@@ -36,11 +36,11 @@ Write = Callable[[str, bytes, bool], None]
 
 class ClientConnection:
     """
-    One conversation.
+    The conversation with one client.
 
-    :param server: what answers.
-    :param revision: what the client speaks; empty: ``initialize`` will say.
-    :param tells_cancelled: whether a request that its client cancels is answered, for a stream that ends so.
+    :param server: answers the requests.
+    :param revision: the client's revision; empty: ``initialize`` sets it.
+    :param tells_cancelled: whether a cancelled request gets an answer, for transports whose stream ends with one.
     """
 
     def __init__(self, server: Server, write: Write, revision: str = "", *, tells_cancelled: bool) -> None:
@@ -58,7 +58,7 @@ class ClientConnection:
         """
         Answer a request; fires once it is answered.
 
-        :param stream: its own.
+        :param stream: the request's own stream.
         """
         number = message.id
         assert number is not None, "it is a request"
@@ -81,9 +81,9 @@ class ClientConnection:
 
     async def _answered(self, message: Message, stream: str, fields: Fields | None) -> Any:
         if message.id in self.running:
-            raise Fault(INVALID_REQUEST, "A request with that id is under way.")
+            raise Fault(INVALID_REQUEST, "A request with that id is in flight.")
         if len(self.running) >= MOST_RUNNING:
-            raise Fault(INTERNAL_ERROR, f"At most {MOST_RUNNING} requests of a client are under way at a time.")
+            raise Fault(INTERNAL_ERROR, f"At most {MOST_RUNNING} requests of a client are in flight at a time.")
         if not self.revision and message.method not in BEFORE_THE_HANDSHAKE:
             raise Fault(INVALID_PARAMS, "Invalid request parameters: the conversation begins with initialize.")
         context = Context(
@@ -112,11 +112,11 @@ class ClientConnection:
         return messages.failed(number, fault)
 
     def write_to(self, write: Write) -> None:
-        """Have messages go there from now on."""
+        """Send all later messages to another writer."""
         self._write = write
 
     def notified(self, message: Message) -> None:
-        """A notification."""
+        """Handle a notification of the client."""
         if message.method == "notifications/cancelled":
             self.cancel(message.params.get("requestId"))
         elif message.method == "notifications/roots/list_changed":
@@ -126,13 +126,13 @@ class ClientConnection:
             self._leave = self.server.subscriptions.greet(self.conversation, _Channel(self, NO_STREAM))
 
     def cancel(self, number: Any) -> None:
-        """A client takes a request back."""
+        """Cancel a request of the client."""
         work = self.running.get(number) if isinstance(number, (str, int)) else None
         if work is not None:
             work.cancel()
 
     def answered(self, message: Message) -> None:
-        """An answer to a question."""
+        """Take the client's answer to a question."""
         asked = None if message.id is None else self._asked.pop(message.id, None)
         if asked is None:
             return
@@ -147,11 +147,11 @@ class ClientConnection:
             asked.errback(Fault(INTERNAL_ERROR, "The client's answer is malformed."))
 
     def tell(self, stream: str, octets: bytes) -> None:
-        """A message beside the answers."""
+        """Send a message that is not an answer."""
         self._write(stream, octets, False)
 
     def ask(self, stream: str, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
-        """Ask the client; whoever gives it up is not waited for."""
+        """Ask the client; cancel the Deferred to stop waiting."""
         self._number += 1
         number = self._number
 
@@ -164,7 +164,7 @@ class ClientConnection:
         return asked
 
     def end(self) -> None:
-        """The client is gone: whatever it asked is given up."""
+        """Cancel all requests of the client, which is gone."""
         for work in list(self.running.values()):
             work.cancel()
         if self._leave is not None:
@@ -173,23 +173,23 @@ class ClientConnection:
 
 
 class _Channel:
-    """The way back to the client of one stream."""
+    """The channel back to the client on one stream."""
 
     def __init__(self, connection: ClientConnection, stream: str) -> None:
         self._connection = connection
         self._stream = stream
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """See :class:`agtphost.mcp.context.Channel`."""
+        """Send a notification; see :class:`agtphost.mcp.context.Channel`."""
         self._connection.tell(self._stream, messages.notification(method, params))
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
-        """See :class:`agtphost.mcp.context.Channel`."""
+        """Ask the client; see :class:`agtphost.mcp.context.Channel`."""
         return self._connection.ask(self._stream, method, params)
 
 
 def fault_of(failure: Failure) -> Fault | None:
-    """What a request that failed is answered with; None for one that was given up."""
+    """Return the error for a request that failed; None for a cancelled one."""
     if isinstance(failure.value, CancelledError):
         return None
     if isinstance(failure.value, Fault):

@@ -1,4 +1,4 @@
-"""One request of an MCP client, with what is known of the client: its conversation, and the way back to it."""
+"""A request of an MCP client, with the client's conversation and the channel back to it."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from agtphost.mcp.messages import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAP
 from agtphost.mcp.revisions import CAPABILITIES, CLIENT_INFO, DEFAULT_LEVEL, LEVELS, LOG_LEVEL, TASKS, VERSION
 
 Fields = Callable[[str], Sequence[str]]
-"""The values of a field of an HTTP request, by its name in lower case."""
+"""Returns the values of a field of an HTTP request, by its name in lower case."""
 
 _CONNECTIONS_OWN = frozenset({"progressToken", VERSION, CLIENT_INFO})
-"""Members of ``_meta`` that concern the client's connection alone."""
+"""Members of ``_meta`` that concern only the client's connection."""
 
 
 class Channel(Protocol):
-    """The way back to a client, beside the answer of one request."""
+    """The channel back to a client, besides the answer of one request."""
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Tell it something; whoever has left is told nothing."""
+        """Send a notification; it is dropped if the client has left."""
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
         """
-        Ask it something, which only the handshake era has.
+        Send the client a request, which only the handshake era has.
 
-        :raises Fault: the client's own, for an answer that is an error.
+        :raises Fault: the client's error, if it answers with one.
         """
 
 
 @dataclass(kw_only=True, eq=False)
 class Conversation:
-    """One client's: a session of the handshake era, or all of a caller's requests of the later one."""
+    """A client's state: a session of the handshake era, or all of a caller's requests of the later one."""
 
     session_id: str = field(default_factory=new_session_id)
     """Its Session-ID at the host."""
 
     level: str | None = None
-    """The least log level wanted; None: whatever comes."""
+    """The least log level wanted; None: the default."""
 
     watched: set[str] = field(default_factory=set)
-    """Resources subscribed to."""
+    """Resources that it subscribed to."""
 
     capabilities: Mapping[str, Any] = field(default_factory=dict)
-    """What a client that shook hands can do."""
+    """The capabilities that a client of the handshake era declared."""
 
     roots: Mapping[str, Any] | None = None
-    """What a client that shook hands answered ``roots/list`` last; None: it was not asked, or they changed since."""
+    """The last answer of a client of the handshake era to ``roots/list``; None: none yet, or they changed since."""
 
     roots_changes: int = 0
-    """How often it said that they changed."""
+    """How often the client announced a change of its roots."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Context:
-    """One request."""
+    """A request of a client."""
 
     method: str
     params: Mapping[str, Any]
@@ -69,7 +69,7 @@ class Context:
     conversation: Conversation
     channel: Channel
     fields: Fields | None = None
-    """Of its HTTP request; None where it came on stdin."""
+    """The fields of its HTTP request; None where it came on stdin."""
 
     @property
     def modern(self) -> bool:
@@ -78,12 +78,12 @@ class Context:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Its ``_meta``."""
+        """The request's ``_meta``, or an empty mapping."""
         given = self.params.get("_meta")
         return given if isinstance(given, dict) else {}
 
     def progress(self, progress: Any, total: Any = None, message: Any = None) -> None:
-        """Tell how far it is, where its client asked for that."""
+        """Send progress, if its client asked for that."""
         token = self.meta.get("progressToken")
         if isinstance(token, str) or type(token) is int:
             said = {"progressToken": token, "progress": progress, "total": total, "message": message}
@@ -93,10 +93,10 @@ class Context:
 
     def forwarded_meta(self) -> dict[str, Any]:
         """
-        The ``_meta`` for the host: the client's, without what concerns its connection.
+        Return the ``_meta`` for the host: the client's, without what concerns its connection.
 
-        A client that shook hands said once what it can do and which log messages it wants; here every request says
-        so, and which revision it speaks: a server that speaks several asks in the manner of that one.
+        A client of the handshake era declared once what it can do and which log messages it wants. At the host every
+        request declares that, and the client's revision: a server that supports several asks in the manner of that one.
         """
         meta = {name: value for name, value in self.meta.items() if name not in _CONNECTIONS_OWN}
         if not self.modern:
@@ -107,16 +107,16 @@ class Context:
         return meta
 
     def wants_log(self, level: object) -> bool:
-        """Whether a log message of that level is for the client: its own request's word, or its conversation's."""
+        """Return whether the client wants log messages of a level, by its request or its conversation."""
         least: Any = self.meta.get(LOG_LEVEL) if self.modern else self.conversation.level or DEFAULT_LEVEL
         return least in LEVELS and level in LEVELS and LEVELS.index(str(level)) >= LEVELS.index(least)
 
     def require_tasks(self) -> None:
         """
-        Let through a request of the tasks extension.
+        Check that a request may use the tasks extension.
 
-        :raises Fault: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if
-            the ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
+        :raises Fault: -32601 before 2026-07-28; -32021 if the client does not declare the extension; -32020 if the
+            ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
         """
         if not self.modern:
             raise Fault(METHOD_NOT_FOUND, "Method not found", self.method)

@@ -1,9 +1,9 @@
 """
-Rounds of input: how a server behind the host asks the person, or the model, at the client.
+Relay rounds of input: a server behind the host asks the person, or the model, at the client.
 
-At the host that is an answer, 202 with ``resultType: input_required``, and the request made again with what
-was asked for (``docs/mcp.rst``, "Input"). Clients of 2026-07-28 know the same, so the answer is passed on; clients of
-earlier versions are asked with requests of the server's, while their own request waits.
+At the host the question is an answer, 202 with ``resultType: input_required``, and the request is repeated with the
+input (``docs/mcp.rst``, "Input"). Clients of 2026-07-28 know the same form, so the answer is passed on; clients of
+earlier versions get requests from the server, while their own request waits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOU
 from agtphost.vocabulary.identifiers import is_opaque_id
 
 MOST_ROUNDS = 32
-"""Rounds of one call for clients that are asked by request; a server that asks on and on is cut off."""
+"""Rounds of one call for clients that are asked by request; further ones fail the call."""
 
 ASKED = frozenset({"elicitation/create", "roots/list", "sampling/createMessage"})
-"""What a client can be asked."""
+"""The requests that a client can get."""
 
 _MARK = "agtp1."
 
 Ask = Callable[[Mapping[str, Any]], Awaitable[Reply]]
-"""Makes the request once more, with ``inputResponses`` and ``requestState``."""
+"""Repeats the request with ``inputResponses`` and ``requestState``."""
 
 
 def input_required(reply: Reply) -> Mapping[str, Any] | None:
-    """The ``result`` of an answer that asks for input; None for every other answer."""
+    """Return the ``result`` of an answer that asks for input; None for every other answer."""
     if reply.status != 202:
         return None
     result = reply.result
@@ -40,18 +40,18 @@ def input_required(reply: Reply) -> Mapping[str, Any] | None:
 
 def pack_state(task_id: str, state: str | None) -> str:
     """
-    The ``requestState`` for the client: the host's, and the Task-ID that it is bound to.
+    Return the ``requestState`` for the client: the host's state, with the Task-ID that it is bound to.
 
-    Nothing is signed here; the host checks both when they come back.
+    It is not signed; the host checks both when they come back.
     """
     return f"{_MARK}{base64.urlsafe_b64encode(task_id.encode()).decode()}.{'' if state is None else f'={state}'}"
 
 
 def unpack_state(packed: str) -> tuple[str, str | None]:
     """
-    Task-ID and the host's state.
+    Return the Task-ID and the host's state.
 
-    :raises Fault: -32602 for what :func:`pack_state` did not make.
+    :raises Fault: -32602 for a text that :func:`pack_state` did not make.
     """
     encoded, dot, state = packed.removeprefix(_MARK).partition(".")
     try:
@@ -66,7 +66,7 @@ def unpack_state(packed: str) -> tuple[str, str | None]:
 
 async def ask_until_final(context: Context, ask: Ask, first: Reply) -> Reply:
     """
-    Ask a client of the handshake era for whatever is needed, until there is an answer.
+    Ask a client of the handshake era for the needed input, until there is an answer.
 
     :raises Fault: if the server asks too often.
     """
@@ -86,7 +86,7 @@ async def ask_until_final(context: Context, ask: Ask, first: Reply) -> Reply:
 
 
 async def _ask_client(context: Context, request: Any) -> Mapping[str, Any]:
-    """One request of the server's to the client, its result or ``{"error": ...}``."""
+    """Send one request of the server to the client; return its result or ``{"error": ...}``."""
     try:
         method, params = _request_of(request)
         if method == "roots/list":
@@ -97,7 +97,7 @@ async def _ask_client(context: Context, request: Any) -> Mapping[str, Any]:
 
 
 async def _roots_of(context: Context) -> Mapping[str, Any]:
-    """The client's roots: as it said them last, until it says that they changed."""
+    """Return the client's roots, which are asked for again only after they changed."""
     conversation = context.conversation
     if conversation.roots is not None:
         return conversation.roots

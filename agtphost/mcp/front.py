@@ -1,8 +1,8 @@
 """
 The multi-tenant MCP front: ``/mcp`` for all that a caller may use, ``/mcp/SERVER`` for one server by its own names.
 
-Who calls is decided by the head of each HTTP request, by what proves it (:mod:`agtphost.http.clients`), and by nothing
-in a message. Every caller has an MCP server of its own: its names, sessions and streams are no other's.
+The caller is determined by the head of each HTTP request, by its proof (:mod:`agtphost.http.clients`), and by nothing
+in a message. Every caller has a separate MCP server: names, sessions and streams are not shared.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from agtphost.vocabulary.steps import Executor, spread
 log = Logger()
 
 SESSIONS = 1000
-"""Of all callers at a time."""
+"""Sessions of all callers at a time."""
 
 SESSIONS_OF_ONE = 100
 IDLE = 1800.0
 """Seconds that a session may be unused."""
 
 CALLERS = 1024
-"""Callers whose names are remembered; of those that have nothing open the one that came last is kept longest."""
+"""Callers whose names are remembered; the least recently seen one that has nothing open is forgotten first."""
 
 CROSS_ORIGIN = CrossOriginRules(
     fields=(
@@ -63,82 +63,82 @@ CROSS_ORIGIN = CrossOriginRules(
     methods="GET, POST, DELETE",
     further=False,
 )
-"""What browsers' pages of listed origins send to the front, and read."""
+"""What pages of listed origins may send to the front, and read."""
 
 _SERVER = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 
 Prepare = Callable[[Server], None]
-"""Takes each new server before anything is asked of it."""
+"""Takes each new server before it is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontFacts:
-    """What the front is about: other facts may take their place while it serves."""
+    """The settings of the front, which can be replaced while it serves."""
 
     path: str
-    """Where it is, such as ``/mcp``."""
+    """The path of the front, such as ``/mcp``."""
 
     url: str
-    """How clients reach it, without the path; empty: by the address that they asked for."""
+    """The URL at which clients reach it, without the path; empty: the address of their request."""
 
     clients: Clients
-    """Admits them."""
+    """Authenticates clients."""
 
     issuers: tuple[str, ...] = ()
     """Identity providers whose tokens are accepted."""
 
     manifest: Manifest
-    """What the host says of its own endpoints."""
+    """Returns the manifest of the host's own endpoints."""
 
     offload: Executor
-    """Does what takes its time off the reactor."""
+    """Runs slow functions off the reactor."""
 
     approval_wait: float = 0.0
-    """Seconds for which a call that a person has to approve waits for that."""
+    """Seconds for which a call that needs approval waits for it."""
 
     search: bool = False
-    """Whether two tools are shown in place of all."""
+    """Whether two search tools are shown instead of all tools."""
 
     hints: Mapping[Assurance, str] = field(default_factory=dict)
-    """What clients are told that are known so surely and no more: why they may miss a tool. The same for every tool."""
+    """Texts for clients of an assurance level, on why they may not see a tool. They do not depend on the tool."""
 
     holders: Mapping[str, object] = field(default_factory=dict)
-    """What is known of each client that has a name, by its key: one of which that changes begins anew."""
+    """The properties of each named client, by its key; a client whose properties change has to begin again."""
 
     prepare: Prepare = lambda server: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Admitted:
-    """What the head of a request says."""
+    """The result of the checks of a request's head."""
 
     client: Client | None
     """None for who asks for the metadata."""
 
     server: str | None
-    """None: all."""
+    """The server that is named; None: all."""
 
 
 class Caller:
-    """One caller at one place of the front."""
+    """A caller at one path of the front."""
 
     def __init__(self, agent_id: str, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
         self.agent_id = agent_id
         self.server = server
-        self.shown = False  # whether it was found to be one that may use something of its one server
+        self.shown = False  # whether the caller was found to have access to something of its one server
         self.alone = Alone(server, conversation, clock)
 
     def end(self) -> None:
-        """It is not a caller any more."""
+        """End everything of the caller."""
         self.alone.end()
         self.server.end()
 
 
 class FrontResource(Resource):
     """
-    Answers MCP clients.
+    The resource that answers MCP clients.
 
-    :param dispatcher: which every request goes through.
+    :param dispatcher: handles every request.
     """
 
     isLeaf = True
@@ -156,22 +156,22 @@ class FrontResource(Resource):
         self.sessions = Sessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
 
     def __len__(self) -> int:
-        """Callers that are remembered."""
+        """Return the number of callers that are remembered."""
         return len(self._callers)
 
     def turn_to(self, facts: FrontFacts) -> None:
-        """Go by these from the next request on; whose key is another's now, or nobody's, is cut off."""
+        """Use other settings from the next request on; cut off clients whose key changed its holder."""
         former, self._facts = self._facts, facts
         for key in {key for key, _ in self._callers}:
             if former.holders.get(key) != facts.holders.get(key):
                 self._end(key)
         for caller in self._callers.values():
-            caller.shown = False  # servers come and go
-        # Whoever listens begins anew, which is a call of each: of hundreds one turn would be too long.
+            caller.shown = False  # servers may have been added or removed
+        # Renewing is a call for each listener: for hundreds of them one turn of the reactor would be too long.
         spread(_renewed(list(self._callers.values())), self._clock)
 
     def stopped(self, agent_id: str) -> None:
-        """An agent may do nothing any more: everything that it has open here ends."""
+        """End everything that an agent has open here, because the agent was stopped."""
         for key in {key for (key, _), caller in self._callers.items() if caller.agent_id == agent_id}:
             self._end(key)
 
@@ -184,7 +184,11 @@ class FrontResource(Resource):
     # HTTP
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        """
+        Check the head of a request, so that a caller without rights sends no body; see
+
+        :class:`agtphost.http.exchange.Gatekeeper`.
+        """
         path = request.path.decode("ascii", "replace")
         facts = self._facts
         document = protected_resource.described(path)
@@ -213,17 +217,17 @@ class FrontResource(Resource):
         return None
 
     def cross_origin(self) -> CrossOriginRules:
-        """What pages of listed origins may send, and read."""
+        """Return what pages of listed origins may send, and read."""
         return CROSS_ORIGIN
 
     refusal_form = staticmethod(refusal_form)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
-        """Whom a request names that is refused at the door."""
+        """Return the client that a request names although it is refused."""
         return self._facts.clients.tried(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One HTTP request."""
+        """Answer one HTTP request."""
         if request.admitted is None:
             refusal = self.admit(request)
             if refusal is not None:
@@ -248,20 +252,20 @@ class FrontResource(Resource):
 
     async def _first(self, request: BoundedRequest, client: Client, server: str) -> None:
         """
-        Answer who has not been shown anything of a server yet.
+        Answer a caller that has not been shown anything of a server yet.
 
-        Whether it is there is told to who may use something of it, and to nobody else. Whoever was shown that keeps
-        knowing it, and is not looked at again.
+        Only callers that may use something of a server learn that it exists. A caller that was shown that keeps its
+        access, without another check.
         """
         try:
             shown = await anything_of(self._link(server), new_session_id())
-            client.note(0, None)  # the lists are no answer
+            client.note(0, None)  # the lists are not an answer
             if request.departed:
                 return
             if shown is False:
-                more = f"Try {self._facts.path}, where all is that you may use; more is the operator's to give."
+                more = f"Try {self._facts.path}, which has all that you may use; ask the operator for more."
                 remedy = f"{more} {self._hint(client)}".rstrip()
-                said = f"No MCP server {server} is here that you may use."
+                said = f"You may not use an MCP server {server} here."
                 answered: bytes | int = refused(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
             else:
                 self._caller(client, server).shown = bool(shown)
@@ -297,14 +301,14 @@ class FrontResource(Resource):
             hint=lambda: self._hint(client),
         )
         self._facts.prepare(made)
-        # Whoever makes requests on their own keeps what servers hold for a session from one to the next.
+        # A caller of single requests keeps what servers hold for a session from one request to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]
         caller = Caller(_agent_of(client), made, Conversation(session_id=f"mcp-{named}"), self._clock)
         self._callers[place] = caller
         return caller
 
     def _hint(self, client: Client) -> str:
-        """Return why a client may miss a tool; empty where it is known as surely as any tool demands."""
+        """Return why a client may not see a tool; empty where its assurance suffices for every tool."""
         return self._facts.hints.get(client.assurance, "")
 
     def _link(self, server: str | None) -> InProcess:
@@ -325,7 +329,7 @@ class FrontResource(Resource):
                 return
 
     def _home(self, request: BoundedRequest) -> str:
-        """The address of this front, without a path, as the client sees it."""
+        """Return the address of this front, without a path, as the client sees it."""
         if self._facts.url:
             return self._facts.url
         scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]

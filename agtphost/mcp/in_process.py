@@ -1,4 +1,4 @@
-"""The way to this very host: each request of an MCP client is given to the dispatcher, in the client's name."""
+"""The link to this host: each request of an MCP client goes to the dispatcher, in the client's name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 SENDER: ContextVar[Client] = ContextVar("SENDER")
-"""Who sent the HTTP request in whose course something is asked: the same caller's, and a request of its own."""
+"""The client whose HTTP request is being answered; always one of the link's caller."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class InProcess:
     """
-    One caller's.
+    The in-process link of one caller.
 
     :param path: ``/mcp/NAME`` for one server alone.
-    :param manifest: what the host says of its own endpoints.
-    :param approval_wait: seconds for which a call that a person has to approve waits for that.
-    :param offload: does what takes its time.
+    :param manifest: returns the manifest of the host's own endpoints.
+    :param approval_wait: returns the seconds for which a call that needs approval waits for it.
+    :param offload: runs slow functions in a thread.
     """
 
     def __init__(
@@ -53,11 +53,11 @@ class InProcess:
 
     @property
     def approval_wait(self) -> float:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        """Seconds to wait for approval; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         return self._approval_wait()
 
     async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
-        """See :class:`agtphost.mcp.link.Link`."""
+        """Make one MCP request; see :class:`agtphost.mcp.link.Link`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
         fields = [("Session-ID", operation.session_id)]
@@ -66,21 +66,21 @@ class InProcess:
         return await self._ask("EXECUTE", self._path, given, fields, context, on_event)
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         context = None if wait_for_approval is None else {"stream": True, WAIT: wait_for_approval}
         fields = [("Session-ID", call.session_id)]
         return await self._ask(call.method, call.path, call.input, fields, context, None)
 
     async def manifest(self) -> Mapping[str, Any]:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`: whom it is shown to is decided by what is listed."""
+        """Return the manifest, not filtered by caller; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         return await self._manifest()
 
     async def offload(self, function: Callable[..., Any], *given: Any) -> Any:
-        """See :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
+        """Run a function in a thread; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         return await self._offload(function, *given)
 
     async def greet(self, session_id: str) -> None:
-        """See :class:`agtphost.mcp.link.Link`."""
+        """Check that the host accepts the client; see :class:`agtphost.mcp.link.Link`."""
         call = EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id)
         reply = await self.call(call)
         if reply.status in (401, 410) or (reply.status == 403 and "stopped" in reply.reason):
@@ -117,7 +117,7 @@ class InProcess:
                 on_event(event)
 
         peer = sender.peer()
-        # Who leaves ends what changes nothing, as on a connection of AGTP; what changes something is finished.
+        # A client that leaves ends reads, as on a connection of AGTP; calls that change something are finished.
         peer.link = object()
         working = Deferred.fromCoroutine(
             cast(
@@ -138,7 +138,7 @@ LISTS = (
     ("mcp.resources.list", "resources", "mcp_response", "resources"),
     ("mcp.resources.templates.list", "resources", "mcp_response", "resourceTemplates"),
 )
-"""What a server has: the action, its family, and where the answer has what was found."""
+"""The lists of a server: the action, its family, and the members of the answer that have the entries."""
 
 NOT_FOR_THEM = frozenset({262, 403, 404, 455})
 """Statuses of lists at a server that is not there, or is not for the caller."""
@@ -146,9 +146,9 @@ NOT_FOR_THEM = frozenset({262, 403, 404, 455})
 
 async def anything_of(link: Link, session_id: str) -> bool | None:
     """
-    Whether the caller may use anything of the one server that a link leads to.
+    Return whether the caller may use anything of the one server that a link leads to.
 
-    :return: None where that cannot be told now: the caller is refused whatever it asks, or the server is not up.
+    :return: None where that is unknown now: the caller is refused for all requests, or the server is not up.
     """
     for action, family, member, found in LISTS:
         operation = Operation(action=action, family=family, payload={}, session_id=session_id, reads=True)
@@ -163,9 +163,9 @@ async def anything_of(link: Link, session_id: str) -> bool | None:
 
 def _left_to_itself(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:
     """
-    What is given up without being cancelled: a call is ended by whoever may, and sealed.
+    Return a Deferred whose cancellation does not cancel the call, which the host ends and records.
 
-    :param leave: says that nobody waits any more.
+    :param leave: called on cancellation: the caller does not wait any more.
     """
 
     def given_up(_: object) -> None:

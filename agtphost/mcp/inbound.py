@@ -1,7 +1,7 @@
 """
-A request of 2026-07-28, before it is acted upon: its envelope, and the header fields that say the same as its body.
+Check a request of 2026-07-28 before it is carried out: its envelope, and the header fields that repeat its body.
 
-Proxies go by the header fields, and servers by the body; where the two disagree nobody is served.
+Proxies read the header fields, and servers the body; where the two disagree, the request is refused.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 PARAM = "mcp-param-"
-"""What the names of fields begin with that repeat an argument of a tool."""
+"""The prefix of fields that repeat an argument of a tool."""
 
 MARK = "x-mcp-header"
 """The member of a property's schema that names such a field."""
 
 MOST_POSITIONS = 10_000
-"""Places of one schema that are looked at."""
+"""Places of one schema that are searched."""
 
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -47,17 +47,17 @@ Path = tuple[str, ...]
 
 
 def is_enveloped(message: Message) -> bool:
-    """Whether a request claims to be of the era without handshakes."""
+    """Return whether a request claims to be of the era without handshakes."""
     meta = message.params.get("_meta")
     return isinstance(meta, dict) and VERSION in meta
 
 
 def check_envelope(message: Message, fields: Fields | None) -> None:
     """
-    Let a request through whose envelope is whole, and says what its header fields say.
+    Check that the envelope of a request is complete, and agrees with the header fields.
 
-    :param fields: of its HTTP request; None where it came on stdin.
-    :raises Fault: the first thing that is wrong.
+    :param fields: the fields of its HTTP request; None where it came on stdin.
+    :raises Fault: with the first error found.
     """
     meta = message.params.get("_meta")
     if not isinstance(meta, dict):
@@ -74,7 +74,7 @@ def check_envelope(message: Message, fields: Fields | None) -> None:
 
 def require_served(revision: str) -> None:
     """
-    Let the revision of 2026-07-28 through.
+    Check that a revision is 2026-07-28.
 
     :raises Fault: -32022 for every other.
     """
@@ -83,7 +83,7 @@ def require_served(revision: str) -> None:
 
 
 def unsupported(revision: str) -> Fault:
-    """What is said to a client of a revision that is not served so."""
+    """Return the error for a client of another revision."""
     return Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": revision})
 
 
@@ -92,7 +92,7 @@ def _check_fields(message: Message, revision: object, fields: Fields) -> None:
     for name in ROUTING:
         values = fields(name)
         if len(values) > 1:
-            raise Fault(HEADER_MISMATCH, f"{name} stands in the header more than once.")
+            raise Fault(HEADER_MISMATCH, f"{name} is in the header more than once.")
         said[name] = values[0].strip() if values else None
     if said["mcp-protocol-version"] is None or said["mcp-protocol-version"] != revision:
         raise Fault(HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope.")
@@ -105,7 +105,7 @@ def _check_fields(message: Message, revision: object, fields: Fields) -> None:
 
 
 def decoded_field(value: str | None) -> str | None:
-    """What a field says that may be wrapped as ``=?base64?...?=``; None for one that is badly wrapped."""
+    """Decode a field that may be wrapped as ``=?base64?...?=``; None for one that is badly wrapped."""
     found = None if value is None else _SENTINEL.fullmatch(value)
     if found is None:
         return value
@@ -118,15 +118,15 @@ def decoded_field(value: str | None) -> str | None:
 
 def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields) -> None:
     """
-    Let a call through whose ``Mcp-Param-*`` fields say what its arguments say.
+    Check that the ``Mcp-Param-*`` fields of a call agree with its arguments.
 
     :param schema: the input schema of the tool.
-    :raises Fault: -32020 for one that is missing, stands there twice, or says something else.
+    :raises Fault: -32020 for a field that is missing, repeated, or different.
     """
     for path, name, kind in _marked(schema):
         values = fields(f"{PARAM}{name.lower()}")
         if len(values) > 1:
-            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} stands in the header more than once.")
+            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is in the header more than once.")
         value = _at(arguments, path)
         rendered = _rendered(value)
         if rendered is None:
@@ -163,7 +163,7 @@ def _at(arguments: Any, path: Path) -> Any:
 
 
 def _marked(schema: object) -> list[tuple[Path, str, object]]:
-    """The arguments that fields repeat; nothing where one mark is not as it has to be, as clients send nothing then."""
+    """Return the arguments that fields repeat; empty if one mark is invalid, for clients send no fields then."""
     found: list[tuple[Path, str, object]] = []
     names: set[str] = set()
     for path, place in _positions(schema):
@@ -180,7 +180,9 @@ def _marked(schema: object) -> list[tuple[Path, str, object]]:
 
 
 def _positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    """Every schema in a schema, and the properties that lead to it; None where something else leads there too."""
+    """
+    Yield every schema in a schema with the properties that lead to it; None where the path is not of properties alone.
+    """
     left: list[tuple[Path | None, object]] = [((), schema)]
     for _ in range(MOST_POSITIONS):
         if not left:

@@ -1,10 +1,10 @@
 """
-What was said on streams, for clients whose connection breaks: resumption of Streamable HTTP, up to 2025-11-25.
+Keep messages of streams for clients whose connection breaks: resumption of Streamable HTTP, up to 2025-11-25.
 
-Each message gets an id. A client that comes back with ``Last-Event-ID`` hears what it missed, and then what comes. The
-revision 2026-07-28 has no such thing: there a stream that ends is a call that is cancelled, and nothing is kept.
+Each message gets an id. A client that comes back with ``Last-Event-ID`` gets what it missed, and then what follows. The
+revision 2026-07-28 does not have resumption: there a stream that ends cancels its call, and nothing is kept.
 
-Ids are random, and each session has events of its own: an id of one means nothing in another.
+Ids are random, and each session has separate events: an id of one is invalid in another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 MOST_OCTETS = 64 << 20
-"""Of the messages that are kept for all sessions."""
+"""Octets of the messages that are kept for all sessions."""
 
 MOST_OCTETS_OF_SESSION = 8 << 20
 MOST_EVENTS_OF_SESSION = 1_000
@@ -25,26 +25,26 @@ _OVERHEAD = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One message on a stream."""
+    """A message on a stream."""
 
     stream: str
     message: bytes
-    """Empty for the beginning of a stream."""
+    """The message; empty for the beginning of a stream."""
 
     last: bool
-    """Whether nothing follows on its stream."""
+    """Whether it is the last on its stream."""
 
     @property
     def octets(self) -> int:
-        """What it counts."""
+        """The octets that it counts."""
         return len(self.message) + _OVERHEAD
 
 
 class Journal:
     """
-    The events of all sessions. What does not fit any more is forgotten, oldest first, of the session that has most.
+    The events of all sessions. At the limit, the oldest events of the largest session are evicted.
 
-    :param most_octets: of all sessions.
+    :param most_octets: the limit for all sessions.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Journal:
         self.most_events_of_session = most_events_of_session
         self.sessions: set[SessionEvents] = set()
         self.octets = 0
-        """How much is kept."""
+        """The octets that are kept."""
 
     def session(self) -> SessionEvents:
-        """A new session's."""
+        """Add a new session and return its events."""
         events = SessionEvents(self)
         self.sessions.add(events)
         return events
 
 
 class SessionEvents:
-    """One session's events; made by :meth:`Journal.session`."""
+    """The events of one session; made by :meth:`Journal.session`."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -77,11 +77,11 @@ class SessionEvents:
         self.octets = 0
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Return the number of events."""
         return len(self._events)
 
     def add(self, stream: str, message: bytes, *, last: bool = False) -> str:
-        """Keep an event, at the cost of the oldest; its id."""
+        """Store an event, evicting old ones if needed, and return its id."""
         event = Event(stream=stream, message=message, last=last)
         key = secrets.token_urlsafe(16)
         self._events[key] = event
@@ -94,18 +94,18 @@ class SessionEvents:
         return key
 
     def find(self, key: str) -> Event | None:
-        """An event; None for another session's, and for one that is forgotten."""
+        """Return an event; None for one of another session, or an evicted one."""
         return self._events.get(key)
 
     def after(self, key: str) -> list[tuple[str, Event]]:
-        """What came after an event on its stream; as the oldest go first, there is no gap."""
+        """Return the events after an event on its stream, without a gap, since the oldest are evicted first."""
         found = self._events[key]
         keys = list(self._events)
         later = ((each, self._events[each]) for each in keys[keys.index(key) + 1 :])
         return [(each, event) for each, event in later if event.stream == found.stream]
 
     def end(self) -> None:
-        """The session is over."""
+        """Remove the session's events."""
         self._journal.sessions.discard(self)
         self._events.clear()
         self._count(-self.octets)

@@ -1,4 +1,4 @@
-"""The way to a host, for the server side of MCP: over AGTP from a bridge, through the dispatcher from a front."""
+"""The interface to a host, for the server side of MCP: over AGTP from a bridge, through the dispatcher from a front."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agtphost.client.mcp.endpoints import EndpointLink
 from agtphost.client.reply import Reply
 
 LONGEST_CALL = 3600.0
-"""Seconds that a call may take here; the host's own deadline is the one that matters."""
+"""Seconds that a call may take here; the host has its own, shorter deadline."""
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 """Takes an event of the host (``result.event``)."""
@@ -18,40 +18,40 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One MCP operation, as the host is asked for it (``docs/mcp.rst``)."""
+    """An MCP operation, as the host is asked for it (``docs/mcp.rst``)."""
 
     action: str
-    """Such as ``mcp.tools.call``."""
+    """The action, such as ``mcp.tools.call``."""
 
     family: str
-    """What ``application/vnd.mcp.*+json`` is called for it: ``tools``, ``resources`` ..."""
+    """The middle part of its media type ``application/vnd.mcp.*+json``: ``tools``, ``resources`` ..."""
 
     payload: Mapping[str, Any]
     session_id: str
     task_id: str | None = None
     reads: bool = False
-    """Whether doing it twice does no more than once."""
+    """Whether repeating it has no further effect."""
 
     seconds: float = LONGEST_CALL
 
 
 class Link(EndpointLink, Protocol):
     """
-    Where requests go, in the name of one agent.
+    The link that carries requests in the name of one agent.
 
-    :raises agtphost.client.errors.ClientError: from each method, for calls without an answer that can be believed.
+    :raises agtphost.client.errors.ClientError: from each method, for calls without a valid answer.
     """
 
     async def greet(self, session_id: str) -> None:
         """
-        A client begins: a host that does not know its agent, or no longer, says so now.
+        Begin a client's conversation, so that a host that rejects its agent reports that now.
 
-        :raises agtphost.mcp.messages.Fault: then.
+        :raises agtphost.mcp.messages.Fault: the host rejects the agent.
         """
 
     async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
         """
-        Make one request; whoever cancels the wait for it has left, and the host knows.
+        Make one request; cancelling the wait notifies the host that the caller has left.
 
         :param on_event: takes the host's events in order, before the answer.
         """

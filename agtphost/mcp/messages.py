@@ -1,4 +1,4 @@
-"""JSON-RPC messages as MCP has them: told apart, checked, and written."""
+"""Read, check and write JSON-RPC messages of MCP."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.jsonslices import Encoded
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-"""Of JSON-RPC."""
+"""Error codes of JSON-RPC."""
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
-"""Of MCP 2026-07-28."""
+"""Error codes of MCP 2026-07-28."""
 
 CANCELLED = -32800
-"""What ends the stream of a request of the handshake era that its client has cancelled."""
+"""The error code that ends the stream of a cancelled request of the handshake era."""
 
 LONGEST_TEXT_ID = 256
 """Characters of a request's id."""
@@ -34,7 +34,7 @@ RequestId = str | int
 
 
 class Fault(Exception):
-    """An answer that is an error of JSON-RPC."""
+    """The exception for an answer that is an error of JSON-RPC."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -49,33 +49,33 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a client."""
+    """A message of a client."""
 
     method: str = ""
-    """Empty for an answer to a request of ours."""
+    """The method; empty for an answer to a request of this server."""
 
     params: Mapping[str, Any]
     id: RequestId | None = None
-    """None for a notification."""
+    """The id; None for a notification."""
 
     result: Any = None
     error: Any = None
 
     @property
     def is_request(self) -> bool:
-        """Whether it is to be answered."""
+        """Whether it needs an answer."""
         return bool(self.method) and self.id is not None
 
 
 def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
-    """How MCP clients read what is refused before any message of theirs is looked at: an answer to none of them."""
+    """Return the JSON-RPC form of a refusal before any message was read, so that it answers no id."""
     facts = facts_at_the_door(turned)
     error = {"code": refusals.REFUSED, "message": refusals.sentence(facts), "data": {"agtp": facts}}
     return jsontext.encode({"jsonrpc": "2.0", "id": None, "error": error}), media_types.JSON
 
 
 def facts_at_the_door(turned: TurnedAway) -> dict[str, Any]:
-    """What is said of a refusal at the door, as of every other."""
+    """Return the facts of a refusal before any message was read, in the form of every other refusal."""
     said = {"status": turned.status, "reason": str(turned.reason), "explanation": turned.explanation}
     said |= {"remedy": turned.remedy, "audit_id": turned.audit_id}
     return {name: value for name, value in said.items() if value != ""}
@@ -83,19 +83,19 @@ def facts_at_the_door(turned: TurnedAway) -> dict[str, Any]:
 
 def read(octets: bytes) -> Message:
     """
-    The one message of a body, or of a line.
+    Read the one message of a body, or of a line.
 
-    :raises Fault: it is no JSON, or none such: lists of messages are none.
+    :raises Fault: it is not JSON, or not a single message.
     """
     return _message(_decoded(octets))
 
 
 def read_any(octets: bytes, revision: str) -> Sequence[Message]:
     """
-    The messages of a body, or of a line: one, or the several of a batch, where the revision has them.
+    Read the messages of a body, or of a line: one, or those of a batch, where the revision has batches.
 
-    :param revision: of the conversation; empty before its handshake.
-    :raises Fault: one of them is none, there are too many or no messages, or a handshake is among several.
+    :param revision: the conversation's; empty before its handshake.
+    :raises Fault: one of them is invalid, there are too many or none, or a handshake is among several.
     """
     decoded = _decoded(octets)
     if revision != BATCHES or not isinstance(decoded, list):
@@ -104,7 +104,7 @@ def read_any(octets: bytes, revision: str) -> Sequence[Message]:
         raise Fault(INVALID_REQUEST, f"A batch has 1 to {MOST_AT_ONCE} messages.")
     found = [_message(each) for each in decoded]
     if any(message.method == "initialize" for message in found):
-        raise Fault(INVALID_REQUEST, "A handshake is no part of a batch.")
+        raise Fault(INVALID_REQUEST, "initialize cannot be part of a batch.")
     return found
 
 
@@ -130,34 +130,34 @@ def _message(decoded: Any) -> Message:
 
 
 def result(number: RequestId | None, value: Mapping[str, Any] | Encoded) -> bytes:
-    """An answer."""
+    """Return an answer."""
     if isinstance(value, Encoded):
         return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": 0})[:-2] + value.octets + b"}"
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": value})
 
 
 def failed(number: RequestId | None, fault: Fault) -> bytes:
-    """An answer that is an error; of whatever could not be read the id is null."""
+    """Return an answer that is an error; its id is null if the request was unreadable."""
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "error": fault.document})
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """What is told without being asked."""
+    """Return a notification."""
     return jsontext.encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
 
 def request(number: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
-    """What a client is asked."""
+    """Return a request to a client."""
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
 def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> Fault:
-    """A status outside 2xx: see :func:`agtphost.client.mcp.refusals.to_rpc_error`."""
+    """Return the error for a status outside 2xx: see :func:`agtphost.client.mcp.refusals.to_rpc_error`."""
     return _fault(refusals.to_rpc_error(reply, modern=modern, uri=uri, name=name))
 
 
 def unreachable(error: ClientError) -> Fault:
-    """No answer, or none that can be believed."""
+    """Return the error for a host without a valid answer."""
     return _fault(refusals.unreachable(error))
 
 

@@ -1,4 +1,4 @@
-"""Calls that wait for a person: what clients are told meanwhile."""
+"""Send progress messages while a call waits for approval."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ EVERY = 10.0
 """Seconds between two progress messages: less than clients wait for one."""
 
 STEP = 1e-6
-"""By which progress grows meanwhile: the tool, which has not begun, counts from 0 or 1."""
+"""The growth of progress per message, tiny because the tool, which has not begun, counts from 0 or 1."""
 
 
 class Notices:
-    """Progress messages of one request while it is held; none where its client asked for none."""
+    """A sender of progress messages while a request is held; it sends none if the client asked for none."""
 
     def __init__(self, context: Context, clock: IReactorTime) -> None:
         self._context = context
@@ -25,14 +25,14 @@ class Notices:
         self._progress = 0.0
 
     def begin(self, approval_id: str) -> None:
-        """It is held."""
+        """Begin to send progress, because the request is held."""
         if self._telling is None:
             self._telling = LoopingCall(self._tell, approval_id)
             self._telling.clock = self._clock
             self._telling.start(EVERY)
 
     def end(self) -> None:
-        """It goes on, or is over."""
+        """Stop sending, because the request goes on or has ended."""
         if self._telling is not None and self._telling.running:
             self._telling.stop()
 

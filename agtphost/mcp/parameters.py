@@ -1,4 +1,4 @@
-"""The parameters that each method takes, looked at before anything is asked of a host."""
+"""Check the parameters that each method takes, before anything is sent to a host."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ _NONE: Mapping[str, type] = {}
 
 def check(method: str, params: Mapping[str, Any]) -> None:
     """
-    Let the parameters of a request through.
+    Check the parameters of a request.
 
     :raises Fault: -32602, naming the member.
     """
     for name, kind in REQUIRED.get(method, _NONE).items():
         if not isinstance(params.get(name), kind):
-            raise _invalid(f"params.{name} is {_WORDS[kind]}, and needed.")
+            raise _invalid(f"params.{name} must be {_WORDS[kind]}.")
     for name, kind in OPTIONAL.get(method, _NONE).items():
         if params.get(name) is not None and not isinstance(params[name], kind):
-            raise _invalid(f"params.{name} is {_WORDS[kind]}, or absent.")
+            raise _invalid(f"params.{name} must be {_WORDS[kind]}, or absent.")
     if "_meta" in params and not isinstance(params["_meta"], dict):
-        raise _invalid("params._meta is an object, or absent.")
+        raise _invalid("params._meta must be an object, or absent.")
     if method == "logging/setLevel" and params["level"] not in LEVELS:
-        raise _invalid(f"params.level is one of {', '.join(LEVELS)}.")
+        raise _invalid(f"params.level must be one of {', '.join(LEVELS)}.")
     if method == "completion/complete":
         _check_completion(params)
     if method == "prompts/get" and not all(
         isinstance(value, str) for value in (params.get("arguments") or {}).values()
     ):
-        raise _invalid("The arguments of a prompt are texts.")
+        raise _invalid("The arguments of a prompt must be texts.")
     if method == "subscriptions/listen":
         uris = params["notifications"].get("resourceSubscriptions") or []
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
-            raise _invalid("params.notifications.resourceSubscriptions is a list of texts, or absent.")
+            raise _invalid("params.notifications.resourceSubscriptions must be a list of texts, or absent.")
 
 
 def _check_completion(params: Mapping[str, Any]) -> None:
     ref, argument = params["ref"], params["argument"]
     named = {"ref/prompt": "name", "ref/resource": "uri"}.get(str(ref.get("type")))
     if named is None or not isinstance(ref.get(named), str):
-        raise _invalid("params.ref is a ref/prompt with its name, or a ref/resource with its uri.")
+        raise _invalid("params.ref must be a ref/prompt with its name, or a ref/resource with its uri.")
     if not all(isinstance(argument.get(name), str) for name in ("name", "value")):
-        raise _invalid("params.argument has a name and a value, both texts.")
+        raise _invalid("params.argument must have a name and a value, both texts.")
 
 
 def _invalid(why: str) -> Fault:

@@ -1,7 +1,7 @@
 """
-What an OAuth client is told of the front: its metadata (RFC 9728), and the challenge that names them.
+Describe the front to OAuth clients: its metadata (RFC 9728), and the challenge that names them.
 
-MCP's section on authorization asks both of a server that is a protected resource.
+MCP's section on authorization demands both of a server that is a protected resource.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 from agtphost.vocabulary import jsontext
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
-"""What is put before the path of a resource, for where its metadata are."""
+"""The prefix of a resource's path that gives the path of its metadata."""
 
 
 def described(path: str) -> str | None:
-    """The path of the resource whose metadata are at a path; empty for that of the host.
+    """
+    Return the path of the resource whose metadata are at a path; empty for that of the host.
 
-    :return: None where there are none of any.
+    :return: None where the path has no metadata.
     """
     found = path.removeprefix(WELL_KNOWN)
     return found if found != path and found[:1] in ("", "/") else None
@@ -26,10 +27,10 @@ def described(path: str) -> str | None:
 
 def document(resource: str, issuers: Sequence[str]) -> bytes:
     """
-    The metadata.
+    Return the metadata document.
 
     :param resource: the URL of the endpoint.
-    :param issuers: whose tokens are accepted; none: those of the operator alone.
+    :param issuers: identity providers whose tokens are accepted; none: only the operator's tokens are.
     """
     found: dict[str, Any] = {"resource": resource, "bearer_methods_supported": ["header"], "resource_name": "AGTP host"}
     if issuers:
@@ -39,11 +40,11 @@ def document(resource: str, issuers: Sequence[str]) -> bytes:
 
 def challenge(home: str, path: str, shown: bool) -> str:
     """
-    ``WWW-Authenticate``.
+    Return the value of ``WWW-Authenticate``.
 
     :param home: the front's address, without a path.
-    :param path: of the endpoint.
-    :param shown: whether the client has shown something that does not count.
+    :param path: the path of the endpoint.
+    :param shown: whether the client sent an invalid proof.
     """
     wrong = 'error="invalid_token", ' if shown else ""
     return f'Bearer {wrong}resource_metadata="{home}{WELL_KNOWN}{path}"'

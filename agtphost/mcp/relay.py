@@ -1,4 +1,4 @@
-"""Each MCP request as one request of AGTP, and its answer back."""
+"""Make each MCP request one request of AGTP, and translate its answer back."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from agtphost.vocabulary.mcp_members import ROOTS
 
 _TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
 """
-Refusals of a call that are the tool's answer, and no error of the protocol, so that models see them.
+Refusals that are given as the tool's answer, not as errors of the protocol, so that models see them.
 
-Arguments at fault (SEP-1303). A tool that nobody has: the specification calls that -32602, and servers on the official
-SDKs (Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to. What a
-person has decided about a call, as it is told that one is held.
+Invalid arguments (SEP-1303). An unknown tool: the specification demands -32602, but servers on the official SDKs
+(Python in every revision, TypeScript up to 2025-11-25) answer with ``isError``, which clients are used to. A person's
+decision about a call, since models also see that a call is held.
 """
 
 MOST_PAGES = 100
 LARGE = 65_536
-"""Octets of an answer that takes milliseconds to read."""
+"""Octets of an answer that takes milliseconds to parse."""
 
 MOST_SCHEMAS = 10_000
 _CANCEL_SECONDS = 5.0
@@ -45,12 +45,12 @@ _CANCEL_SECONDS = 5.0
 
 class Relay:
     """
-    Makes the requests of one caller's MCP clients at the host.
+    The relay of one caller's MCP clients to the host.
 
-    :param link: the way to the host.
+    :param link: the link to the host.
     :param server: the only server that is shown, by its own names; None: all.
-    :param endpoints: the host's own endpoints, shown as tools too; None: they are not.
-    :param search: whether two tools are shown in place of all.
+    :param endpoints: the host's own endpoints, shown as tools too; None: they are not shown.
+    :param search: whether two search tools are shown instead of all tools.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Relay:
         self._farewells: set[Deferred[None]] = set()
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
-        """The input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
+        """Return the input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
         return self._schemas.get(tool)
 
     # Lists
 
     async def list_tools(self, context: Context) -> dict[str, Any]:
-        """``tools/list``; the host's own endpoints are on the first page."""
+        """Answer the request ``tools/list``; the host's own endpoints are on the first page."""
         if self._search is not None:
             return _complete(context, {"tools": self._search.list_definitions()})
         result = await self._page(context, "mcp.tools.list", "tools", "tool_response")
@@ -109,18 +109,18 @@ class Relay:
         return shown
 
     async def list_prompts(self, context: Context) -> dict[str, Any]:
-        """``prompts/list``."""
+        """Answer the request ``prompts/list``."""
         result = await self._page(context, "mcp.prompts.list", "prompts", "mcp_response")
         result["prompts"] = [self.view.prompt(prompt) for prompt in result.get("prompts", ())]
         return result
 
     async def list_resources(self, context: Context) -> dict[str, Any]:
-        """``resources/list``."""
+        """Answer the request ``resources/list``."""
         result = await self._page(context, "mcp.resources.list", "resources", "mcp_response")
         return self.view.address_entries(result, "resources", "uri")
 
     async def list_templates(self, context: Context) -> dict[str, Any]:
-        """``resources/templates/list``."""
+        """Answer the request ``resources/templates/list``."""
         result = await self._page(context, "mcp.resources.templates.list", "resources", "mcp_response")
         return self.view.address_entries(result, "resourceTemplates", "uriTemplate")
 
@@ -134,7 +134,7 @@ class Relay:
     # Operations
 
     async def call_tool(self, context: Context) -> dict[str, Any]:
-        """``tools/call``."""
+        """Answer the request ``tools/call``."""
         shown, arguments = context.params["name"], context.params.get("arguments") or {}
         if self._search is not None and shown == SEARCH:
             return await self._searched(context, self._search, arguments)
@@ -162,7 +162,7 @@ class Relay:
         return _complete(context, answer)
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
-        """The endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
+        """Return the endpoint of a name; hosted tools have ``__`` in theirs, and endpoints never."""
         if self._endpoints is None or "__" in shown:
             return None
         found = self._endpoints.find(shown)
@@ -176,7 +176,7 @@ class Relay:
     ) -> dict[str, Any]:
         assert self._endpoints is not None
         if context.modern and ("requestState" in context.params or "inputResponses" in context.params):
-            # No endpoint asks for input: who goes on with what was never begun would begin it anew.
+            # Endpoints never ask for input, so that a request with such a state would call the endpoint a second time.
             raise Fault(INVALID_PARAMS, "The requestState is not one that this server gave.")
         notices = Notices(context, self._clock)
         try:
@@ -188,14 +188,14 @@ class Relay:
         return _complete(context, answer)
 
     async def read_resource(self, context: Context) -> dict[str, Any]:
-        """``resources/read``."""
+        """Answer the request ``resources/read``."""
         uri = context.params["uri"]
         payload = self.view.addresses.find(uri)
         result = await self._operate(context, "mcp.resources.read", "resources", payload, "mcp_response", uri=uri)
         return self.view.read(uri, payload, result)
 
     async def get_prompt(self, context: Context) -> dict[str, Any]:
-        """``prompts/get``."""
+        """Answer the request ``prompts/get``."""
         params = context.params
         payload: dict[str, Any] = {"prompt": await self._prompt(context, params["name"])}
         if params.get("arguments") is not None:
@@ -203,7 +203,7 @@ class Relay:
         return await self._operate(context, "mcp.prompts.get", "prompts", payload, "mcp_response")
 
     async def complete(self, context: Context) -> dict[str, Any]:
-        """``completion/complete``."""
+        """Answer the request ``completion/complete``."""
         params = context.params
         payload = {name: params[name] for name in ("ref", "argument", "context") if params.get(name) is not None}
         ref = payload["ref"]
@@ -216,7 +216,7 @@ class Relay:
         return await self._simple(context, "mcp.completion.complete", "completion", payload, "mcp_response")
 
     async def set_level(self, context: Context) -> dict[str, Any]:
-        """``logging/setLevel``, for this client alone."""
+        """Answer ``logging/setLevel``, which applies to this client alone."""
         level = context.params["level"]
         await self._simple(context, "mcp.logging.setLevel", "logging", {"level": level}, "mcp_response")
         context.conversation.level = level
@@ -224,9 +224,9 @@ class Relay:
 
     async def task(self, context: Context) -> dict[str, Any]:
         """
-        ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension.
+        Answer ``tasks/get``, ``tasks/update`` and ``tasks/cancel`` of the tasks extension.
 
-        :raises Fault: -32021 for clients that do not say they know it; -32020 if ``Mcp-Name`` is another task.
+        :raises Fault: -32021 for clients that do not declare the extension; -32020 if ``Mcp-Name`` is another task.
         """
         context.require_tasks()
         payload = {name: value for name, value in context.params.items() if name != "_meta"}
@@ -257,13 +257,13 @@ class Relay:
     # Requests
 
     async def settle(self) -> None:
-        """Wait until the host knows of every call that was given up."""
+        """Wait until the host has been notified of every cancelled call."""
         await DeferredList(list(self._farewells))
 
     async def _simple(
         self, context: Context, action: str, family: str, payload: Mapping[str, Any], member: str
     ) -> dict[str, Any]:
-        """One request that only reads, asks for nothing and tells nothing on the way."""
+        """Make one request that only reads, and has neither questions nor events."""
         operation = Operation(
             action=action,
             family=family,
@@ -283,7 +283,7 @@ class Relay:
         *,
         uri: str | None = None,
     ) -> dict[str, Any]:
-        """One request that may report progress, log, and ask for input."""
+        """Make one request that may report progress, log, and ask for input."""
         params = context.params
         modern = context.modern
         task_id, given = secrets.token_urlsafe(16), dict[str, Any]()
@@ -293,7 +293,7 @@ class Relay:
         if modern and "inputResponses" in params:
             given["inputResponses"] = params["inputResponses"]
         if not modern and context.conversation.roots is not None:
-            # A server that was told them once is told of changes before it is called.
+            # A server that got the roots once is notified of changes before it is called.
             given["inputResponses"] = {ROOTS: context.conversation.roots}
         meta, session_id = context.forwarded_meta(), context.conversation.session_id
         notices = Notices(context, self._clock)
@@ -313,7 +313,7 @@ class Relay:
             if not modern:
                 reply = await ask_until_final(context, ask, reply)
         except BaseException as error:
-            # Whoever asked has gone away, or the call waits for input that never comes.
+            # The client has left, or the call waits for input that never comes.
             if not (isinstance(error, Fault) and error.code == UNREACHABLE):
                 self._cancel(session_id, task_id)
             raise
@@ -332,7 +332,7 @@ class Relay:
         except ClientError as error:
             raise unreachable(error) from error
         if len(reply.body) > LARGE:
-            with suppress(ValueError):  # of what is no JSON it is said below that it is none
+            with suppress(ValueError):  # the error for text that is not JSON is made below
                 await self._link.offload(reply.json)
         return reply
 
@@ -356,11 +356,11 @@ class Relay:
         return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
 
     def _callable(self, name: str) -> str | None:
-        """What clients call a tool or a prompt of the host; None where this bridge does not show it."""
+        """Return the clients' name of a tool or a prompt; None where this relay does not show it."""
         return self._tools.show(name) if self._tools.shows(name) else None
 
     def _teller(self, context: Context, notices: Notices) -> OnEvent:
-        """Passes progress and log messages on while a request runs, and tells while it is held."""
+        """Return a function that passes on progress and log messages, and reports while the request is held."""
 
         def tell(event: Mapping[str, Any]) -> None:
             kind = event.get("type")
@@ -377,7 +377,7 @@ class Relay:
         return tell
 
     def _cancel(self, session_id: str, task_id: str) -> None:
-        """Tell the host that a call is given up: a connection that ends does not say so."""
+        """Notify the host that a call is cancelled, which the end of a connection does not show."""
 
         async def farewell() -> None:
             operation = Operation(
@@ -391,7 +391,7 @@ class Relay:
             try:
                 await self._link.execute(operation)
             except ClientError:
-                return  # The host lets go of it by itself when its time is over.
+                return  # The host cancels the call when its time is over.
 
         told = Deferred.fromCoroutine(farewell())
         if not told.called:
@@ -400,5 +400,5 @@ class Relay:
 
 
 def _complete(context: Context, answer: dict[str, Any]) -> dict[str, Any]:
-    """A whole answer, as the client's era says that it is one."""
+    """Return an answer with the mark that the client's era has for complete ones."""
     return {"resultType": "complete", **answer} if context.modern else answer

@@ -1,21 +1,21 @@
-"""Revisions of MCP, and what each has of methods and of names."""
+"""Revisions of MCP, and the methods and names that each has."""
 
 from __future__ import annotations
 
 MODERN = "2026-07-28"
-"""Each request is on its own: no handshake, no session, no requests to the client."""
+"""The revision where each request is independent: no handshake, no session, no requests to the client."""
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Begun by ``initialize``, oldest first."""
+"""Revisions that begin with ``initialize``, oldest first."""
 
 RESUMABLE = "2025-11-25"
-"""Since then a stream begins with an event that has an id and nothing else, so that it can be resumed at once."""
+"""Since then a stream begins with an event that has only an id, so that it can be resumed from its start."""
 
 UNSAID = "2025-03-26"
 """The revision of an HTTP request that names none."""
 
 BATCHES = "2025-03-26"
-"""The one whose clients may send several messages as one, and whose servers have to take them."""
+"""The only revision with batches, which its servers must accept."""
 
 META = "io.modelcontextprotocol/"
 VERSION = f"{META}protocolVersion"
@@ -33,7 +33,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 """Log levels, least first (RFC 5424)."""
 
 DEFAULT_LEVEL = "info"
-"""For clients of the handshake era that never said."""
+"""The level for clients of the handshake era that set none."""
 
 _BOTH = (
     *("tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"),
@@ -48,5 +48,5 @@ METHODS_OF_HANDSHAKE = frozenset(
 
 
 def is_since(revision: str, least: str) -> bool:
-    """Whether a revision of the handshake era is that one, or a later one."""
+    """Return whether a revision of the handshake era is that one, or a later one."""
     return revision in HANDSHAKE and HANDSHAKE.index(revision) >= HANDSHAKE.index(least)

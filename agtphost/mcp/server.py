@@ -1,8 +1,8 @@
 """
-MCP's server side, for the clients of one caller: which methods there are, and what their answers look like.
+Serve MCP to the clients of one caller: the methods, and the form of their answers.
 
-It knows nothing of transports. A request that a transport has read is given to :meth:`Server.answer` as a
-:class:`agtphost.mcp.context.Context`; what comes back is the ``result``, in the shape of the client's era.
+This module does not depend on transports. A transport gives a request to :meth:`Server.answer` as a
+:class:`agtphost.mcp.context.Context` and gets back the ``result``, in the form of the client's era.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
 Handler = Callable[[Context], Awaitable[dict[str, Any]]]
 
 SOON = 5_000
-"""Milliseconds that lists may be kept: they depend on who asks, and changes of them are told."""
+"""Milliseconds that lists may be cached: they depend on the caller, and changes of them are announced."""
 
 CACHED: Mapping[str, int] = {
     "server/discover": 0,
@@ -38,23 +38,23 @@ CACHED: Mapping[str, int] = {
     "resources/templates/list": SOON,
     "resources/read": 0,
 }
-"""Milliseconds, by method."""
+"""Milliseconds that results may be cached, by method."""
 
 _LATER = ("resultType", "ttlMs", "cacheScope")
-"""Members of results that the handshake era has not."""
+"""Members of results that the handshake era does not have."""
 
 
 class Server:
     """
     A host, as an MCP server.
 
-    :param link: the way to the host, in the name of one agent.
+    :param link: the link to the host, in the name of one agent.
     :param server: the only server that is shown, by its own names; None: all.
-    :param owner: whose the tasks are that are begun here; one of ``tasks``.
-    :param endpoints: whether the host's own endpoints are shown as tools, where all servers are.
-    :param catalogue: of these, which others are shown too; None: it is the only one.
-    :param search: whether two tools are shown in place of all of them.
-    :param hint: tells clients, as ``instructions``, why they may miss a tool; empty: there is nothing to tell.
+    :param owner: the owner, in ``tasks``, of the tasks that are begun here.
+    :param endpoints: whether the host's own endpoints are shown as tools; only where all servers are shown.
+    :param catalogue: the endpoints of all servers of a front; None: it is the only server.
+    :param search: whether two search tools are shown instead of all tools.
+    :param hint: returns the ``instructions`` on why clients may not see a tool; empty: there are none to give.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Server:
             "tasks/update": self._task,
             "tasks/cancel": self._task,
         }
-        """What answers each method. Whoever shows tools in another manner puts its own in place of the two of tools."""
+        """The function for each method. A bridge that shows tools in another way replaces the two of tools."""
 
     async def answer(self, context: Context) -> dict[str, Any] | Encoded:
         """
-        The ``result`` for a request; as text where it is much, which is written where nobody waits for it.
+        Return the ``result`` for a request; a large one is encoded in a thread and returned as text.
 
         :raises Fault: for every answer that is an error.
         """
@@ -120,7 +120,7 @@ class Server:
         return Encoded(await self._link.offload(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:
-        """Nobody uses it any more."""
+        """End the subscription at the host, since the server is not used any more."""
         self.changes.end()
 
     def _shaped(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Server:
         result.setdefault("resultType", "complete")
         seconds = CACHED.get(context.method)
         if seconds is not None and result["resultType"] == "complete":
-            # A list is no fresher than what it is made of: an upstream may have named a shorter time.
+            # A list may be cached only as long as its parts: an upstream may have named a shorter time.
             named = result.get("ttlMs", seconds)
             result["ttlMs"] = min(named, seconds) if seconds and type(named) is int else named
             result.setdefault("cacheScope", "private")

@@ -1,4 +1,4 @@
-"""Sessions of the handshake era over Streamable HTTP: opened by ``initialize``, ended by DELETE, or left alone."""
+"""Sessions of the handshake era over Streamable HTTP: opened by ``initialize``, ended by DELETE or by disuse."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from agtphost.mcp.streamable import EVENTS, JSON, SESSIONLESS, accepts, fields_o
 
 SESSION = "mcp-session-id"
 RETRY_MILLISECONDS = 500
-"""What clients whose stream broke are told to wait before they resume it."""
+"""Milliseconds that clients whose stream broke should wait before they resume it."""
 
 
 class Session:
     """
-    One.
+    A session of one client.
 
-    :param owner: whose it is; nobody else finds it.
-    :param place: what it was opened for: all servers, or one.
+    :param owner: the client that it belongs to; others do not find it.
+    :param place: the server that it was opened for; None: all servers.
     """
 
     def __init__(
@@ -41,24 +41,24 @@ class Session:
         self._events = events
         self._numbers = itertools.count(1)
         self._streams: dict[str, Stream] = {}
-        self._owed: dict[str, int] = {}  # answers, of the streams that have several to come
+        self._owed: dict[str, int] = {}  # number of answers still to come, of streams with several
         self.connection = ClientConnection(server, self.deliver, tells_cancelled=True)
         self.used = clock.seconds()
         self.over = False
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Of every answer."""
+        """The header fields of every answer."""
         return (("Mcp-Session-Id", self.session_id),)
 
     def idle(self, seconds: float) -> bool:
-        """Whether nobody has used it for so long; an open stream uses it."""
+        """Return whether the session was unused for so long; an open stream counts as use."""
         return not self._streams and not self.connection.running and self._clock.seconds() - self.used > seconds
 
-    # What its client sends
+    # Messages of its client
 
     def post(self, request: BoundedRequest, found: Sequence[Message]) -> bytes | int:
-        """One message, or those of a batch, whose answers come on one stream."""
+        """Handle one message, or those of a batch, whose answers come on one stream."""
         self.used = self._clock.seconds()
         asked = [message for message in found if message.is_request]
         enveloped = next((message for message in asked if is_enveloped(message)), None)
@@ -83,7 +83,7 @@ class Session:
         return NOT_DONE_YET
 
     def get(self, request: BoundedRequest) -> bytes | int:
-        """The stream of what belongs to no request; or one that broke, from where it did."""
+        """Open the stream of messages that belong to no request; or resume a stream that broke."""
         self.used = self._clock.seconds()
         if not accepts(request)[1]:
             return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept {EVENTS}."), *self.fields)
@@ -99,7 +99,7 @@ class Session:
     def _resume(self, request: BoundedRequest, last: str) -> int:
         event = self._events.find(last)
         if event is None or event.last:
-            # Nothing is missed of a stream that is whole, and nothing is known of another session's.
+            # A complete stream has no further messages, and ids of another session are unknown here.
             stream = Stream(request, self._clock)
             stream.begin(*self.fields)
             stream.finish()
@@ -117,7 +117,7 @@ class Session:
                 stream.finish()
         return NOT_DONE_YET
 
-    # What it is sent
+    # Messages to its client
 
     def _attach(self, request: BoundedRequest, name: str) -> Stream:
         stream = Stream(request, self._clock, lambda: self._detach(name, stream))
@@ -130,7 +130,7 @@ class Session:
             del self._streams[name]
 
     def deliver(self, name: str, octets: bytes, last: bool) -> None:
-        """A message of a stream, for its client, or for when it comes back."""
+        """Deliver a message of a stream to its client, or keep it for the client's return."""
         if self.over:
             return
         if last and (owed := self._owed.pop(name, 1)) > 1:
@@ -145,7 +145,7 @@ class Session:
                 stream.finish()
 
     def end(self) -> None:
-        """It is over: its requests are given up, its streams end."""
+        """Cancel its requests and end its streams."""
         if not self.over:
             self.connection.end()
             self.over = True
@@ -157,10 +157,10 @@ class Session:
 
 class Sessions:
     """
-    The sessions of all callers.
+    The table of the sessions of all callers.
 
-    :param most: at a time; one more is answered 503.
-    :param most_of_one: of one caller.
+    :param most: the most at a time; one more is answered 503.
+    :param most_of_one: the most of one caller.
     :param idle: seconds that one may be unused.
     """
 
@@ -175,15 +175,15 @@ class Sessions:
         return len(self._sessions)
 
     def of(self, owner: str) -> list[Session]:
-        """Those of one caller."""
+        """Return the sessions of one caller."""
         return [session for session in self._sessions.values() if session.owner == owner]
 
     def take(self, request: BoundedRequest, owner: str, place: str | None, server: Callable[[], Server]) -> bytes | int:
         """
         Answer one HTTP request of the handshake era.
 
-        :param owner: who sent it.
-        :param place: what it is for: one session is not of both.
+        :param owner: the caller.
+        :param place: the server that it is for; a session is valid for one place only.
         """
         if request.method not in (b"POST", b"GET", b"DELETE"):
             said = Fault(INVALID_REQUEST, "Send a POST, a GET or a DELETE.")
@@ -241,7 +241,7 @@ class Sessions:
         return NOT_DONE_YET
 
     def _open(self, request: BoundedRequest, session: Session, message: Message) -> None:
-        """Shake hands; what comes to nothing leaves no session."""
+        """Carry out the handshake; if it fails, no session is left."""
         stream = Stream(request, self._clock, lambda: self.end(session))
 
         def write(_: str, octets: bytes, __: bool) -> None:
@@ -258,12 +258,12 @@ class Sessions:
             self._clock.callLater(self._idle / 4, self._sweep)
 
     def end(self, session: Session) -> None:
-        """It is over, and forgotten."""
+        """End and remove a session."""
         self._sessions.pop(session.session_id, None)
         session.end()
 
     def end_all(self) -> None:
-        """Nothing is served here any more."""
+        """End all sessions, since the front stops."""
         for session in list(self._sessions.values()):
             self.end(session)
 

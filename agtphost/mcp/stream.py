@@ -1,4 +1,4 @@
-"""One answer of HTTP that comes message by message (SSE), and clients that leave before it is whole."""
+"""Send one HTTP answer message by message (SSE), and notice clients that leave before its end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from agtphost.http.exchange import BoundedRequest
 from agtphost.protocols.limits import UNREAD
 
 PING = 15.0
-"""Seconds of silence after which a line that means nothing is sent, so that no proxy gives the stream up."""
+"""Seconds of silence after which a comment line is sent, so that proxies do not close the stream."""
 
 
 def _nobody() -> None:
-    """Is told nothing."""
+    """Do nothing at all."""
 
 
 class Stream:
     """
-    Answers one HTTP request with a stream of messages; a client that does not read is let go.
+    A stream of messages that answers one HTTP request; a client that does not read is disconnected.
 
-    :param left: called once, when nobody reads on: its client left, or was let go.
+    :param left: called once, when the client left or was disconnected.
     """
 
     def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = _nobody) -> None:
@@ -38,7 +38,7 @@ class Stream:
         request.left = self._gone
 
     def begin(self, *fields: tuple[str, str]) -> None:
-        """It is a stream, whatever comes of it."""
+        """Begin the stream, even if it stays without messages."""
         if self.begun or self.over:
             return
         self.begun = True
@@ -53,10 +53,10 @@ class Stream:
 
     def send(self, message: bytes, key: str = "", *, retry: int = 0) -> None:
         """
-        One message.
+        Send one message.
 
         :param key: its id; empty: it has none.
-        :param retry: milliseconds after which its client may come back; 0 says nothing of that.
+        :param retry: milliseconds after which its client may come back; 0: not sent.
         """
         self.begin()
         named = f"id: {key}\r\n".encode() if key else b""
@@ -65,7 +65,7 @@ class Stream:
         self._write(kind + named + again + b"data: " + message + b"\r\n\r\n")
 
     def finish(self) -> None:
-        """That was all."""
+        """End the stream."""
         if not self.over:
             self.over = True
             self._left = _nobody
@@ -75,7 +75,7 @@ class Stream:
                 self._request.finish()  # type: ignore[no-untyped-call]
 
     def answer(self, octets: bytes) -> None:
-        """Answer with these instead, their head being set; for one that has not begun."""
+        """Answer with these octets instead of a stream that has not begun; the head is set already."""
         if not self.over:
             self.over = True
             self._left = _nobody  # it may refer to this stream
@@ -104,23 +104,23 @@ class Stream:
     # IPushProducer
 
     def pauseProducing(self) -> None:
-        """The client reads slowly."""
+        """Count octets from now on, since the client reads slowly."""
         self._paused = True
 
     def resumeProducing(self) -> None:
-        """It has caught up."""
+        """Stop counting octets, since the client has caught up."""
         self._paused, self._unread = False, 0
 
     def stopProducing(self) -> None:
-        """It is gone."""
+        """End the stream, since the client is gone."""
         self._gone()
 
 
 class Silences:
     """
-    Answers of which nothing is there yet: one that takes longer than :data:`PING` becomes a stream.
+    A table of answers that have not begun: one that takes longer than :data:`PING` becomes a stream.
 
-    There is one timer for all of them, since nearly all are over long before.
+    There is one timer for all of them, since nearly all end long before.
     """
 
     def __init__(self, clock: IReactorTime) -> None:
@@ -129,17 +129,17 @@ class Silences:
         self._timer: IDelayedCall | None = None
 
     def begin(self, stream: Stream) -> None:
-        """It is waited for from now on."""
+        """Add an answer to the table."""
         self._due[stream] = self._clock.seconds() + PING
         if self._timer is None:
             self._timer = self._clock.callLater(PING, self._look)
 
     def over(self, stream: Stream) -> None:
-        """It needs to be no stream any more."""
+        """Remove an answer, which does not need to become a stream any more."""
         self._due.pop(stream, None)
 
     def end(self) -> None:
-        """None is waited for."""
+        """Remove all answers and stop the timer."""
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,9 +1,9 @@
 """
 Streamable HTTP: one endpoint, in both eras of MCP.
 
-What names a revision with handshakes, or none, belongs to a session, which ``initialize`` opens (:mod:`.sessions`).
-Everything else is a request of 2026-07-28 on its own: one POST, one answer, which is JSON, or a stream where something
-is told before it. A client of that era that leaves takes its request back.
+A request that names a revision with handshakes, or none, belongs to a session, which ``initialize`` opens
+(:mod:`.sessions`). Every other is an independent request of 2026-07-28: one POST, one answer, which is JSON, or a
+stream if there are notifications before it. A client of that era that leaves cancels its request.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ STATUSES = {
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""Of HTTP, for errors of 2026-07-28; others are 200."""
+"""HTTP statuses for errors of 2026-07-28; others are 200."""
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
 
 def fields_of(request: BoundedRequest) -> Fields:
-    """The fields of a request, each with all its values."""
+    """Return a function that gives the values of a request's field."""
 
     def values(name: str) -> list[str]:
         found = request.requestHeaders.getRawHeaders(name.encode("ascii")) or []
@@ -70,13 +70,13 @@ def fields_of(request: BoundedRequest) -> Fields:
 
 
 def is_of_a_session(request: BoundedRequest) -> bool:
-    """Whether a request is of the handshake era: unknown revisions are told which are served without one."""
+    """Return whether a request is of the handshake era; unknown revisions count as the era without sessions."""
     said = field_of(request, "mcp-protocol-version")
     return said is None or said in HANDSHAKE
 
 
 def accepts(request: BoundedRequest) -> tuple[bool, bool]:
-    """Whether a client takes JSON, and events."""
+    """Return whether a client takes JSON, and whether it takes events."""
     return _accepted(field_of(request, "accept") or "")
 
 
@@ -92,7 +92,7 @@ def _accepted(field: str) -> tuple[bool, bool]:
 
 
 def unfit(request: BoundedRequest) -> bytes | None:
-    """The refusal of a POST whose answer its client would not take, or whose body is no JSON; None for every other."""
+    """Return the refusal of a POST whose client takes no answer, or whose body is not JSON; None for every other."""
     if not all(accepts(request)):
         return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept both {JSON} and {EVENTS}."))
     if (field_of(request, "content-type") or "").partition(";")[0].strip().lower() != JSON:
@@ -102,14 +102,14 @@ def unfit(request: BoundedRequest) -> bytes | None:
 
 REFUSED = {
     404: (Reason.NOT_FOUND, "Begin a session by initialize."),
-    405: (Reason.METHOD_NOT_ALLOWED, "Allow tells the methods of HTTP that this takes."),
+    405: (Reason.METHOD_NOT_ALLOWED, "Use a method that the header field Allow lists."),
     406: (Reason.INVALID_HEADER_FIELD, f"Send Accept: {JSON}, {EVENTS}."),
     415: (Reason.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON}."),
-    503: (Reason.HANDLERS_BUSY, "End sessions by DELETE that are not needed any more."),
+    503: (Reason.HANDLERS_BUSY, "End unused sessions by DELETE."),
 }
-"""Why, and what helps, by HTTP's status; all others are messages that are malformed."""
+"""Reason and remedy by HTTP status; all others are malformed messages."""
 
-WELL_FORMED = "Send one message of JSON-RPC 2.0, as MCP says for the revision that MCP-Protocol-Version names."
+WELL_FORMED = "Send one JSON-RPC 2.0 message of the MCP revision that MCP-Protocol-Version names."
 
 
 SESSIONLESS = "Begin a session by initialize; requests without one have MCP-Protocol-Version: 2026-07-28."
@@ -117,9 +117,9 @@ SESSIONLESS = "Begin a session by initialize; requests without one have MCP-Prot
 
 def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str], remedy: str = "") -> bytes:
     """
-    An error of nothing in particular.
+    Return an error that answers no message.
 
-    :param remedy: what helps, where that is more than the status tells.
+    :param remedy: a remedy that is more specific than that of the status.
     """
     reason, usual = REFUSED.get(status, (Reason.MALFORMED_BODY, WELL_FORMED))
 
@@ -132,26 +132,22 @@ def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[s
 
 
 class _Channel:
-    """What is told while a request of 2026-07-28 runs: its client cannot be asked."""
+    """The channel of a request of 2026-07-28, whose client cannot be asked."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """See :class:`agtphost.mcp.context.Channel`."""
+        """Send a notification; see :class:`agtphost.mcp.context.Channel`."""
         self._stream.send(messages.notification(method, params))
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
-        """Never."""
-        raise Fault(INVALID_REQUEST, f"{method} cannot be asked of this client.")
+        """Refuse to ask: this era has no questions to clients."""
+        raise Fault(INVALID_REQUEST, f"{method} cannot be sent to a client of this revision.")
 
 
 class Alone:
-    """
-    Requests of 2026-07-28.
-
-    :param known: takes every stream when it begins, and again when it is over.
-    """
+    """The endpoint for requests of 2026-07-28."""
 
     def __init__(self, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
         self._server = server
@@ -159,7 +155,7 @@ class Alone:
         self._clock = clock
         self._silent = Silences(clock)
         self.streams: dict[Stream, Callable[[], None]] = {}
-        """Answers that are not whole yet, and what gives each up."""
+        """Answers that are not complete yet, each with the function that cancels its request."""
 
     def take(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
@@ -174,12 +170,12 @@ class Alone:
             message = messages.read(request.content.read())  # type: ignore[union-attr]
             number = message.id
             if message.method and number is None:
-                # Nothing of this era is told by notification; some clients do it nevertheless, and read no answer.
+                # This era has no notifications from clients; some clients send them even so, and read no answer.
                 require_served(field_of(request, "mcp-protocol-version") or "")
                 return tail_of(request, 202, b"")
             if not message.is_request:
                 number = None
-                raise Fault(INVALID_REQUEST, "Clients of this revision are asked nothing, and answer nothing.")
+                raise Fault(INVALID_REQUEST, "Clients of this revision send requests only, no answers.")
             check_envelope(message, fields)
             self._check_arguments(request, message, fields)
         except Fault as fault:
@@ -210,7 +206,7 @@ class Alone:
         )
         work = Deferred.fromCoroutine(self._server.answer(context))
         if not work.called:
-            # One that says nothing for long is a stream as well, so that it can be kept open.
+            # A long silence makes the answer a stream, so that it can be kept open.
             self._silent.begin(stream)
             self.streams[stream] = work.cancel
         work.addCallbacks(
@@ -245,7 +241,7 @@ class Alone:
             give_up()
 
     def end(self) -> None:
-        """Give up every answer that is not whole."""
+        """Cancel every request whose answer is not complete."""
         self._silent.end()
         for stream, give_up in list(self.streams.items()):
             self.streams.pop(stream, None)
@@ -254,7 +250,7 @@ class Alone:
 
 
 def proof(request: BoundedRequest) -> list[tuple[str, str]]:
-    """The fields that name the record that an answer was made from, where it was made from one."""
+    """Return the fields that name the record of an answer, if the answer has one."""
     if not request.agtp_status:
         return []
     named = [("Audit-ID", request.audit_id)] if request.audit_id else []

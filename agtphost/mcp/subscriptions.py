@@ -1,4 +1,4 @@
-"""Who is told of changes: clients that shook hands by notifications, later ones on their ``subscriptions/listen``."""
+"""Subscribe clients to changes: by notifications in the handshake era, later by ``subscriptions/listen``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_STREAMS = 1024
 
 class Subscriptions:
     """
-    Handlers of everything that is about changes.
+    The handlers of the methods about changes.
 
     :param changes: the caller's subscription at the host.
     """
@@ -37,9 +37,9 @@ class Subscriptions:
 
     async def listen(self, context: Context) -> dict[str, Any]:
         """
-        ``subscriptions/listen``: one stream, until its client leaves.
+        Answer the request ``subscriptions/listen``: one stream, until its client leaves.
 
-        :raises Fault: if the host lets the caller not watch one of the resources.
+        :raises Fault: if the caller may not watch one of the resources.
         """
         if self._streams >= MOST_STREAMS:
             raise Fault(INTERNAL_ERROR, f"At most {MOST_STREAMS} subscriptions are open at a time.")
@@ -73,10 +73,10 @@ class Subscriptions:
 
     def greet(self, conversation: Conversation, channel: Channel) -> Callable[[], None]:
         """
-        ``notifications/initialized``: from now on this client is told of changes.
+        Handle the notification ``notifications/initialized``: announce changes to this client from now on.
 
-        :param channel: what belongs to no request goes there.
-        :return: what ends that.
+        :param channel: the channel for messages that belong to no request.
+        :return: a function that ends this.
         """
 
         def hear(change: Change) -> None:
@@ -95,7 +95,11 @@ class Subscriptions:
         return leave
 
     async def subscribe(self, context: Context) -> dict[str, Any]:
-        """``resources/subscribe``. :raises Fault: if the host refuses, or for one resource too many."""
+        """
+        Answer the request ``resources/subscribe``.
+
+        :raises Fault: if the host refuses, or for one resource too many.
+        """
         watched, uri = context.conversation.watched, str(context.params["uri"])
         if uri not in watched:
             if len(watched) >= MOST_WATCHED:
@@ -105,7 +109,7 @@ class Subscriptions:
         return {}
 
     async def unsubscribe(self, context: Context) -> dict[str, Any]:
-        """``resources/unsubscribe``."""
+        """Answer the request ``resources/unsubscribe``."""
         watched, uri = context.conversation.watched, str(context.params["uri"])
         if uri in watched:
             watched.discard(uri)
@@ -120,7 +124,7 @@ class Subscriptions:
 
 
 def _honoured(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a filter is delivered; what is not asked for is left out."""
+    """Return the part of a filter that is supported."""
     honoured: dict[str, Any] = {name: True for name in LISTS if asked.get(name) is True}
     if asked.get("resourceSubscriptions"):
         honoured["resourceSubscriptions"] = list(asked["resourceSubscriptions"])

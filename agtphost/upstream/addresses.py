@@ -1,9 +1,8 @@
 """
-Connections to addresses that a policy admits, and to nothing else (security section 2.4, T-SS).
+Connect only to addresses that a policy admits (security section 2.4, T-SS).
 
-A name is looked up first, every address of the answer is checked, and the
-connection goes to one that passed: not to the name, which could have another
-address by then. TLS still verifies the certificate for the name.
+A name is looked up first, every address of the answer is checked, and the connection goes to one that passed: not to
+the name, which could have another address by then. TLS still verifies the certificate for the name.
 """
 
 from __future__ import annotations
@@ -21,39 +20,39 @@ from agtphost.upstream.octet_limit import LimitedFactory
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds until an address that does not answer is given up."""
+"""Seconds until a connection attempt to an address fails."""
 
 MAX_ADDRESSES = 4
 """Addresses of one answer that are tried."""
 
 
 class UnknownName(Exception):
-    """The name of an upstream has no address."""
+    """The error that the name of an upstream has no address."""
 
 
 @implementer(IResolutionReceiver)
 class _Answers:
-    """Collects the addresses of one look-up."""
+    """A receiver that collects the addresses of one look-up."""
 
     def __init__(self, done: Deferred[list[str]]) -> None:
         self._done = done
         self._found: list[str] = []
 
     def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
-        """Nothing to do yet."""
+        """Do nothing yet: the look-up has only begun."""
 
     def addressResolved(self, address: IAddress) -> None:
-        """One more."""
+        """Take one address."""
         self._found.append(str(getattr(address, "host", "")))
 
     def resolutionComplete(self) -> None:
-        """That was all."""
+        """Deliver the addresses, since the look-up is complete."""
         if not self._done.called:
             self._done.callback(self._found)
 
 
 def look_up(resolver: IHostnameResolver, name: str) -> Deferred[list[str]]:
-    """Every address of a name, or of the address that it is."""
+    """Return every address of a name; an address is its own."""
     done: Deferred[list[str]] = Deferred()
     resolver.resolveHostName(_Answers(done), name)
     return done
@@ -61,11 +60,11 @@ def look_up(resolver: IHostnameResolver, name: str) -> Deferred[list[str]]:
 
 class PinnedEndpoint:
     """
-    Connects to one checked address of a name, with TLS for the name.
+    An endpoint that connects to one checked address of a name, with TLS for the name.
 
     :param host: a name, or an address without brackets.
     :param creator: makes the TLS connection.
-    :param most: octets that may come in between two things that go out.
+    :param most: octets that may be received per request.
     """
 
     def __init__(
@@ -88,9 +87,9 @@ class PinnedEndpoint:
 
     def connect(self, factory: Factory) -> Deferred[Any]:
         """
-        Look up, check, connect.
+        Look the name up, check its addresses, and connect.
 
-        :return: fails with :exc:`ForbiddenAddress`, :exc:`UnknownName`, or what kept the last address from answering.
+        :return: fails with :exc:`ForbiddenAddress`, :exc:`UnknownName`, or the error of the last address.
         """
         return Deferred.fromCoroutine(self._connect(factory))
 
@@ -100,7 +99,7 @@ class PinnedEndpoint:
             raise UnknownName("the name has no address")
         admitted = [address for address in dict.fromkeys(addresses) if self._policy.admits(address)]
         if not admitted:
-            raise ForbiddenAddress("every address of the name is one that must not be connected to")
+            raise ForbiddenAddress("the name has only addresses that must not be connected to")
         error: Exception | None = None
         for address in admitted[:MAX_ADDRESSES]:
             try:
@@ -123,7 +122,7 @@ class PinnedEndpoint:
 @implementer(IAgentEndpointFactory)
 class PinnedEndpoints:
     """
-    Endpoints for :class:`twisted.web.client.Agent`.
+    A factory of endpoints for :class:`twisted.web.client.Agent`.
 
     :param tls: makes TLS connections that verify a name.
     :param most: see :class:`PinnedEndpoint`.
@@ -139,9 +138,9 @@ class PinnedEndpoints:
         self._most = most
 
     def endpointForURI(self, uri: Any) -> PinnedEndpoint:
-        """Where the upstream of that URI is."""
+        """Return the endpoint for a URI."""
         if uri.scheme != b"https":
-            raise ForbiddenAddress("only https is spoken")
+            raise ForbiddenAddress("only https is allowed")
         host = uri.host.decode("ascii").strip("[]")
         creator = self._tls.creatorForNetloc(uri.host.strip(b"[]"), uri.port)
         return PinnedEndpoint(self._reactor, self._resolver, self._policy, host, uri.port, creator, self._most)

@@ -1,8 +1,8 @@
 """
-Operators approve what an upstream says of itself after it changed: design decision 16.
+Let operators approve an upstream's definitions that changed: design decision 16.
 
-An approval names the digest of the definition that was looked at, so that nobody approves what came after it; it is
-committed with the answer, and with the event that tells of it.
+An approval names the digest of the definition that was looked at, so that a later change is not approved with it; it is
+committed with the answer, and with its event.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from agtphost.vocabulary.status import Status
 @implementer(IBuiltInHandler)
 class Approve:
     """
-    Answers ``a2a.card.approve`` and ``acp.agents.approve``.
+    The handler of ``a2a.card.approve`` and ``acp.agents.approve``.
 
-    :param pins: those of the upstream.
-    :param waiting: digests of what is off, by name; looked at when the request comes.
+    :param pins: the upstream's pins.
+    :param waiting: returns the digests of what is off, by name.
     """
 
     kind = "adapter"
     scope = ""
-    """Of agents that may approve."""
+    """The scope of agents that may approve."""
 
-    said = "What upstreams say of themselves is approved by operators."
+    said = "Only operators can approve the definitions of upstreams."
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Approve:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Approve what is off, as it was looked at.
+        Approve a definition that is off, by the digest that was looked at.
 
-        :raises Refusal: 403 for everybody but operators; 422 without the digest of what was looked at; 409 where
-            nothing is off, where it is another digest than that, and where the configuration names the digest.
+        :raises Refusal: 403 for all but operators; 422 without a digest; 409 where nothing is off, where the present
+            digest is another one, and where the configuration sets the digest.
         """
         scope = self.scope or f"{self._protocol}:upstreams:approve"
         approver = self._authorization.require(context, scope, self.said)
@@ -64,14 +64,14 @@ class Approve:
         if self._pins.fixed(name) and self._pins.approved(name) != digest:
             raise self._conflict(Reason.PINNED_BY_CONFIGURATION, None, name, digest)
         if wanted != digest:
-            said = "The upstream says something else of itself by now."
+            said = "The upstream has changed its definition again."
             raise self._conflict(Reason.DEFINITION_CHANGED_AGAIN, said, name, digest)
         changes, event = self._pins.approval(name, digest, approver)
         result, record = self._told(name, digest)
         return Answer(result=result, changes=changes, events=(event,), extra=record)
 
     def _meant(self, context: BuiltInContext) -> tuple[str, str]:
-        """The name of what is to be approved, and its present digest."""
+        """Return the name of what is to be approved, and its present digest."""
         name = context.input.get("name", "")
         digest = self._waiting().get(name) if isinstance(name, str) else None
         if digest is None:
@@ -79,7 +79,7 @@ class Approve:
         return name, digest
 
     def _told(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
-        """The result, and what the record of it says."""
+        """Return the result, and the members of its record."""
         result = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
         if name:
             result["name"] = name
@@ -96,9 +96,9 @@ class Approve:
 
 def require_digest(shown: object) -> str:
     """
-    The digest that an approval names.
+    Return the digest that an approval names.
 
-    :raises Refusal: 422 where there is none.
+    :raises Refusal: 422 where it is missing or malformed.
     """
     if isinstance(shown, str) and len(shown) == 64 and not set(shown) - set("0123456789abcdef"):
         return shown
@@ -111,7 +111,9 @@ def require_digest(shown: object) -> str:
 
 
 def approve_binding(action: str, path: str, handler: IBuiltInHandler) -> Binding:
-    """Operators are no agents, and scopes are for these: the handler decides by the certificate."""
+    """
+    Return the binding of an approval. Scopes are for agents, so the handler authorizes operators by their certificate.
+    """
     return Binding(
         method="EXECUTE",
         path=path,

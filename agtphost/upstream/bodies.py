@@ -1,8 +1,8 @@
 """
-Bounded readers of the answers to HTTP requests: one JSON text, or an event stream.
+Read the answers to HTTP requests with limits: one JSON text, or an event stream.
 
 :class:`Lines` cuts at newlines, :class:`EventStream` cuts ``text/event-stream`` (WHATWG HTML, "Interpreting an event
-stream"); neither does I/O. :class:`Answer` reads a body from its connection.
+    stream"); neither does I/O. :class:`Answer` reads a body from its connection.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from twisted.web.client import ResponseDone
 from twisted.web.http import PotentialDataLoss
 
 MAX_MESSAGE = 16 << 20
-"""Octets in one message: what callers get whole (docs/mcp.rst, "Sizes"). Beyond it, only its call ends."""
+"""Octets of one message that callers get whole (docs/mcp.rst, "Sizes"). A longer one ends only its call."""
 
 MAX_EVENT_ID = 1024
-"""Octets of an event's id; longer ones are not remembered."""
+"""Octets of an event's id; longer ones are ignored."""
 
 MAX_LINES = 65_536
 """Lines of data in one event, however short."""
 
 
 class MessageTooLong(Exception):
-    """A message is longer than its limit; what follows cannot be framed any more."""
+    """The error that a message is longer than its limit; what follows cannot be framed any more."""
 
 
 class TooManyLines(MessageTooLong):
-    """A message has more lines than any that means something, however short they are."""
+    """The error that a message has more lines than any valid one."""
 
 
 class Lines:
     """
-    Cuts octets at newlines.
+    A splitter that cuts octets at newlines.
 
     :param limit: octets one line may have.
     """
@@ -53,9 +53,9 @@ class Lines:
 
     def feed(self, octets: bytes) -> list[bytes]:
         """
-        Take what arrived.
+        Take octets that arrived.
 
-        :return: the lines it completed, without their newlines.
+        :return: the lines they complete, without their newlines.
         :raises MessageTooLong: a line, finished or not, is over the limit.
         """
         first, *rest = octets.split(b"\n")
@@ -86,7 +86,7 @@ class ErrorEvent(bytes):
 
 class EventStream:
     """
-    Cuts an event stream into the data of its ``message`` events.
+    A parser that cuts an event stream into the data of its ``message`` events.
 
     Comments and events of other types are skipped.
 
@@ -96,10 +96,10 @@ class EventStream:
 
     def __init__(self, limit: int = MAX_MESSAGE, *, errors: bool = False) -> None:
         self.last_id = ""
-        """Of the last event that had one: from where the stream can be resumed."""
+        """The id of the last event that had one, from which the stream can be resumed."""
 
         self.retry: float | None = None
-        """Seconds to wait before that, where the server said."""
+        """Seconds to wait before that; None: not given by the server."""
 
         self._limit = limit
         self._lines = Lines(limit)
@@ -110,7 +110,7 @@ class EventStream:
 
     def feed(self, octets: bytes) -> list[bytes]:
         """
-        Take what arrived; lines end with LF or CRLF.
+        Take octets that arrived; lines end with LF or CRLF.
 
         :return: the data of each completed message event.
         :raises MessageTooLong: an event is over the limit.
@@ -118,7 +118,7 @@ class EventStream:
         events = []
         for line in self._lines.feed(octets):
             if line.startswith(b":"):
-                # A comment: servers send them to keep a stream open, some without end.
+                # Servers send comments to keep a stream open, some without end.
                 continue
             event = self._line(line[:-1] if line.endswith(b"\r") else line)
             if event is not None:
@@ -152,7 +152,7 @@ class EventStream:
 
 class Answer(Protocol):
     """
-    Reads a response body: one JSON text, or an event stream.
+    A reader of a response body: one JSON text, or an event stream.
 
     :param stream: whether it is an event stream.
     :param take: takes each complete text as it arrives.
@@ -174,14 +174,14 @@ class Answer(Protocol):
         """Whether it is an event stream."""
 
         self.unmeasured = False
-        """Whether it ended with its connection, and did not say how long it is."""
+        """Whether it had no length and ended with its connection, so that it may be incomplete."""
 
         self._events = EventStream(limit, errors=errors) if stream else None
         self.lost = False
         """Whether the connection ended in the middle."""
 
         self.too_long = False
-        """Whether it was given up because a text is longer than its limit."""
+        """Whether it was dropped because a text is longer than its limit."""
 
         self._parts: list[bytes] = []
         self._held = 0
@@ -211,7 +211,7 @@ class Answer(Protocol):
         self._hand_over()
 
     def _hand_over(self) -> None:
-        """Have events taken until there are no more, or whoever takes them wants a pause."""
+        """Deliver events until none is left, or the taker pauses the reading."""
         unread = self._unread
         while unread and not self._paused and self._ended is not None:
             self._take(unread.popleft())
@@ -238,21 +238,21 @@ class Answer(Protocol):
 
     @property
     def retry(self) -> float | None:
-        """Seconds to wait before the stream is resumed; None where the server did not say."""
+        """Seconds to wait before the stream is resumed; None where the server gave none."""
         return None if self._events is None else self._events.retry
 
     def refuse(self) -> None:
-        """It is longer than it may be."""
+        """Drop the body because it is longer than its limit."""
         self.too_long = True
         self.abandon(f"the answer is longer than {self._limit} octets")
 
     def abandon(self, reason: str) -> None:
-        """Stop reading and close the connection."""
+        """Stop reading, report the reason, and close the connection."""
         self._end(reason)
         self.drop()
 
     def drop(self) -> None:
-        """The same, and nobody is told."""
+        """Stop reading and close the connection, without a report."""
         self._ended = None
         transport: Any = self.transport
         if transport is not None:
@@ -266,7 +266,7 @@ class Answer(Protocol):
             transport.pauseProducing()
 
     def resume(self) -> None:
-        """Read on."""
+        """Resume the reading after a pause."""
         transport: Any = self.transport
         self._paused = False
         self._hand_over()

@@ -1,9 +1,9 @@
 """
-What an upstream still works on for a caller that was stopped, or that gave it up: it is told to stop.
+Stop the tasks of an upstream whose caller was stopped, or gave them up.
 
 SUSPEND of a Task-ID or Session-ID ends the tasks that run under it (adapters rule G6); suspending or revoking an agent
-ends all of its tasks (core v08 section 7.2.16). The upstream is asked in the background, and what it answers is
-kept and signed.
+ends all of its tasks (core v08 section 7.2.16). The upstream is asked in the background, and its answer is stored and
+signed.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from agtphost.upstream.pins import Submit
 CANCELLED = "upstream-task-cancelled"
 
 PAUSES = (1.0, 5.0, 30.0, 120.0)
-"""Seconds between attempts to reach an upstream; after the last one it is given up, and logged."""
+"""Seconds between attempts to reach an upstream; after the last one the task is left running, and logged."""
 
 MOST_AT_ONCE = 256
-"""Tasks that are being ended; more are ended when these are."""
+"""Tasks that are being ended at a time; more are not ended in the same pass."""
 
 log = Logger(namespace="agtphost.upstreams")
 
 Cancel = Callable[[OwnedTask], Awaitable[str]]
-"""Asks the upstream to end a task; its state afterwards. Fails with :class:`UpstreamFailure`."""
+"""Asks the upstream to end a task, and returns the state afterwards. Fails with :class:`UpstreamFailure`."""
 
 
 class AlreadyOver(UpstreamFailure):
-    """The upstream has no such task, or it has ended."""
+    """The failure that the upstream has no such task, or it has ended."""
 
 
 class Cancellation(Service):
     """
-    Ends tasks of one protocol's upstreams.
+    The service that ends tasks of one protocol's upstreams.
 
-    :param over: whether a state is a last one.
-    :param clock: between attempts.
+    :param over: whether a state is final.
+    :param clock: times the pauses between attempts.
     """
 
     def __init__(
@@ -70,7 +70,12 @@ class Cancellation(Service):
         return len(self._ending)
 
     def given_up(self, owner: str, of: str, name: str) -> None:
-        """A caller suspended one of its tasks, or one of its sessions."""
+        """
+        End the tasks of a caller that suspended one of its tasks or sessions.
+
+        :param of: ``task`` or ``session``.
+        :param name: the Task-ID or Session-ID.
+        """
 
         def named(link: OwnedTask) -> bool:
             return name == (link.task_id if of == "task" else link.session_id)
@@ -79,21 +84,25 @@ class Cancellation(Service):
 
     def agent_stopped(self, owner: str, status: str) -> None:
         """
-        An agent was suspended or revoked.
+        End the tasks of an agent that was suspended or revoked.
 
-        :param owner: one of those whose tasks are the agent's, by how surely it was known.
+        :param owner: one of the agent's owner names; there is one for each way its identity was known.
         """
         self._clock.callLater(0, self._end, owner, lambda link: True, f"its agent is {status}")
 
     def stopService(self) -> None:
-        """What is not ended yet is left as it is; a suspension that still stands ends it after the next start."""
+        """
+        Leave unfinished endings as they are; a suspension that is still in effect ends the tasks after the next start.
+        """
         super().stopService()  # type: ignore[no-untyped-call]
         self._stopped = True
         for ending in tuple(self._ending.values()):
             ending.cancel()
 
     def _end(self, owner: str, meant: Callable[[OwnedTask], bool], cause: str) -> None:
-        """One turn of the reactor later, when everything is known that was committed together."""
+        """
+        Begin to end tasks. It runs one turn of the reactor after the cause, when all changes of its commit are known.
+        """
         for link in self._links.all_of(owner):
             running = link.remote_id and not self._over(link.state) and meant(link)
             if self._stopped or not running or link.key in self._ending or len(self._ending) >= MOST_AT_ONCE:

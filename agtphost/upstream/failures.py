@@ -1,4 +1,4 @@
-"""Why a call to an upstream has no result, whatever protocol it speaks."""
+"""The reasons why a call to an upstream has no result, for every protocol."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from typing import Any
 
 
 class UpstreamFailure(Exception):
-    """A call that has no result; the message is one sentence for the operator."""
+    """The failure of a call that has no result; the message is one sentence for the operator."""
 
 
 class Timeout(UpstreamFailure):
-    """The deadline of the call passed."""
+    """The failure of a call whose deadline passed."""
 
 
 class Cancelled(UpstreamFailure):
-    """The caller gave the call up."""
+    """The failure of a call that its caller cancelled."""
 
 
 class Unsendable(UpstreamFailure):
-    """It cannot be put into the upstream's protocol; this one was never sent."""
+    """The failure of a call that cannot be put into the upstream's protocol, and was never sent."""
 
 
 class Busy(UpstreamFailure):
-    """As many calls wait as may; this one was never sent."""
+    """The failure of a call that was never sent because too many calls wait."""
 
 
 class Down(UpstreamFailure):
     """
-    The upstream is not up, so the call was never sent.
+    The failure of a call that was never sent because the upstream is not up.
 
-    :param state: its state's name.
+    :param state: the name of its state.
     :param retry_after: seconds until the next attempt, at least 1.
     :param reason: why it is down, as one sentence.
     """
@@ -43,7 +43,7 @@ class Down(UpstreamFailure):
 
 class Lost(UpstreamFailure):
     """
-    The connection failed, or the process ended.
+    The failure of a call whose connection failed, or whose process ended.
 
     :param reason: one sentence.
     :param sent: whether the request may have reached the upstream, so that its effect is unknown.
@@ -61,25 +61,25 @@ class Lost(UpstreamFailure):
 
     def again(self) -> Lost:
         """
-        The same for one more call: an exception that several calls raise would gather all their
+        Return the failure for one more call, since one exception raised by several calls would collect all their
         tracebacks.
         """
         return type(self)(str(self), sent=self.sent, exit_code=self.exit_code, signal=self.signal)
 
 
 class NotReading(Lost):
-    """It stopped reading what it is asked, and was ended for that."""
+    """The failure of a call whose upstream stopped reading its input, and was ended for that."""
 
 
 class Unreadable(UpstreamFailure):
-    """It answered this very call with something that its protocol does not allow."""
+    """The failure of a call whose answer violates the upstream's protocol."""
 
 
 class TooLong(Unreadable):
     """
-    It answered this very call with more than this host takes.
+    The failure of a call whose answer is longer than this host accepts.
 
-    :param limit: the octets that it takes.
+    :param limit: the accepted octets.
     """
 
     def __init__(self, limit: int) -> None:
@@ -89,7 +89,7 @@ class TooLong(Unreadable):
 
 class Refused(UpstreamFailure):
     """
-    It answered with an HTTP status outside 2xx, or refused the call below its protocol in another way.
+    The failure of a call that was answered with an HTTP status outside 2xx, or refused otherwise below its protocol.
 
     :param status: the HTTP status; 0 where there is none.
     :param explanation: one sentence; empty: that of the status.
@@ -103,21 +103,23 @@ class Refused(UpstreamFailure):
 
 
 class NotApproved(UpstreamFailure):
-    """It says something about itself that cannot be believed, such as a card that is not the approved one."""
+    """The failure of an upstream whose definition is not acceptable, such as a card that is not the approved one."""
 
 
 class RulesUnmatched(UpstreamFailure):
-    """The operator's rules fit nothing that an MCP server lists, and so everything of it is off; nothing was sent."""
+    """
+    The failure of an MCP server that is off because a rule of the operator matches nothing it lists; nothing was sent.
+    """
 
     def __init__(self) -> None:
-        super().__init__("a rule for it fits nothing that it lists, and so all of it is off")
+        super().__init__("a rule for it matches nothing that it lists, and so all of it is off")
 
 
 class ErrorAnswer(UpstreamFailure):
     """
-    It answered with an error of its protocol.
+    The failure of a call that was answered with an error of the upstream's protocol.
 
-    :param error: as received, nothing dropped.
+    :param error: the error as received, complete.
     """
 
     def __init__(self, error: Mapping[str, Any]) -> None:

@@ -1,11 +1,10 @@
 """
 The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
 
-Heads are bounded on every connection, bodies by whoever reads them
-(:func:`read`, :class:`agtphost.upstream.bodies.Answer`). Each use says
-which addresses it may reach: the operator's own upstreams may be anywhere,
-what a foreign text named is not within the operator's network. Where no
-reactor runs there is :mod:`agtphost.client.blocking_https`.
+Heads are bounded on every connection, bodies by their reader (:func:`read`, :class:`agtphost.upstream.bodies.Answer`).
+Each use sets the addresses that it may reach: the operator's own upstreams may be anywhere, whereas a URL from a
+foreign text must not lead into the operator's network. For code without a reactor there is
+:mod:`agtphost.client.blocking_https`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
 CONNECT_TIMEOUT = 5.0
-"""Seconds until an address that does not answer counts as down."""
+"""Seconds until a connection attempt to an address fails."""
 
 IDLE_CONNECTION = 60
 """Seconds an unused connection is kept."""
@@ -40,9 +39,9 @@ IDLE_CONNECTION = 60
 
 def authorities(pem: bytes) -> Any:
     """
-    Trust in these certificates alone.
+    Return a trust root with only these certificates.
 
-    :raises ValueError: there is none, or one that cannot be read.
+    :raises ValueError: there is none, or an unreadable one.
     """
     found = x509.load_pem_x509_certificates(pem)
     certificates = [Certificate(crypto.X509.from_cryptography(each)) for each in found]  # type: ignore[no-untyped-call]
@@ -51,7 +50,7 @@ def authorities(pem: bytes) -> Any:
 
 def trust_of(path: Any) -> Any:
     """
-    Trust in the certificates of a PEM file; None: in the platform's.
+    Return a trust root with the certificates of a PEM file; None: with the platform's.
 
     :raises OSError, ValueError: the file cannot be used.
     """
@@ -63,7 +62,7 @@ def trust_of(path: Any) -> Any:
 
 @implementer(IBodyProducer)
 class Octets:
-    """A request body that is at hand."""
+    """A request body that is complete in memory."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = octets
@@ -74,18 +73,18 @@ class Octets:
         return succeed(None)
 
     def pauseProducing(self) -> None:
-        """Nothing to pause: the body is written already."""
+        """Do nothing, since the body is written already."""
 
     def resumeProducing(self) -> None:
-        """Nothing to resume."""
+        """Do nothing, since the body is written already."""
 
     def stopProducing(self) -> None:
-        """Nothing to stop."""
+        """Do nothing, since the body is written already."""
 
 
 @implementer(IAgentEndpointFactory)
 class _Endpoints:
-    """Where the client connects to, whatever its address."""
+    """A factory of endpoints for any address."""
 
     def __init__(self, reactor: Any, tls: IPolicyForHTTPS, most: float) -> None:
         self._reactor = reactor
@@ -93,7 +92,7 @@ class _Endpoints:
         self._most = most
 
     def endpointForURI(self, uri: Any) -> LimitedEndpoint:
-        """The endpoint of a URI: TLS verifies its host, and what comes in is bounded."""
+        """Return the endpoint of a URI: TLS verifies its host, and received octets are bounded."""
         host = uri.host.decode("ascii").strip("[]")
         endpoint: Any = HostnameEndpoint(self._reactor, host, uri.port, timeout=CONNECT_TIMEOUT)
         if uri.scheme == b"https":
@@ -103,15 +102,16 @@ class _Endpoints:
 
 class HTTPSClient:
     """
-    Speaks HTTP with upstreams.
+    A client for HTTP requests to upstreams.
 
     :param trust: the authorities whose certificates are accepted: see :func:`trust_of`.
-    :param addresses: which may be connected to, and over TLS alone; None: any, for what the operator named.
+    :param addresses: the addresses that may be connected to, only over TLS; None: any, for URLs that the operator
+        named.
     :param connections: idle ones to keep; 0: each ends with its answer.
-    :param most: octets that may come in for one request, in all.
+    :param most: octets that may be received for one request, in all.
     :param resolver: looks names up where addresses are checked.
-    :param repeats: whether a request is sent once more where a kept connection turns out to be closed. Only one that
-        changes nothing: it may have had its effect when its connection was lost.
+    :param repeats: whether a request is sent again if a kept connection turns out to be closed. Only for requests that
+        change nothing, since one may have had its effect when its connection was lost.
     """
 
     def __init__(
@@ -138,10 +138,10 @@ class HTTPSClient:
 
     async def request(self, method: str, url: str, fields: Headers, body: bytes | None = None) -> IResponse:
         """
-        Ask.
+        Send a request and return the response, whose body is still to be read.
 
         :param url: ASCII.
-        :raises Lost: there is no answer, ``sent`` where the request may have had its effect.
+        :raises Lost: without an answer; ``sent`` where the request may have had its effect.
         """
         producer = None if body is None else Octets(body)
         try:
@@ -152,7 +152,7 @@ class HTTPSClient:
             raise
         except Exception as error:
             if any(reason.check(CancelledError) for reason in getattr(error, "reasons", None) or ()):
-                # The HTTP client wraps the end of its own time, or of its caller's.
+                # The HTTP client wraps the cancellation by its own timer or its caller.
                 raise CancelledError from None
             unsent = isinstance(error, (ConnectError, DNSLookupError, ForbiddenAddress))
             raise Lost(_cause(error), sent=not unsent) from None
@@ -165,7 +165,7 @@ class HTTPSClient:
 
 
 def _cause(error: BaseException) -> str:
-    """One sentence about what went wrong below HTTP; never what the upstream said."""
+    """Return one sentence about the failure below HTTP, without text of the upstream."""
     if isinstance(error, ForbiddenAddress):
         return str(error)
     reasons = getattr(error, "reasons", None)
@@ -176,9 +176,9 @@ def _cause(error: BaseException) -> str:
 
 def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[bytes]:
     """
-    The body of an answer.
+    Return the body of an answer.
 
-    :param measured: whether it has to say how long it is: a cut one could not be told otherwise.
+    :param measured: whether an answer without a length is refused, since it could be cut unnoticed.
     :return: fails with :exc:`TooLong`, or :exc:`Lost` where it is cut or may be; cancelling ends the connection.
     """
     found: list[bytes] = []
@@ -187,7 +187,7 @@ def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[b
         if answer.too_long:
             done.errback(TooLong(most))
         elif reason is not None or (measured and answer.unmeasured):
-            done.errback(Lost(reason or "the answer does not say how long it is: a cut one could not be told"))
+            done.errback(Lost(reason or "the answer has no length, so that it could be cut unnoticed"))
         else:
             done.callback(b"".join(found))
 

@@ -1,4 +1,4 @@
-"""What one upstream says besides answers, and what is said of it: escaped, redacted, bounded, under its name."""
+"""Log the output of one upstream, and events about it: escaped, redacted, bounded, under its name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ KEPT_LINES = 100
 """Last stderr lines kept for the operator."""
 
 LINE_OCTETS = 1024
-"""Of each line this much is kept; the rest is dropped as it arrives."""
+"""Octets of each line that are kept; the rest is dropped as it arrives."""
 
 SHORTEST_SECRET = 6
 """Configured values at least this long are never shown; shorter ones would redact ordinary words."""
 
 PASSING_SECRETS = 8
-"""Values that are no configuration, of which that many are never shown."""
+"""Redacted values that do not come from the configuration; the newest are kept."""
 
 
 def escaped(text: str) -> str:
-    """``text`` with every character escaped that a terminal or a reader would not show as itself."""
+    """Return ``text`` with every character escaped that a terminal or a reader would not show as itself."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
@@ -37,7 +37,7 @@ class UpstreamLog:
     :param clock: for the quota.
     :param server: its name.
     :param secrets: values that never appear, such as those of its environment.
-    :param kind: what it is called in the host's log.
+    :param kind: the name of its kind in the host's log.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class UpstreamLog:
         return self._quota.suppressed
 
     def conceal(self, secret: str) -> None:
-        """Never show a value that the host came by later, such as a token; the newest are remembered."""
+        """Redact a value that the host got later, such as a token; the newest are remembered."""
         if len(secret) >= SHORTEST_SECRET:
             self._passing.append(secret)
 
     def stderr(self, octets: bytes) -> None:
-        """Take what the process wrote to its standard error; memory stays bounded whatever it writes."""
+        """Take output of the process's standard error, with bounded memory."""
         first, *rest = octets.split(b"\n")
         self._add(first)
         for part in rest:
@@ -86,7 +86,7 @@ class UpstreamLog:
         self._log.emit(level, self._said, server=self._server, text=self.clean(text))
 
     def clean(self, text: str) -> str:
-        """``text`` without secrets and control characters."""
+        """Return ``text`` without secrets and control characters."""
         for secret in (*self._secrets, *self._passing):
             text = text.replace(secret, "[redacted]")
         return escaped(text)

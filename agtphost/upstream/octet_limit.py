@@ -1,8 +1,8 @@
 """
-Limits on what an upstream may send before it is asked again.
+Limit what an upstream may send per request.
 
-They lie below the HTTP client, so that they count everything: endless interim
-responses, header fields and chunk headers too, which no limit on bodies sees.
+The limits are below the HTTP client, so that they count everything: endless interim responses, header fields and chunk
+headers too, which limits on bodies do not count.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ MOST_HEAD = 64 << 10
 _END = re.compile(rb"\r?\n\r?\n")
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1[0-9][0-9]")
 _ENDING = 3
-"""Octets of a head's end that may have come with what was looked at before."""
+"""Octets of a head's end that may be in the part that was searched before."""
 
 
 class LimitedConnection(ProtocolWrapper):
-    """Cuts the connection once too much came in since something last went out."""
+    """A connection that is cut once too much was received since the last request."""
 
     _received = 0
     _head: bytearray | None = None
-    """What came of a head that has not ended; None once it has."""
+    """The received part of a head that has not ended; None once it has."""
 
     def makeConnection(self, transport: Any) -> None:
-        """A connection is there; requests are written whole, so nothing is gained by waiting for more to send."""
+        """Set up the connection without delays for small writes, since requests are written whole."""
         if ITCPTransport.providedBy(transport):
             transport.setTcpNoDelay(True)
         super().makeConnection(transport)  # type: ignore[no-untyped-call]
 
     def dataReceived(self, data: bytes) -> None:
-        """Some octets of the answer."""
+        """Count and pass on octets of the answer."""
         self._received += len(data)
         if self._head is not None:
             self._look(self._head, data)
@@ -61,12 +61,12 @@ class LimitedConnection(ProtocolWrapper):
             known = 0
 
     def write(self, data: bytes) -> None:
-        """Some octets of a request: what follows belongs to it."""
+        """Write octets of a request, whose answer is counted from zero."""
         self._ask_again()
         super().write(data)  # type: ignore[no-untyped-call]
 
     def writeSequence(self, data: Any) -> None:
-        """The same."""
+        """Write parts of a request, whose answer is counted from zero."""
         self._ask_again()
         super().writeSequence(data)  # type: ignore[no-untyped-call]
 
@@ -75,21 +75,21 @@ class LimitedConnection(ProtocolWrapper):
         self._head = bytearray()
 
     def loseConnection(self) -> None:
-        """End it at once: an upstream that does not take part in a farewell would hold the connection open."""
+        """Abort the connection: an upstream that does not close its side would keep it open."""
         self.disconnecting = 1
         self.abortConnection()
 
     def abortConnection(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         transport: Any = self.transport
         transport.abortConnection()
 
 
 class LimitedFactory(WrappingFactory):
     """
-    Makes limited connections.
+    A factory of limited connections.
 
-    :param factory: makes what is limited.
+    :param factory: makes the protocol that is wrapped.
     :param most: octets of an answer.
     """
 
@@ -106,7 +106,7 @@ class LimitedEndpoint:
     """
     An endpoint that makes limited connections.
 
-    :param endpoint: makes what is limited.
+    :param endpoint: the endpoint that is wrapped.
     :param most: octets of an answer.
     """
 
@@ -115,6 +115,6 @@ class LimitedEndpoint:
         self._most = most
 
     def connect(self, factory: Factory) -> Deferred[Any]:
-        """Connect."""
+        """Connect, and return the wrapped protocol."""
         connecting: Deferred[Any] = self._endpoint.connect(LimitedFactory(factory, self._most))
         return connecting.addCallback(lambda protocol: protocol.wrappedProtocol)

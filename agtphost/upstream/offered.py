@@ -1,4 +1,4 @@
-"""What upstreams offer, one by one, for operators: what is on, and why something is off."""
+"""List the tools and actions of upstreams for operators, with the reasons why some are off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agtphost.contract.binding import Binding
 
 ON, CHANGED, INVALID, UNMATCHED, DISABLED = "on", "changed", "invalid", "rules-unmatched", "disabled"
 STATES = (ON, CHANGED, INVALID, UNMATCHED, DISABLED)
-"""Whether a tool may be called, and what keeps it from that: each of the others is the operator's to see to."""
+"""Whether a tool may be called, or why not; the operator can resolve each of the reasons."""
 
 LONGEST_DESCRIPTION = 300
 """Characters of a description in a list."""
@@ -18,7 +18,7 @@ LONGEST_DESCRIPTION = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """One tool of an upstream, or one of its actions."""
+    """A tool of an upstream, or one of its actions."""
 
     protocol: str
     """``mcp``, ``a2a`` or ``acp``."""
@@ -28,34 +28,34 @@ class Offered:
     """The upstream's own name for it."""
 
     upstream_state: str
-    """See :class:`agtphost.upstream.supervision.State`."""
+    """The upstream's state: see :class:`agtphost.upstream.supervision.State`."""
 
     state: str = ON
     """One of :data:`STATES`."""
 
     description: str = ""
     why: str = ""
-    """What is wrong with it, where that can be said in a sentence."""
+    """The errors of its definition, if there are any."""
 
     sha256: str = ""
-    """Of its definition as the upstream gives it now; empty where no single definition is pinned."""
+    """The SHA-256 of its present definition; empty where no single definition is pinned."""
 
     approved: str = ""
-    """Of the definition that is approved."""
+    """The SHA-256 of its approved definition."""
 
     fixed: bool = False
-    """Whether the configuration names that digest, so that nobody else approves another."""
+    """Whether the configuration sets that digest, so that no other can be approved."""
 
     binding: Binding | None = None
-    """Where it is on."""
+    """The binding; None where it is off."""
 
     @property
     def key(self) -> list[str]:
-        """Its place in lists: by protocol, upstream and name."""
+        """The key that lists are sorted by: protocol, upstream and name."""
         return [self.protocol, self.upstream, self.name]
 
     def told(self) -> dict[str, Any]:
-        """One entry of ``INSPECT target=tools``."""
+        """Return the entry of ``INSPECT target=tools``."""
         described = self.description.partition("\n")[0][:LONGEST_DESCRIPTION]
         entry: dict[str, Any] = {
             "protocol": self.protocol.upper(),

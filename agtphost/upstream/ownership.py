@@ -1,9 +1,8 @@
 """
-Which task of an upstream belongs to which caller and Task-ID: durable, and looked up on every call.
+Record which caller and Task-ID each task of an upstream belongs to: durable, and looked up on every call.
 
-An upstream knows this host alone, so whatever it would tell one caller it
-would tell all. What a caller may ask about is therefore decided here: only
-tasks, runs and conversations that it began itself.
+An upstream knows only this host, so it would give the same answers about tasks to all callers. Therefore this host
+restricts callers to the tasks, runs and conversations that they began themselves.
 """
 
 from __future__ import annotations
@@ -19,47 +18,47 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.vocabulary import jsontext
 
 KEPT = 30 * 86_400
-"""Seconds after the last change."""
+"""Seconds that a link is kept after its last change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedTask:
-    """One task or run of an upstream."""
+    """A task or run of an upstream, linked to its owner."""
 
     owner: str
     """The state owner of the caller that began it (:func:`agtphost.identity.peer.state_owner`)."""
 
     upstream: str
     remote_id: str
-    """What the upstream calls it; empty for a conversation that has no task."""
+    """The upstream's id of it; empty for a conversation that has no task."""
 
     task_id: str
     """The AGTP Task-ID."""
 
     conversation: str = ""
-    """What the upstream calls the conversation: A2A's contextId, ACP's session id."""
+    """The upstream's id of the conversation: A2A's contextId, ACP's session id."""
 
     session_id: str = ""
     """The AGTP Session-ID it belongs to; empty where the caller named none."""
 
     state: str = ""
-    """As the upstream last said."""
+    """The last state that the upstream reported."""
 
     updated: int = 0
     """Seconds since the epoch."""
 
     client: str = ""
-    """Which of the owner's clients began it; empty: the owner itself. Tasks of one are nothing to the others."""
+    """The owner's client that began it; empty: the owner itself. Clients do not see each other's tasks."""
 
     shown: str = ""
-    """What the client calls the conversation; empty: what the upstream calls it."""
+    """The client's id of the conversation; empty: the same as the upstream's."""
 
     agent_id: str = ""
-    """The Agent-ID that the caller named, where :attr:`owner` is a name apart from it; empty: the owner is it."""
+    """The Agent-ID that the caller named, where :attr:`owner` is a separate name; empty: the same as the owner."""
 
     @property
     def key(self) -> str:
-        """Unique among links of a kind."""
+        """The key that is unique among links of a kind."""
         named = self.remote_id
         if not named:
             named = f"session\n{self.session_id}" if self.session_id else f"conversation\n{self.conversation}"
@@ -69,9 +68,9 @@ class OwnedTask:
 
 class TaskOwnership:
     """
-    The links of one kind.
+    The table of links of one kind.
 
-    :param held: where they are kept.
+    :param held: the table of state items that stores them.
     :param kind: the kind of state item.
     :param now: seconds since the epoch.
     """
@@ -94,38 +93,38 @@ class TaskOwnership:
             self._of.setdefault(link.owner, {})[key] = link
 
     def of(self, owner: str, upstream: str, client: str = "") -> Iterator[OwnedTask]:
-        """A caller's links with an upstream, the one that changed last first."""
+        """Return a caller's links with an upstream, the last changed first."""
         links = self._of.get(owner, {})
         return (link for link in reversed(list(links.values())) if (link.upstream, link.client) == (upstream, client))
 
     def all_of(self, owner: str) -> tuple[OwnedTask, ...]:
-        """A caller's links with every upstream of the kind."""
+        """Return a caller's links with every upstream of the kind."""
         return tuple(self._of.get(owner, {}).values())
 
     def by_task(self, owner: str, upstream: str, task_id: str | None) -> OwnedTask | None:
-        """The newest one of a Task-ID."""
+        """Return the newest link of a Task-ID, or None."""
         if task_id is None:
             return None
         return next((link for link in self.of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
 
     def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> OwnedTask | None:
-        """The one that the upstream calls so."""
+        """Return the link of an upstream's id, or None."""
         named = OwnedTask(owner=owner, upstream=upstream, remote_id=remote_id, task_id="", client=client)
         return self._by_key.get(named.key)
 
     def conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
-        """What the upstream calls the caller's session; empty where it knows none."""
+        """Return the upstream's id of the caller's session; empty where it has none."""
         if session_id is None:
             return ""
         found = (link.conversation for link in self.of(owner, upstream) if link.session_id == session_id)
         return next((conversation for conversation in found if conversation), "")
 
     def owns_conversation(self, owner: str, upstream: str, conversation: str) -> bool:
-        """Whether a caller takes part in a conversation."""
+        """Return whether a caller takes part in a conversation."""
         return any(link.conversation == conversation for link in self.of(owner, upstream))
 
     def changes(self, link: OwnedTask) -> tuple[Change, ...]:
-        """What puts a link, or changes it; none where it is so already."""
+        """Return the changes that store a link; empty if it is stored unchanged."""
         known = self._by_key.get(link.key)
         now = int(self._now())
         if known is not None and _value(known, known.updated) == _value(link, known.updated):
@@ -140,7 +139,7 @@ class TaskOwnership:
         return (put,)
 
     def removal(self, link: OwnedTask) -> Change:
-        """What forgets a link."""
+        """Return the change that removes a link."""
         return Change(kind=self._kind, key=link.key, value=None, owner=link.owner)
 
 
@@ -153,7 +152,7 @@ def _value(link: OwnedTask, updated: int) -> dict[str, Any]:
         "session_id": link.session_id,
         "state": link.state,
         "updated": updated,
-        # Most have none of these, and what earlier versions kept has no place for them.
+        # Most links have none of these, and earlier versions stored links without them.
         **({"client": link.client} if link.client else {}),
         **({"shown": link.shown} if link.shown else {}),
         **({"agent_id": link.agent_id} if link.agent_id not in ("", link.owner) else {}),
@@ -172,10 +171,10 @@ LONGEST_ID = 256
 
 
 def is_remote_id(value: object) -> bool:
-    """Whether an upstream's identifier can be kept and sent back."""
+    """Return whether an upstream's identifier can be stored and sent back."""
     return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
 
 
 def small(value: object, most: int) -> bool:
-    """Whether a value's JSON has at most ``most`` octets."""
+    """Return whether a value's JSON has at most ``most`` octets."""
     return len(jsontext.encode(value)) <= most

@@ -1,13 +1,14 @@
 """
-What upstreams say of themselves, approved once: tools of MCP servers, cards of A2A agents, manifests of ACP agents.
+Approve the definitions of upstreams once: tools of MCP servers, cards of A2A agents, manifests of ACP agents.
 
-What is seen first is approved, and durably before it counts, unless the configuration names a digest. What has changed
-since is off until an operator approves it. An approval is a state item; that something changed, or was approved, is an
-event that the host signs: design decision 16.
+The first definition seen is approved, and stored durably before it counts, unless the configuration names a digest. A
+definition that has changed is off until an operator approves it. An approval is a state item; a change or an approval
+is also an event that the host signs: design decision 16.
 
-A pin is a digest, and a digest shows no difference. So the text that it was made of is kept beside it, as a state item
-of its own: it can be lost for want of room, and the pin cannot. A text counts only where its SHA-256 is the approved
-digest; an older store, a configured digest whose definition was never seen, and one that is too long have none.
+A pin is a digest, which cannot show a difference. So the definition's text is stored as well, as a separate state item:
+the text can be evicted for lack of room, and the pin cannot. A text counts only where its SHA-256 is the approved
+digest. The text is missing in an older store, for a configured digest whose definition was never seen, and for one that
+is too long.
 """
 
 from __future__ import annotations
@@ -26,32 +27,35 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.upstream.failures import NotApproved
 
 PIN = "upstream-pin"
-"""Of state items: cards and manifests, with what was told of. The key is the protocol, the upstream and the name."""
+"""
+The kind of state items for cards and manifests, with the last reported change. The key is the protocol, the upstream
+and the name.
+"""
 
 TOOL_PIN = "mcp-tool-pin"
-"""Of state items: tools. The key is the server and the tool, on a line each."""
+"""The kind of state items for tools. The key is the server and the tool, on a line each."""
 
 TOLD = "mcp-tool-changed"
-"""Of state items, with the keys of :data:`TOOL_PIN`: which definitions of a tool were told of."""
+"""The kind of state items, with the keys of :data:`TOOL_PIN`, for the reported changes of a tool."""
 
 DEFINITION = "upstream-definition"
-"""Of state items: texts. The key is as that of :data:`PIN`, for tools too."""
+"""The kind of state items for texts. The key is as that of :data:`PIN`, for tools too."""
 
 PINNED = "upstream-definition-pinned"
 CHANGED = "upstream-definition-changed"
 APPROVED = "upstream-definition-approved"
 
 MOST_PINS = 8_000
-"""Names of one upstream that are approved by being seen: one that makes up new ones all day fills no store."""
+"""Names of one upstream that are approved when first seen, so that one with ever new names does not fill the store."""
 
 MOST_TOLD = 8
-"""Definitions of one tool that are told of until one is approved: a server that changes all day fills no ledger."""
+"""Changes of one tool that are reported until one is approved, so that a changing server does not fill the ledger."""
 
 LONGEST = 64 << 10
-"""Octets of a text that is kept."""
+"""Octets of a text that is stored."""
 
 MOST_OF_ONE = 1 << 20
-"""Octets of the texts of one upstream that are kept: one that makes up new definitions all day fills no store."""
+"""Octets of the stored texts of one upstream, so that one with ever new definitions does not fill the store."""
 
 MOST_AT_ONCE = 200
 """Changes in one commit."""
@@ -67,12 +71,12 @@ log = Logger(namespace="agtphost.upstreams")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Where approvals are kept."""
+    """The durable store of approvals."""
 
     held: StateTable
     submit: Submit
     clock: IReactorTime
-    """Tells of changes again where that could not be made durable; what changed is off meanwhile."""
+    """Times the retries of reports that could not be stored; the changed definitions are off in the meantime."""
 
 
 class Pins:
@@ -80,8 +84,8 @@ class Pins:
     The approved digests of one upstream.
 
     :param protocol: ``mcp``, ``a2a`` or ``acp``.
-    :param configured: by name; these win over everything.
-    :param store: None keeps approvals in memory, and tells of nothing.
+    :param configured: digests by name, which take precedence.
+    :param store: None keeps approvals in memory, and reports no changes.
     """
 
     def __init__(
@@ -108,18 +112,18 @@ class Pins:
             store.held.watch(self._kind, self._watched)
 
     def approved(self, name: str) -> str:
-        """The approved digest; empty where nothing was ever seen."""
+        """Return the approved digest; empty where the name was never seen."""
         return self._configured.get(name) or self._approved.get(name, "")
 
     def fixed(self, name: str) -> bool:
-        """Whether the configuration names the digest, so that nobody else can approve another."""
+        """Return whether the configuration sets the digest, so that no other can be approved."""
         return name in self._configured
 
-    # What an upstream says
+    # Definitions of an upstream
 
     async def judge(self, texts: Mapping[str, bytes]) -> frozenset[str]:
         """
-        Compare what an upstream says now with what is approved, and approve what is new.
+        Compare an upstream's present definitions with the approved ones, and approve new names.
 
         :param texts: what is pinned, as canonical JSON, by name.
         :return: the names of what is off.
@@ -135,7 +139,7 @@ class Pins:
         """
         Approve what is seen for the first time, as far as there is room.
 
-        :raises NotApproved: the store is down: nothing is approved that would be forgotten.
+        :raises NotApproved: the store is down, so that an approval would be lost.
         """
         room = max(MOST_PINS - len(self._approved), 0)
         first = dict([(name, digest) for name, digest in digests.items() if not self.approved(name)][:room])
@@ -143,22 +147,22 @@ class Pins:
             self._approved.update(first)
             return
         for at_once in (MOST_AT_ONCE, 1):
-            # Where somebody else was first with one of them, that one is the measure, and the others are tried alone.
+            # If another process stored one of them first, that one counts, and the others are tried one by one.
             left = [(name, digest) for name, digest in first.items() if not self.approved(name)]
             for at in range(0, len(left), at_once):
                 batch = left[at : at + at_once]
                 changes = [self._put(name, digest, expected=0) for name, digest in batch]
-                # A server may list thousands of tools; what has few definitions tells of each.
+                # A server may list thousands of tools; the other protocols have few definitions, each with an event.
                 events = [] if self._tools else [self._event(PINNED, name, sha256=digest) for name, digest in batch]
                 try:
                     await self._store.submit(changes, events)
                 except StaleChange:
                     continue
                 except LedgerUnavailable as error:
-                    raise NotApproved(f"what it says of itself cannot be pinned durably: {error}") from None
+                    raise NotApproved(f"its definition cannot be pinned durably: {error}") from None
 
     def off(self, digests: Mapping[str, str]) -> frozenset[str]:
-        """The names of what is not as it was approved; of what has changed, the host's chain is told."""
+        """Return the names whose definition is not the approved one, and report changes to the host's chain."""
         found = {name: digest for name, digest in digests.items() if self.approved(name) != digest}
         for name, digest in found.items():
             told = self._told(name)
@@ -170,23 +174,23 @@ class Pins:
 
     def learn(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> None:
         """
-        Keep the texts of approved definitions, as far as there is room; without them a difference cannot be shown.
+        Store the texts of approved definitions, as far as there is room, so that differences can be shown.
 
         :param approved: digests by name.
-        :param text: the canonical JSON of a name, whose digest that is; asked for where it is needed.
+        :param text: returns the canonical JSON of a name, which has that digest; called where it is needed.
         """
         changes = list(self._missing(approved, text))
         if changes:
             keeping = Deferred.fromCoroutine(self._keep(changes))
             keeping.addErrback(lambda failure: log.warn("definitions of {name} are not kept", name=self._upstream))
 
-    # What operators are shown, and approve
+    # For operators
 
     def shown(self, name: str, present: bytes | None) -> dict[str, Any] | None:
         """
-        The approved and the present definition of that name; None where nothing of it is known.
+        Return the approved and the present definition of a name; None where neither is known.
 
-        :param present: canonical JSON of what the upstream says now; None where that is not known.
+        :param present: canonical JSON of the present definition; None where that is not known.
         """
         approved = self.approved(name)
         if present is None and not approved:
@@ -198,7 +202,7 @@ class Pins:
             if kept is None and present is not None and sha256(present).hexdigest() == approved:
                 kept = present.decode()
             if kept is None:
-                both["approved"]["unknown"] = "The host kept the digest of this definition, and not its text."
+                both["approved"]["unknown"] = "The host has the digest of this definition, but not its text."
             else:
                 both["approved"]["definition"] = kept
         if present is not None:
@@ -206,7 +210,7 @@ class Pins:
         return {**both, "off": present is not None and both["present"]["sha256"] != approved}
 
     def approval(self, name: str, digest: str, approver: str) -> tuple[tuple[Change, ...], StreamEvent]:
-        """What is committed with the answer to the operator that approves a digest; it counts from then on."""
+        """Return the change and the event that approve a digest, to be committed with the operator's answer."""
         replaced = self._approved.get(name, "")
         event = self._event(APPROVED, name, sha256=digest, replaced_sha256=replaced, approved_by=approver)
         approved = self._put(name, digest, expected=self._version(self._kind, name))
@@ -217,14 +221,12 @@ class Pins:
         return (Change(kind=TOLD, key=approved.key, value=None), approved), event
 
     def approve(self, name: str, digest: str) -> None:
-        """From now on that digest counts: it is on record as approved, or nothing is recorded here."""
+        """Take an approved digest, which the store, if any, has already."""
         before = self.approved(name)
         self._approved[name] = digest
         if name in self._off and self.approved(name) != before:
             self._waiting.pop(name, None)
             self.on_approval()
-
-    # Behind these
 
     def _watched(self, key: str, item: StateItem | None) -> None:
         if item is not None and key.startswith(self._prefix):
@@ -238,12 +240,12 @@ class Pins:
         return 0 if item is None else item.version
 
     def _put(self, name: str, digest: str, expected: int, seen: str = "") -> Change:
-        """On what is known now: a first sight, or an approval, that somebody else's went before is none."""
+        """Return the change that stores a digest. It fails if another change was stored since ``expected``."""
         value = {"sha256": digest} if self._tools else {"approved": digest, "seen": seen}
         return Change(kind=self._kind, key=f"{self._prefix}{name}", value=value, expected=expected)
 
     def _told(self, name: str) -> tuple[str, ...]:
-        """Definitions that were told of since one was approved; of a card or a manifest the last one."""
+        """Return the changes reported since the last approval; of a card or a manifest the last one."""
         item = self._item(TOLD if self._tools else PIN, name)
         if item is None:
             return ()
@@ -269,7 +271,7 @@ class Pins:
         Deferred.fromCoroutine(self._write()).addBoth(self._written)
 
     async def _write(self) -> None:
-        assert self._store is not None, "without a store nothing is told"
+        assert self._store is not None, "without a store nothing is reported"
         batch = dict(list(self._waiting.items())[: MOST_AT_ONCE // 2])
         changes = [self._tells(name, *entry) for name, entry in batch.items()]
         events = [self._event(CHANGED, name, sha256=new, approved_sha256=old) for name, (new, old) in batch.items()]
@@ -286,8 +288,8 @@ class Pins:
                 self._later(0.0)
             return
         if outcome.check(LedgerUnavailable, StaleChange) is None:
-            log.failure("changed definitions are not told of", outcome)
-        # What was told meanwhile, or before the store was read, is not told again.
+            log.failure("changed definitions are not reported", outcome)
+        # Changes reported by others in the meantime, or before the store was read, are not reported again.
         self._waiting = {name: entry for name, entry in self._waiting.items() if entry[0] not in self._told(name)}
         if self._waiting:
             self._later(self._pause)
@@ -296,12 +298,12 @@ class Pins:
     # Texts
 
     def _text(self, name: str, digest: str) -> str | None:
-        """The canonical JSON whose SHA-256 is ``digest``; None where it is not at hand."""
+        """Return the canonical JSON whose SHA-256 is ``digest``; None where it is not stored."""
         item = None if self._store is None else self._store.held.get(DEFINITION, f"{self._whole}\n{name}")
         return None if item is None or item.brief["sha256"] != digest else str(item.value["text"])
 
     def _missing(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> Iterator[Change]:
-        """What keeps texts that are not kept yet."""
+        """Yield the changes that store missing texts."""
         if self._store is None:
             return
         items = self._store.held.items_by(DEFINITION, "upstream", self._whole)

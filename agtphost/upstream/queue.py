@@ -1,13 +1,13 @@
 """
-Taking turns at an upstream: a bounded number of calls at work, a bounded number waiting, and a share for each caller.
+Give turns to calls of an upstream: a bounded number of running calls, a bounded queue, and a share for each caller.
 
-One rule for MCP servers, A2A agents and ACP servers. Nobody takes an upstream from everybody else:
+The rule is the same for MCP servers, A2A agents and ACP servers, and prevents that one caller blocks all others:
 
-- a caller has at most three quarters of the turns, so one is free for others even while each call of its own takes as
-  long as it may (an upstream with a single turn has none to keep back);
-- a turn that is given back goes to the waiting caller with the fewest calls at work, and among equals round and round;
-- the waiting room is shared alike: where it is full, a caller who has less in it than another takes the place of that
-  one's latest call.
+- a caller has at most three quarters of the turns, so one is free for others even while each of its calls takes the
+  full time (an upstream with a single turn has none to keep back);
+- a turn that is given back goes to the waiting caller with the fewest running calls, and among equals in rotation;
+- the queue is shared: when it is full, a new call replaces the latest one of the caller with most waiting calls, if
+  that caller has more than the new call's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from agtphost.handlers.deadlines import Deadlines
 from agtphost.upstream.failures import Busy, Timeout
 
 Caller = str | None
-"""Whose share a call counts for; None: the host's own, which has no share to keep to."""
+"""Whose share a call counts for; None: the host's own call, which has no limit."""
 
 
 def may_await_start(waiting: Collection[Caller], caller: Caller, room: int) -> bool:
     """
-    Whether one more call may wait for an upstream to start.
+    Return whether one more call may wait for an upstream to start.
 
     :param waiting: the callers of those that wait.
     :param room: how many may wait in all; half of it is the most that one caller has.
@@ -40,12 +40,12 @@ def may_await_start(waiting: Collection[Caller], caller: Caller, room: int) -> b
 
 class CallQueue:
     """
-    Admits calls.
+    The queue of calls for one upstream.
 
-    :param clock: for the deadlines of those that wait.
-    :param at_once: calls at work.
+    :param clock: times the deadlines of waiting calls.
+    :param at_once: calls that may run at a time.
     :param waiting: calls that may wait besides.
-    :param share: calls of one caller at work; None: three quarters of all.
+    :param share: running calls of one caller; None: three quarters of all.
     """
 
     def __init__(self, clock: IReactorTime, at_once: int, waiting: int, share: int | None = None) -> None:
@@ -60,12 +60,12 @@ class CallQueue:
 
     @property
     def waiting(self) -> int:
-        """Calls that wait."""
+        """The number of waiting calls."""
         return self._waiting
 
     def take(self, caller: Caller = None) -> bool:
         """Take a turn if one is free for this caller."""
-        # While a turn is free, whoever waits has all of their share: nobody is overtaken.
+        # While a turn is free, every waiting caller has its full share, so that this call overtakes none.
         if self._free > 0 and self._may(caller):
             self._begin(caller)
             return True
@@ -75,8 +75,8 @@ class CallQueue:
         """
         Wait for a turn; it is taken when the Deferred fires.
 
-        :raises Busy: at once, where too many wait; through the Deferred, where the place goes to somebody with
-            fewer calls waiting.
+        :raises Busy: immediately, where too many wait; through the Deferred, where the place goes to a caller with
+            fewer waiting calls.
         """
         queue = self._queues.get(caller)
         if self._waiting >= self._room:
@@ -109,7 +109,7 @@ class CallQueue:
             self._admit()
 
     def fail_all(self, failure: Callable[[], Exception]) -> None:
-        """Send everyone who waits away, each with an error of its own."""
+        """Fail every waiting call, each with a separate error."""
         queues, self._queues, self._waiting = self._queues, {}, 0
         for queue in queues.values():
             for turn in queue:
@@ -124,9 +124,9 @@ class CallQueue:
         self._at_work[caller] = self._at_work.get(caller, 0) + 1
 
     def _admit(self) -> None:
-        """Let in who waits, as long as there is a turn for any of them."""
+        """Start waiting calls while there is a turn for any of them."""
         if self._admitting:
-            # A call that ended at once gives its turn back inside the loop below, which goes on with it.
+            # A call that ended synchronously gives its turn back inside the loop below, which continues with it.
             return
         self._admitting = True
         try:
@@ -135,7 +135,7 @@ class CallQueue:
                 if not able:
                     return
                 caller = min(able, key=lambda each: self._at_work.get(each, 0))
-                # To the end of the round.
+                # Move the caller to the end of the rotation.
                 queue = self._queues.pop(caller)
                 turn = queue.popleft()
                 if queue:
@@ -148,10 +148,10 @@ class CallQueue:
 
     def _make_room(self, wanted: int) -> None:
         """
-        Send away the latest call of whoever has most of them waiting.
+        Fail the latest call of the caller with most waiting calls.
 
-        :param wanted: calls that the newcomer would have waiting.
-        :raises Busy: nobody has more than that.
+        :param wanted: waiting calls that the new call's caller would have.
+        :raises Busy: no other caller has more.
         """
         most = max(self._queues, key=lambda each: len(self._queues[each]), default=None)
         if most not in self._queues or len(self._queues[most]) <= wanted:
@@ -175,9 +175,9 @@ class CallQueue:
 
 class AwaitingStart:
     """
-    Calls that wait for an upstream to start.
+    The calls that wait for an upstream to start.
 
-    :param clock: for their deadlines.
+    :param clock: times their deadlines.
     :param room: how many may wait in all.
     """
 
@@ -187,12 +187,12 @@ class AwaitingStart:
         self._waiters: dict[Deferred[None], Caller] = {}
 
     def admits(self, caller: Caller) -> bool:
-        """Whether one more call may wait."""
+        """Return whether one more call may wait."""
         return may_await_start(self._waiters.values(), caller, self._room)
 
     def wait(self, seconds: float, caller: Caller) -> Deferred[None]:
         """
-        Wait.
+        Wait for the upstream to start.
 
         :raises TimeoutError: through the Deferred, where it did not start in time.
         """
@@ -204,13 +204,13 @@ class AwaitingStart:
         self._waiters.pop(waiter, None)
 
     def up(self) -> None:
-        """It started."""
+        """Resume every waiting call, since the upstream started."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.callback(None)
 
     def failed(self, failure: Callable[[], Exception]) -> None:
-        """It did not: each call fails, with an error of its own."""
+        """Fail every waiting call, each with a separate error, since the upstream did not start."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.errback(failure())

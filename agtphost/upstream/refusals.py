@@ -1,4 +1,4 @@
-"""Failures of a call to an upstream as AGTP responses: one table for every protocol (adapters section 1.1)."""
+"""Map failures of calls to upstreams to AGTP responses: one table for every protocol (adapters section 1.1)."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _KINDS = {
     "a2a": ("A2A agent", "upstream", "upstream_state"),
     "acp": ("ACP server", "upstream", "upstream_state"),
 }
-"""What an upstream of a protocol is called, and the members of a refusal's body that name it and its state."""
+"""The kind of upstream of each protocol, and the members of a refusal's body with its name and its state."""
 
 _TABLE: tuple[tuple[type[UpstreamFailure], Reason, str], ...] = (
     (Timeout, Reason.UPSTREAM_TIMEOUT, "did not answer in time; whether the call had an effect is unknown."),
     (Cancelled, Reason.UPSTREAM_CANCELLED, "had not answered when the call was given up."),
-    (Busy, Reason.UPSTREAM_BUSY, "has as many calls waiting as it may have."),
+    (Busy, Reason.UPSTREAM_BUSY, "has too many calls waiting."),
     (
         TooLong,
         Reason.UPSTREAM_ANSWER_TOO_LONG,
-        "answered with more than this host takes ({limit} octets), which is not passed on; the call had its effect.",
+        "answered with more than the limit of {limit} octets, which is not passed on; the call had its effect.",
     ),
     (Unreadable, Reason.UPSTREAM_ANSWER_REFUSED, "answered with something that its protocol does not allow."),
     (
@@ -54,11 +54,13 @@ _TABLE: tuple[tuple[type[UpstreamFailure], Reason, str], ...] = (
     (Unsendable, Reason.UPSTREAM_CALL_REFUSED, "cannot be sent the call."),
     (UpstreamFailure, Reason.UPSTREAM_FAILED, "could not be called."),
 )
-"""The first row that fits counts; the last fits always."""
+"""The first matching row counts; the last matches always."""
 
 MISSING_CAPABILITY = (-32021, -32003)
-"""What an MCP server says that would have to ask something which its caller cannot answer; the second is the
-extensions'."""
+"""
+Error codes of an MCP server that would have to ask a question its caller cannot answer; the second is that of the
+extensions.
+"""
 
 _ERRORS: Mapping[str, Mapping[object, Reason]] = {
     "mcp": {
@@ -91,16 +93,14 @@ _ERRORS: Mapping[str, Mapping[object, Reason]] = {
         500: Reason.ACP_ERROR,
     },
 }
-"""
-What errors of the protocols are, by their code (A2A 1.0 section 5.4), of ACP by the HTTP status; None: any other.
-"""
+"""Reasons for the errors of the protocols by code (A2A 1.0 section 5.4), for ACP by HTTP status; None: any other."""
 
 
 def refusal(
     protocol: str, upstream: str, failure: UpstreamFailure, details: Mapping[str, object] | None = None
 ) -> Refusal:
     """
-    The response to a call that has no result.
+    Return the response to a call that has no result.
 
     :param protocol: ``mcp``, ``a2a`` or ``acp``.
     :param upstream: its configured name.
@@ -135,7 +135,7 @@ def refusal(
 
 
 def _answer_in(protocol: str, failure: UpstreamFailure) -> tuple[Reason, Mapping[str, Any]] | None:
-    """The error of its protocol that an upstream answered with, and what that is here; None where it is none."""
+    """Return the reason and the protocol error of an answer; None where it is not an error of the protocol."""
     known = _ERRORS[protocol]
     if isinstance(failure, ErrorAnswer) and None in known:
         code = failure.code if isinstance(failure.code, int) else None
@@ -151,18 +151,18 @@ def _answer_in(protocol: str, failure: UpstreamFailure) -> tuple[Reason, Mapping
 
 
 def _answered(who: str, named: Mapping[str, object], reason: Reason, error: Mapping[str, Any]) -> Refusal:
-    """The response to a call that its upstream answered with an error of its protocol, of which nothing is dropped."""
+    """Return the response for an error of the upstream's protocol, which is passed on complete."""
     asks = reason is Reason.CAPABILITY_MISSING
     busy = reason is Reason.UPSTREAM_BUSY
     return Refusal(
         reason,
         f"{who} {'has to ask something that the caller cannot answer' if asks else 'answered with an error'}.",
-        remedy="result.error is what it said." if busy else None,
+        remedy="result.error has the upstream's error." if busy else None,
         details={**named, "result": {"error": dict(error)}},
         headers=(("Retry-After", "1"),) if busy else (),
     )
 
 
 def rules_unmatched(details: Mapping[str, object]) -> Refusal:
-    """The 503 for whatever is of a server that has a rule which fits nothing there."""
+    """Return the 503 for a server with a rule that matches nothing there."""
     return Refusal(Reason.TOOL_RULES_UNMATCHED, details=details)

@@ -1,8 +1,8 @@
 """
-One upstream, supervised: started with the host or with its first call, tried anew after a failure, called in turns.
+Supervise one upstream: start it with the host or its first call, retry after failures, and give turns to calls.
 
-An upstream that misbehaves harms nobody but its own callers: every wait has a
-deadline, every queue a bound, and a call is sent at most once.
+An upstream that misbehaves affects only its own callers: every wait has a deadline, every queue a bound, and a call is
+sent at most once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMOOTHING = 0.1
 
 @dataclass(slots=True)
 class Counters:
-    """Calls since the host started: what operators and DESCRIBE are shown."""
+    """Counters of calls since the host started, for operators and DESCRIBE."""
 
     ok: int = 0
     errors: int = 0
@@ -55,7 +55,7 @@ class Counters:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """One upstream at one moment; nothing secret, nothing of a caller."""
+    """The state of one upstream at one moment, without secrets and without data of callers."""
 
     name: str
     state: str
@@ -74,7 +74,7 @@ class Snapshot:
     calls: Counters
 
     def told(self) -> dict[str, object]:
-        """What DESCRIBE says of the moment."""
+        """Return the members for DESCRIBE."""
         return {
             "state": self.state,
             "restarts": self.restarts,
@@ -83,7 +83,7 @@ class Snapshot:
         }
 
     def full(self) -> dict[str, object]:
-        """Everything, for operators."""
+        """Return everything, for operators."""
         return {**asdict(self), "latency": self.calls.latency}
 
 
@@ -91,13 +91,13 @@ class UpstreamService(ABC, Service):
     """
     The service of one upstream.
 
-    What an attempt does, and what ends with it, subclasses say: :meth:`_establish`, :meth:`_rose`, :meth:`_release`
-    and :meth:`_ended`.
+    Subclasses implement the attempt and what ends with it: :meth:`_establish`, :meth:`_rose`, :meth:`_release` and
+    :meth:`_ended`.
 
     :param protocol: ``mcp``, ``a2a`` or ``acp``: a prefix of its name.
     :param log: its part of the host's log.
-    :param at_once: calls it works on at once, where those are not what the settings say.
-    :param jitter: a number from 0 to 1, anew each time.
+    :param at_once: calls that may run at a time; None: by the settings.
+    :param jitter: returns a new number from 0 to 1 each time.
     """
 
     late = "it did not start"
@@ -130,21 +130,21 @@ class UpstreamService(ABC, Service):
         self._attempts = 0
         self._in_flight = 0
 
-    # What subclasses say
+    # Methods of subclasses
 
     @abstractmethod
     async def _establish(self) -> None:
         """Connect, and learn what the upstream is; fails with :class:`UpstreamFailure`."""
 
     def _rose(self, *, first: bool) -> None:
-        """An attempt succeeded; not ``first``: it was up all the time."""
+        """Act on a successful attempt; ``first`` is False if the upstream was up before it."""
 
     def _release(self) -> None:
-        """Let go of the connection."""
+        """Drop the connection."""
 
     @abstractmethod
     def _ended(self) -> Deferred[None]:
-        """The host stops: fires when nothing of the upstream is left."""
+        """Return a Deferred that fires when everything of the upstream has ended, because the host stops."""
 
     # The service
 
@@ -157,7 +157,7 @@ class UpstreamService(ABC, Service):
             self._machine.start()
 
     def stopService(self) -> Deferred[None]:
-        """End it; fires when nothing of it is left."""
+        """End the upstream; fires when everything of it has ended."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._machine.stop()
         return self._ended()
@@ -166,16 +166,16 @@ class UpstreamService(ABC, Service):
 
     @property
     def state(self) -> State:
-        """Its present state."""
+        """The present state."""
         return self._state
 
     def seconds(self) -> float:
-        """The reactor's time."""
+        """Return the reactor's time."""
         now: float = self._clock.seconds()
         return now
 
     def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
-        """Log one line, within the quota of what is logged of this upstream."""
+        """Log one line, within the log quota of this upstream."""
         self._log.say(text, level)
 
     async def call(
@@ -186,12 +186,12 @@ class UpstreamService(ABC, Service):
         noted: Callable[[Deferred[None]], Deferred[None]] = lambda waiting: waiting,
     ) -> T:
         """
-        Do ``work`` with the upstream, when it is up and the call's turn has come.
+        Call ``work`` when the upstream is up and the call's turn has come.
 
         :param seconds: how long all of it may take.
         :param work: gets the seconds that are left.
         :param caller: whose share of the turns it takes; None: it is the host's own request.
-        :param noted: is told what the call waits for.
+        :param noted: gets the Deferred that the call waits for.
         :raises UpstreamFailure: for every other outcome.
         """
         began = self.seconds()
@@ -222,12 +222,12 @@ class UpstreamService(ABC, Service):
         return result
 
     def lost(self, reason: str) -> None:
-        """The upstream cannot be reached, or is not what it was."""
+        """Fail the upstream: it cannot be reached, or has changed."""
         if self._state is State.UP:
             self._fail(reason)
 
     def look_again(self) -> None:
-        """What the upstream says of itself may be accepted now: do not wait for the next attempt."""
+        """Attempt again now, because the upstream's definition may be accepted now."""
         if self._state in (State.BACKOFF, State.FAILED):
             self.forget()
             self._machine.due()
@@ -236,7 +236,7 @@ class UpstreamService(ABC, Service):
             self._look()
 
     def moment(self) -> dict[str, Any]:
-        """The members of :class:`Snapshot` now."""
+        """Return the present members of :class:`Snapshot`."""
         now, up = self.seconds(), self._state is State.UP
         waits = self._state in (State.BACKOFF, State.FAILED)
         return {
@@ -251,10 +251,10 @@ class UpstreamService(ABC, Service):
             "calls": self._counters,
         }
 
-    # What the machine causes: agtphost.upstream.supervision.Effects
+    # Methods for the state machine: agtphost.upstream.supervision.Effects
 
     def entered(self, state: State) -> None:
-        """Note the state."""
+        """Store the new state."""
         self._state = state
         if state is State.UP:
             self._up_since = self.seconds()
@@ -266,24 +266,22 @@ class UpstreamService(ABC, Service):
         self._look()
 
     def disconnect(self) -> None:
-        """End what there is."""
+        """End the attempt and the connection."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()
         self._send_away()
 
     def wait(self, delay: float) -> None:
-        """Try again later."""
+        """Schedule the next attempt."""
         self._next_attempt = self.seconds() + delay
         self._in(delay, self._machine.due)
 
     def forget(self) -> None:
-        """Do not try again."""
+        """Cancel the scheduled attempt."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
-
-    # Behind these
 
     def _in(self, delay: float, step: Callable[[], None]) -> None:
         self.forget()
@@ -299,7 +297,7 @@ class UpstreamService(ABC, Service):
         self._attempt = None
         first = self._state is State.STARTING
         if first:
-            # An attempt that ends at once ends within the machine's own step: the state follows after it.
+            # A synchronous attempt ends within the machine's own step: the state follows after it.
             self._machine.established()
         if first or self._state is State.UP:
             self._rose(first=first)
@@ -328,7 +326,7 @@ class UpstreamService(ABC, Service):
         self._send_away()
 
     def _send_away(self) -> None:
-        """Let go of the connection and of everyone who waits for it."""
+        """Drop the connection and fail every call that waits for it."""
         self._release()
         self._turns.fail_all(self._down)
         self._starting.failed(self._down)
@@ -340,9 +338,9 @@ class UpstreamService(ABC, Service):
         noted: Callable[[Deferred[None]], Deferred[None]] = lambda waiting: waiting,
     ) -> None:
         """
-        Wait for the first start; an upstream that failed is not waited for.
+        Wait for the first start; a call does not wait for an upstream that failed.
 
-        :param noted: is told what the call waits for.
+        :param noted: gets the Deferred that the call waits for.
         """
         self._machine.demand()
         state = self._state

@@ -1,8 +1,8 @@
 """
-The states of one hosted server, and how long it waits before the next attempt.
+The state machine of one hosted server, and the delays between its attempts.
 
-The machine decides what follows what; everything it causes goes through
-:class:`Effects`, so that a test can record it. Only ``up`` takes calls.
+The machine decides the transitions; all its effects go through :class:`Effects`, so that a test can record them. Only
+``up`` takes calls.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ STEADY = 60.0
 
 WINDOW = 60.0
 MAX_RESTARTS = 5
-"""More restarts than this within the window, and the server counts as failed."""
+"""Restarts within the window; with more, the server counts as failed."""
 
 SLOW_RETRY = 300.0
 """Seconds between attempts of a failed server."""
 
 SPREAD = 0.2
-"""A delay varies by this part of it, so that servers felled together do not rise together."""
+"""The part by which a delay varies, so that servers that failed together do not restart together."""
 
 
 class State(Enum):
-    """What an operator sees."""
+    """The state of a server, as operators see it."""
 
     STOPPED = "stopped"
     IDLE = "idle"
@@ -43,14 +43,14 @@ class State(Enum):
     UP = "up"
     BACKOFF = "backoff"
     FAILED = "failed"
-    """Given up on for now: the next attempt is minutes away."""
+    """Failed too often: the next attempt is minutes away."""
 
 
 class Effects(Protocol):
-    """What the machine causes."""
+    """The effects of the machine."""
 
     def entered(self, state: State) -> None:
-        """The state changed."""
+        """Take the new state."""
 
     def connect(self) -> None:
         """Begin an attempt; it ends in ``established``, ``retry`` or ``suspend``."""
@@ -62,35 +62,35 @@ class Effects(Protocol):
         """Call ``due`` after so many seconds."""
 
     def forget(self) -> None:
-        """Do not call ``due`` any more."""
+        """Cancel the call of ``due``."""
 
 
 class Lifecycle(Protocol):
-    """What happens to a server."""
+    """The inputs of the machine."""
 
     def start(self) -> None:
-        """The host starts, and the server with it."""
+        """Start the server with the host."""
 
     def arm(self) -> None:
-        """The host starts; the server waits for its first call."""
+        """Wait for the server's first call, since the host starts."""
 
     def demand(self) -> None:
-        """A call wants the server."""
+        """Start the server if it waits for its first call."""
 
     def established(self) -> None:
-        """The attempt succeeded."""
+        """Take the success of the attempt."""
 
     def retry(self, delay: float) -> None:
-        """The attempt or the link failed; try again soon."""
+        """Take the failure of the attempt or the link, and try again soon."""
 
     def suspend(self, delay: float) -> None:
-        """The attempt or the link failed, as often as is tolerated."""
+        """Take the failure of the attempt or the link after too many of them."""
 
     def due(self) -> None:
-        """The delay is over."""
+        """Begin an attempt, since the delay is over."""
 
     def stop(self) -> None:
-        """The host stops."""
+        """Stop the server, since the host stops."""
 
 
 _builder = TypeMachineBuilder(Lifecycle, Effects)  # type: ignore[type-abstract]
@@ -101,7 +101,7 @@ _up = _builder.state("up")
 _backoff = _builder.state("backoff")
 _failed = _builder.state("failed")
 
-# What changes nothing: a demand is met or under way, and a late loss is known.
+# Inputs without effect: a demand that is met or being met, and a loss that is known.
 for _state in (_stopped, _starting, _up, _backoff, _failed):
     _state.upon(Lifecycle.demand).loop().returns(None)
 for _state in (_stopped, _idle, _backoff, _failed):
@@ -163,9 +163,9 @@ supervise = _builder.build()
 
 class Delays:
     """
-    How long to wait after each failure.
+    The delays after failures.
 
-    :param jitter: a number from 0 to 1, anew each time.
+    :param jitter: returns a new number from 0 to 1 each time.
     """
 
     def __init__(self, jitter: Callable[[], float]) -> None:
@@ -180,10 +180,10 @@ class Delays:
 
     def after_failure(self, now: float, up_for: float) -> tuple[float, bool]:
         """
-        Note a failure.
+        Count a failure and return the delay.
 
         :param now: the time, in seconds.
-        :param up_for: how long the server had been up; 0 where it never was.
+        :param up_for: seconds that the server had been up; 0 if it was not.
         :return: seconds until the next attempt, and whether the server counts as failed.
         """
         if up_for >= STEADY:
@@ -192,7 +192,7 @@ class Delays:
         self._restarts.append(now)
         if len(self._restarts) > MAX_RESTARTS and now - self._restarts[0] <= WINDOW:
             return self._spread(SLOW_RETRY), True
-        # Ten doublings are beyond the longest delay.
+        # Ten doublings exceed the longest delay.
         return self._spread(min(FIRST_DELAY * 2 ** min(self._failures - 1, 10), LONGEST_DELAY)), False
 
     def _spread(self, delay: float) -> float:

@@ -1,4 +1,4 @@
-"""Bounds on what a server can make the host do unasked: octets read and lines logged."""
+"""Limit what a server can make the host do without a request: octets read and lines logged."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ UNSOLICITED_OCTETS = 4 << 20
 """Octets per second of notifications, garbage and stderr; answers to calls are free."""
 
 SLICE = 0.25
-"""Seconds over which that is counted: what the host reads in one go is a quarter of a second's share."""
+"""Seconds over which octets are counted: in one go the host reads a quarter of a second's share."""
 
 LEAST = 1024
-"""Octets that anything counts for, however short: what a message costs the host is not its length."""
+"""The least octets that a message counts for, since even a short message costs time."""
 
 PATIENCE = 8
-"""Slices in a row that a source may send more than its share; each further one halves the share."""
+"""Slices in a row in which a source may exceed its share; each further one halves the share."""
 
 SMALLEST = 1 / 64
-"""Part of the share that is left to a source which never stops."""
+"""The smallest part of the share, for a source that never stops."""
 
 LINES_LOGGED = 20
-"""Lines of one server that reach the host's log each second; the rest are counted."""
+"""Lines of one server that are logged each second; the rest are counted."""
 
 
 class ReadThrottle:
     """
-    Pauses a source that sends more than its share, until the slice of time is over.
+    A throttle that pauses a source which exceeds its share, until the slice of time is over.
 
     :param clock: counts the seconds.
     :param pause: stops reading.
@@ -53,7 +53,7 @@ class ReadThrottle:
         self.pauses = 0
 
     def spend(self, octets: int) -> None:
-        """Count unsolicited octets, of one message or chunk; pause the source once they are more than its share."""
+        """Count unsolicited octets of one message or chunk; pause the source once they exceed its share."""
         now = self._clock.seconds()
         if now >= self._until:
             self._adjust(now)
@@ -77,7 +77,7 @@ class ReadThrottle:
 
     @property
     def paused(self) -> bool:
-        """Whether the source is to wait at this moment."""
+        """Whether the source is paused."""
         return self._waiting is not None
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class ReadThrottle:
 
 class LogThrottle:
     """
-    Says which lines may be logged.
+    A quota of log lines per second.
 
     :param clock: counts the seconds.
     """
@@ -107,7 +107,7 @@ class LogThrottle:
         """Lines since the start that were not logged."""
 
     def admits(self) -> bool:
-        """Whether one more line may be logged now."""
+        """Return whether one more line may be logged now, and count it."""
         now = self._clock.seconds()
         if now >= self._until:
             self._left = self._lines

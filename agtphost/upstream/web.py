@@ -1,10 +1,8 @@
 """
-Upstreams over HTTP, whatever protocol they speak: how one is asked, and its service.
+Call upstreams over HTTP: the client and the base of their services, for every protocol.
 
-Pooled connections, verified TLS, no redirects, no cookies, everything bounded.
-
-A request is sent at most once: it may have had its effect when its connection
-was lost.
+Pooled connections, verified TLS, no redirects, no cookies, everything bounded. A request is sent at most once: it may
+have had its effect when its connection was lost.
 """
 
 from __future__ import annotations
@@ -38,13 +36,13 @@ LONGEST_BODY = 16 << 20
 """Octets of one answer, or of one event of a stream."""
 
 LONGEST_EXCHANGE = 64 << 20
-"""Octets of everything that comes back for one request, header fields and streams included."""
+"""Octets of everything that is received for one request, including header fields and streams."""
 
 LONGEST_ERROR = 64 << 10
 """Octets of the body of an answer outside 2xx."""
 
 WAITING_EVENTS = 32
-"""Events read ahead of whoever takes them; beyond, the upstream is not read."""
+"""Events read ahead of their taker; with more, reading pauses."""
 
 STREAM = "text/event-stream"
 
@@ -58,14 +56,14 @@ class Reply:
 
     status: int
     body: bytes
-    """Empty where the answer was a stream."""
+    """The body; empty where the answer was a stream."""
 
     streamed: bool = False
 
 
 class WebClient:
     """
-    Speaks HTTP with one upstream.
+    The HTTP client for one upstream.
 
     :param ca: PEM file of the only authorities to trust; None means the platform's.
     :param headers: sent with every request.
@@ -91,13 +89,13 @@ class WebClient:
         errors: bool = False,
     ) -> Reply:
         """
-        Ask, and read the answer.
+        Send a request, and read the answer.
 
         :param body: JSON; None for no body.
         :param seconds: for everything.
-        :param take: gets the events of a stream, one after another; without it a stream is no answer.
+        :param take: gets the events of a stream, one after another; without it a stream is an error.
         :param errors: whether it gets events of type ``error`` too, as :class:`ErrorEvent`.
-        :raises UpstreamFailure: for everything but a complete answer of 2xx.
+        :raises UpstreamFailure: for all but a complete answer of 2xx.
         """
         fields = Headers()
         for name, value in (*self._fixed, ("Accept-Encoding", "identity"), *headers):
@@ -143,7 +141,7 @@ async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
         return Reply(status=code, body=b"", streamed=True)
     if not good:
         body = b""
-        with suppress(Lost, Unreadable):  # the status has said all that matters
+        with suppress(Lost, Unreadable):  # the status is enough
             body = await read(response, LONGEST_ERROR, measured=False)
         raise Refused(code, body=body)
     body = await read(response, LONGEST_BODY, measured=False)
@@ -153,7 +151,7 @@ async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
 
 
 class _Reading:
-    """Reads one answer that is a stream of events."""
+    """A reader of one answer that is a stream of events."""
 
     def __init__(self, response: IResponse, errors: bool) -> None:
         self._texts: deque[bytes] = deque()
@@ -183,15 +181,15 @@ class _Reading:
                     self._answer.resume()
         finally:
             if not self._ended:
-                self._answer.abandon("nobody reads on")
+                self._answer.abandon("the reader stopped")
         if self._reason is not None:
             if self._answer.lost:
                 raise Lost(self._reason)
             raise TooLong(LONGEST_BODY) if self._answer.too_long else Unreadable(self._reason)
 
     def discard(self) -> None:
-        """Let go of it."""
-        self._answer.abandon("nobody reads it")
+        """Close the stream unread."""
+        self._answer.abandon("the stream is not read")
 
     def _take(self, text: bytes) -> None:
         self._texts.append(text)
@@ -212,27 +210,27 @@ class _Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class WebSnapshot(Snapshot):
-    """One upstream at one moment."""
+    """The state of one upstream at one moment."""
 
     protocol: str
 
     def told(self) -> dict[str, object]:
-        """What DESCRIBE says of the moment."""
+        """Return the members for DESCRIBE."""
         return {**super().told(), "failures": self.calls.errors}
 
     def full(self) -> dict[str, object]:
-        """Everything, for operators."""
+        """Return everything, for operators."""
         return {**super().full(), "protocol": self.protocol.upper()}
 
 
 class WebUpstream(UpstreamService):
     """
-    The service of one upstream: prepared at start, and looked at again from time to time.
+    The service of one upstream over HTTP: described at start, and again from time to time.
 
-    Subclasses say what preparing it is: :meth:`_establish`.
+    Subclasses implement the description: :meth:`_establish`.
 
     :param protocol: ``a2a`` or ``acp``.
-    :param pins: what it said of itself that is approved.
+    :param pins: the approved definitions.
     """
 
     late = "it did not say what it is"
@@ -254,12 +252,12 @@ class WebUpstream(UpstreamService):
         pins.on_approval = self._approval
 
     def snapshot(self) -> WebSnapshot:
-        """What an operator may see."""
+        """Return the state for operators."""
         return WebSnapshot(protocol=self.protocol, **self.moment())
 
     def request_span(self, name: str) -> ClientSpan | None:
         """
-        A span for a request that is about to be sent.
+        Return a span for a request that is about to be sent.
 
         :param name: one of the operations of its protocol.
         :return: None where the call is not traced.
@@ -269,14 +267,14 @@ class WebUpstream(UpstreamService):
     @property
     @abstractmethod
     def said(self) -> object:
-        """What it says of itself, as far as that is approved: another object once that is something else."""
+        """The upstream's approved description; it is another object once the description has changed."""
 
     @abstractmethod
     def waiting(self) -> Mapping[str, str]:
-        """The digests of what is off until it is approved, by name."""
+        """Return the digests of what is off until it is approved, by name."""
 
     def _approval(self) -> None:
-        """An operator approved something that is off."""
+        """Attempt again, since an operator approved something that is off."""
         self.look_again()
 
     def _rose(self, *, first: bool) -> None:

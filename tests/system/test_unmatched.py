@@ -103,7 +103,7 @@ def test_a_typo_in_a_rule_is_told_and_closes_where_it_has_to(tmp_path: Path, str
         sentence = "rules for 'list_fils' of files, and no tool there has that name (did you mean 'list_files'?)"
         # That it is up is said after its rules were looked at.
         until(lambda: sentence in host.output and " tools)" in host.output)
-        assert ("its tools are off until that is mended" in host.output) is strict
+        assert ("its tools are off until that is fixed" in host.output) is strict
         assert ("0 tools)" in host.output) is strict
         asked = host.agtp("tools", "call", "files.list_files", "--as", "demo")
         assert ("tool-rules-unmatched" in asked.stdout + asked.stderr) is strict, asked.stdout + asked.stderr

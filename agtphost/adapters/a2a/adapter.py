@@ -1,4 +1,4 @@
-"""A2A on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters section 1.2."""
+"""Resolve A2A payloads of EXECUTE: core v08 sections 7.2.8 and 8.4, adapters section 1.2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agtphost.vocabulary.reasons import Reason
 
 @implementer(IPayloadAdapter, IToolAddresses)
 class A2AAdapter(WebAdapter[A2AAgent]):
-    """Carries calls to A2A agents."""
+    """The payload adapter for A2A agents."""
 
     name = "a2a"
     payload_types = frozenset({PAYLOAD_TYPE})
@@ -62,7 +62,7 @@ class A2AAdapter(WebAdapter[A2AAgent]):
         }
 
     def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
-        """The approved and the present card of an agent; None where there is none."""
+        """Return the approved and the present card of an agent; None for an unknown agent."""
         agent = self.by_name.get(upstream)
         if agent is None or name != CARD:
             return None
@@ -71,7 +71,7 @@ class A2AAdapter(WebAdapter[A2AAgent]):
 
     async def end(self, link: OwnedTask) -> str:
         """
-        Cancel a task upstream, whoever began it; its state afterwards.
+        Cancel a task of any owner at the upstream, and return its state.
 
         :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """

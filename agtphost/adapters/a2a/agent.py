@@ -1,4 +1,4 @@
-"""One hosted A2A agent: its card kept known, its operations called."""
+"""One hosted A2A agent: fetch and check its card, and call its operations."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from agtphost.upstream.queue import Caller
 from agtphost.upstream.web import WebUpstream
 
 CARD = ""
-"""What the one definition of an agent is pinned as."""
+"""The name under which an agent's card is pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """How an operation is asked for."""
+    """The caller's choice of how an operation is called."""
 
     binding: str = ""
-    """``JSONRPC`` or ``HTTP+JSON``, which counts where the agent offers both; empty: the one that is spoken best."""
+    """``JSONRPC`` or ``HTTP+JSON``, used where the agent offers both; empty: the preferred one."""
 
     extensions: str = ""
     """Extensions of A2A that the caller wants to be active: the header field ``A2A-Extensions``."""
@@ -40,11 +40,11 @@ Take = Callable[[Any], Awaitable[None]]
 
 class A2AAgent(WebUpstream):
     """
-    An A2A agent.
+    The service of one A2A agent.
 
     :param reactor: connects and schedules.
-    :param keys: those of ``card_keys``, read; with any, a card that none of them signed is refused.
-    :param pins: which card is approved; None: in memory, that of the settings or else the first.
+    :param keys: the keys of ``card_keys``; if there are any, a card must be signed by one of them.
+    :param pins: which card is approved; None: in memory, the one of the settings or else the first.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class A2AAgent(WebUpstream):
 
     @property
     def said(self) -> Card | None:
-        """Its card."""
+        """The approved card, or None."""
         return self.card
 
     def waiting(self) -> Mapping[str, str]:
-        """The digest of a card that is not the approved one."""
+        """Return the digest of a card that waits for approval."""
         return {} if self.candidate is None else {CARD: self.candidate.digest}
 
     async def ask(
@@ -87,9 +87,9 @@ class A2AAgent(WebUpstream):
         Call an operation.
 
         :param caller: whose share of the turns it takes.
-        :param spoken: how, where there is a choice.
+        :param spoken: binding and extensions, where there is a choice.
         :return: its result, in the shapes of 1.0.
-        :raises UpstreamFailure: for every other outcome; :class:`ErrorAnswer` where the agent said so.
+        :raises UpstreamFailure: for every other outcome; :class:`ErrorAnswer` where the agent answered with an error.
         """
 
         span = self.request_span(operation.value[0])
@@ -150,7 +150,7 @@ class A2AAgent(WebUpstream):
         await end_span_after(span, self.call(seconds, work, caller))
 
     def speaking(self, binding: str = "") -> Dialect:
-        """The dialect of a binding where the agent offers that in 1.0, else the one it is spoken to best in."""
+        """Return the dialect of a binding where the agent offers it in 1.0, else the preferred dialect."""
         assert self._dialect is not None, "an upstream that is up has a card"
         return self._dialects.get(binding, self._dialect)
 
@@ -184,5 +184,5 @@ class A2AAgent(WebUpstream):
 
 
 def configured(settings: A2AAgentSection) -> dict[str, str]:
-    """The pins of an agent's settings."""
+    """Return the pins of an agent's settings."""
     return {CARD: settings.pin} if settings.pin else {}

@@ -1,4 +1,4 @@
-"""The actions of one A2A agent as bindings, so that the gates of every other method decide about them too."""
+"""The actions of one A2A agent as bindings, so that the same gates decide about them as about other methods."""
 
 from __future__ import annotations
 
@@ -130,12 +130,14 @@ def _handler(action: str, agent: A2AAgent, links: TaskOwnership) -> IBuiltInHand
 
 
 def bindings_of(agent: A2AAgent, links: TaskOwnership) -> dict[str, Binding]:
-    """The bindings of an agent by action, as its present card has it; the gates' part is the operator's alone."""
+    """
+    Return the bindings of an agent by action. The present card describes them; only the operator sets their rights.
+    """
     return {action: _binding(action, agent, links) for action in (*ACTIONS, *relay.ACTIONS)}
 
 
 def offered(agent: A2AAgent) -> tuple[str, ...]:
-    """The actions that the agent's card says it can answer, and the operator has made possible."""
+    """Return the actions that the agent's card offers and the operator's settings make possible."""
     card = agent.card
     if card is None:
         return ()
@@ -163,7 +165,7 @@ def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
         capability=capability,
         schema=_COMPILED.get(action),
         digest="" if card is None else f"{card.digest}:{action}",
-        outcome="What the agent answers." if action == SEND else "",
+        outcome="The agent's answer." if action == SEND else "",
         confidence=0.7 if action == SEND else 0.9,
         extra={"a2a_agent": settings.name, "a2a_action": action},
         payload_type=PAYLOAD_TYPE,

@@ -1,10 +1,9 @@
 """
-Agent Cards: A2A 1.0 section 8, and the card of 0.3.
+Read and check Agent Cards: A2A 1.0 section 8, and the card of 0.3.
 
-A card is what an agent says of itself, so little of it is believed. Where to
-send requests it may say only within the origin that the operator configured;
-its signature counts only by keys that the operator named, never by one that
-the card brings along; and its digest is pinned.
+A card is the agent's own statement, so it is trusted very little. Its URLs count only within the origin that the
+operator configured. Its signature counts only by keys that the operator named, never by one that the card contains. Its
+digest is pinned.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LONGEST = 256 << 10
 """Octets of a card."""
 
 ALGORITHMS = ["EdDSA", "Ed25519", "ES256", "ES384", "RS256", "PS256"]
-"""Signatures that are read; which of them a key can make is the key's own."""
+"""Signature algorithms that are verified; each key allows its own."""
 
 MOST_SIGNATURES = 8
 MOST_SKILLS = 200
@@ -43,12 +42,12 @@ _SPOKEN = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
 
 
 class CardRefused(NotApproved):
-    """A card that cannot be used or believed; the message says why."""
+    """The error for a card that cannot be used or trusted; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """Where and how an agent is spoken to."""
+    """An address of an agent, with its binding and version."""
 
     url: str
     binding: str
@@ -62,25 +61,25 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A card that passed."""
+    """A card that passed the checks."""
 
     document: Mapping[str, Any]
-    """As received."""
+    """The card as received."""
 
     digest: str
     """SHA-256 of its canonical JSON without signatures, hex."""
 
     interface: Interface
-    """The one that is spoken best."""
+    """The preferred interface."""
 
     interfaces: tuple[Interface, ...]
-    """Every one that this host speaks, of the configured origin."""
+    """Every interface that this host supports, of the configured origin."""
 
     pinned: bytes
-    """That canonical JSON: what an approval is about."""
+    """That canonical JSON, which an approval covers."""
 
     trust: str
-    """``verified``, ``unverified`` (signed by a key nobody named) or ``unsigned``."""
+    """``verified``, ``unverified`` (signed by an unknown key) or ``unsigned``."""
 
     name: str
     description: str
@@ -92,11 +91,11 @@ class Card:
 
 def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
     """
-    Read and judge a card.
+    Parse and check a card.
 
-    :param home: the configured URL; an interface has to be of the same origin.
-    :param keys: who may have signed it; with any, one of them must have.
-    :raises CardRefused: naming the first thing wrong with it.
+    :param home: the configured URL; an interface must have the same origin.
+    :param keys: the keys that may have signed it; if there are any, one of them must have.
+    :raises CardRefused: with the first error found.
     """
     if len(octets) > LONGEST:
         raise CardRefused(f"its card is longer than {LONGEST} octets")
@@ -105,7 +104,7 @@ def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
     except jsontext.JSONTextError as error:
         raise CardRefused(f"its card is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise CardRefused("its card is no JSON object")
+        raise CardRefused("its card is not a JSON object")
     capabilities = document.get("capabilities")
     able: Mapping[str, Any] = capabilities if isinstance(capabilities, dict) else {}
     unsigned = {name: value for name, value in document.items() if name != "signatures"}
@@ -143,11 +142,11 @@ def _skills(document: Mapping[str, Any]) -> Iterator[str]:
         yield skill["id"][:128]
 
 
-# Where to
+# Interfaces
 
 
 def _choose(document: Mapping[str, Any], home: str) -> Interface:
-    """The interface this host speaks best: JSON-RPC before HTTP+JSON, 1.0 before 0.3."""
+    """Return the preferred interface: JSON-RPC before HTTP+JSON, 1.0 before 0.3."""
     offered = list(_interfaces(document))
     for binding, version in _SPOKEN:
         for interface in offered:
@@ -194,9 +193,9 @@ def _interface(url: Any, binding: Any, version: Any, tenant: Any = "") -> Iterat
 
 def _origin(url: str) -> tuple[str, str, int]:
     """
-    Scheme, lower-case host and port of a URL.
+    Return scheme, lower-case host and port of a URL.
 
-    :raises ValueError: for what is no http or https URL, or names a user.
+    :raises ValueError: for other than http and https URLs, and for URLs with a user.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
@@ -217,7 +216,7 @@ def _require_origin(url: str, home: str) -> None:
         raise CardRefused("its card sends requests to another origin than the configured one")
 
 
-# Who signed it
+# Signatures
 
 
 def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mapping[str, CardKey]) -> str:
@@ -226,8 +225,8 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
         raise CardRefused("its card has no proper list of signatures")
     if not keys:
         return "unverified" if signatures else "unsigned"
-    # What is signed is the card as its maker's library sees it: some leave out what is empty.
-    # Cards for readers of 0.3 as well have members that no reader of 1.0 looks at, nor signs.
+    # A card is signed in the form that its maker's library has of it. Some libraries leave out what is empty. Cards for
+    # readers of 0.3 as well have members that readers of 1.0 neither read nor sign.
     forms = (unsigned, _without_empty(unsigned) or {}, _without_empty(_without_old_members(unsigned)) or {})
     payloads = [encode_part(canonical(form)).decode("ascii") for form in forms]
     for signature in signatures:
@@ -238,9 +237,9 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
 
 def signature_of(document: Mapping[str, Any], keys: Mapping[str, CardKey]) -> str:
     """
-    What the signatures of any card are worth.
+    Return what the signatures of a card are worth.
 
-    :return: ``none``, ``unverified`` where no key is named, ``verified``, or ``invalid``.
+    :return: ``none``, ``unverified`` where no keys are configured, ``verified``, or ``invalid``.
     """
     unsigned = {name: value for name, value in document.items() if name != "signatures"}
     try:
@@ -271,11 +270,11 @@ _OLD_MEMBERS = frozenset(
     {"url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"}
     | {"supportsAuthenticatedExtendedCard"}
 )
-"""Of a card of 0.3, and of a card of both versions."""
+"""Members of a card of 0.3, and of a card of both versions."""
 
 
 def _without_old_members(card: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A card of 1.0 without what is there for readers of 0.3; one of 0.3 alone as it is."""
+    """Return a card of 1.0 without the members for readers of 0.3; a card of 0.3 alone is unchanged."""
     if not isinstance(card.get("supportedInterfaces"), list):
         return card
     kept = {name: value for name, value in card.items() if name not in _OLD_MEMBERS}
@@ -291,7 +290,7 @@ def _without_old_members(card: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _without_empty(value: Any) -> Any:
-    """A value without empty texts, lists and objects; None where nothing is left."""
+    """Return a value without empty texts, lists and objects; None where nothing is left."""
     if isinstance(value, dict):
         kept = {name: inner for name, each in value.items() if (inner := _without_empty(each)) is not None}
         return kept or None

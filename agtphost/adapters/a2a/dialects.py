@@ -1,4 +1,4 @@
-"""The operations of A2A as HTTP requests, and the answers to them: JSON-RPC of 1.0 and 0.3, HTTP+JSON of 1.0."""
+"""Write A2A operations as HTTP requests and read the answers: JSON-RPC of 1.0 and 0.3, HTTP+JSON of 1.0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FO
 Params = Mapping[str, Any]
 
 ID = 1
-"""Of every JSON-RPC request: each has an HTTP exchange of its own."""
+"""The id of every JSON-RPC request, since each has a separate HTTP exchange."""
 
 
 class Operation(Enum):
@@ -39,7 +39,7 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One HTTP request."""
+    """An HTTP request for an operation."""
 
     method: str
     url: str
@@ -49,9 +49,9 @@ class Ask:
 
 class Dialect:
     """
-    How one agent is spoken to.
+    The protocol of one agent's interface.
 
-    :param interface: what was chosen from its card.
+    :param interface: the interface that was chosen from its card.
     """
 
     def __init__(self, interface: Interface) -> None:
@@ -61,10 +61,10 @@ class Dialect:
 
     def ask(self, operation: Operation, params: Params, extensions: str = "") -> Ask:
         """
-        The request of an operation.
+        Return the request of an operation.
 
-        :param extensions: of A2A, that the caller wants to be active.
-        :raises ErrorAnswer: the agent's protocol version does not have it.
+        :param extensions: the A2A extensions that the caller wants to be active.
+        :raises ErrorAnswer: the agent's protocol version does not have the operation.
         """
         interface = self._interface
         rpc_method, http_method, path, old_method = operation.value
@@ -104,7 +104,7 @@ class Dialect:
 
     def result(self, octets: bytes) -> Any:
         """
-        The result in an answer, or in the data of one event; of 0.3 in the shapes of 1.0.
+        Return the result in an answer, or in the data of one event, in the shapes of 1.0.
 
         :raises ErrorAnswer: it is an error.
         :raises Unreadable: it is neither.
@@ -116,7 +116,7 @@ class Dialect:
                 raise ErrorAnswer(_error(error))
             answered = value.get("id")
             if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
-                raise Unreadable("its answer is no JSON-RPC response")
+                raise Unreadable("its answer is not a JSON-RPC response")
             result = value["result"]
             return legacy.result(result) if self._old else result
         if "error" in value and len(value) == 1:
@@ -125,9 +125,9 @@ class Dialect:
 
     def event(self, octets: bytes) -> Any:
         """
-        What one event of a stream tells, as :meth:`result` does.
+        Return the result in one event of a stream, as :meth:`result` does.
 
-        :raises ErrorAnswer: it is an error; whatever an event of type ``error`` says ends the call.
+        :raises ErrorAnswer: it is an error; every event of type ``error`` ends the call.
         """
         if not isinstance(octets, ErrorEvent):
             return self.result(octets)
@@ -140,7 +140,7 @@ class Dialect:
         raise ErrorAnswer(_error(error) if self._rpc else _status_error(error))
 
     def refused(self, failure: Refused) -> Exception:
-        """What an answer outside 2xx means: an error of A2A where its body is one."""
+        """Return the error of an answer outside 2xx: an error of A2A if its body has one."""
         try:
             value = _object(failure.body)
             error = value.get("error")
@@ -161,7 +161,7 @@ def _object(octets: bytes) -> dict[str, Any]:
     except jsontext.JSONTextError as error:
         raise Unreadable(f"its answer is not JSON as this host reads it: {error}") from None
     if not isinstance(value, dict):
-        raise Unreadable("its answer is no JSON object")
+        raise Unreadable("its answer is not a JSON object")
     return value
 
 
@@ -172,7 +172,7 @@ def _error(error: Any) -> dict[str, Any]:
 
 
 def _status_error(error: Any) -> dict[str, Any]:
-    """An error of HTTP+JSON (google.rpc.Status) with the code that JSON-RPC has for it."""
+    """Return an error of HTTP+JSON (google.rpc.Status) with the code that JSON-RPC has for it."""
     if not isinstance(error, dict):
         return {"code": INTERNAL, "message": str(error)[:500]}
     code = code_in(error.get("details"))
@@ -184,4 +184,4 @@ def _status_error(error: Any) -> dict[str, Any]:
 
 
 _BY_STATUS = {"INVALID_ARGUMENT": INVALID_PARAMS, "NOT_FOUND": TASK_NOT_FOUND, "UNIMPLEMENTED": UNSUPPORTED_OPERATION}
-"""What is meant by errors that name no reason of A2A's own."""
+"""Codes of errors that name no reason of A2A."""

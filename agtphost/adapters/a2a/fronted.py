@@ -1,9 +1,8 @@
 """
-Tasks that A2A clients began at this host's front: durable, and each its client's own.
+Keep the tasks that A2A clients began at this host's front: durable, and visible only to their client.
 
-A task is a state item, written before its call begins and once more when it has
-ended. One that was running when the host stopped is told of as failed: its call
-has no outcome, or has one that only the Attribution-Record tells.
+A task is a state item, written before its call begins and again when it has ended. A task that was running when the
+host stopped is shown as failed: its call has no outcome, or one that only the Attribution-Record has.
 """
 
 from __future__ import annotations
@@ -27,22 +26,24 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 KIND = "a2a-front-task"
-"""Of state items."""
+"""The kind of the state items."""
 
 PATH = "/a2a-tasks"
-"""Where a client's tasks are read and withdrawn."""
+"""The path where a client's tasks are read and withdrawn."""
 
 KEPT = 7 * 86_400
-"""Seconds after its last change."""
+"""Seconds that a task is kept after its last change."""
 
 MOST_PER_CLIENT = 200
-"""Tasks of one client; beyond, its oldest one that has ended goes, as the oldest of all does where all are too many."""
+"""
+Tasks of one client. With more, its oldest ended task is removed; the kind's total bound removes the oldest of all.
+"""
 
 MOST_RUNNING = 64
-"""At the same time."""
+"""Tasks that may run at the same time."""
 
 LONGEST = 256 << 10
-"""Octets of a task; of a longer one everything but the artifacts is kept."""
+"""Octets of a task; a longer one is kept without its artifacts and history."""
 
 LONGEST_PAGE = 100
 
@@ -52,14 +53,14 @@ Keep = Callable[[Sequence[Change]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontedTask:
-    """One task."""
+    """A task of a client of the front."""
 
     task_id: str
     client: str
-    """Whose it is."""
+    """The client that began it."""
 
     agent_id: str
-    """In whose name its call is made."""
+    """The agent in whose name its call is made."""
 
     document: Mapping[str, Any]
     """The task in the shapes of A2A 1.0."""
@@ -68,12 +69,12 @@ class FrontedTask:
 
 
 class TooMany(Exception):
-    """No further task can be kept now; the message says why."""
+    """The error where no further task can be kept now; the message says why."""
 
 
 class FrontedTasks:
     """
-    Every task of the front.
+    The table of the front's tasks.
 
     :param keep: makes changes durable.
     :param now: seconds since the epoch.
@@ -83,7 +84,7 @@ class FrontedTasks:
         self._keep = keep
         self._now = now
         self._tasks: dict[str, FrontedTask] = {}
-        self._clients: dict[str, dict[str, FrontedTask]] = {}  # of each, by the last change
+        self._clients: dict[str, dict[str, FrontedTask]] = {}  # of each client, in order of the last change
         self._calls: dict[str, Withdrawable] = {}
         self._withdrawn: set[str] = set()
         held.watch(KIND, self._changed)
@@ -109,7 +110,7 @@ class FrontedTasks:
         last = next(reversed(own.values()), None)
         own[task.task_id] = task
         if last is not None and _changed_at(last) > _changed_at(task):
-            # Only what a store tells at the start comes in another order.
+            # Only the first load from the store comes in another order.
             self._clients[task.client] = dict(sorted(own.items(), key=lambda entry: _changed_at(entry[1])))
 
     def _drop(self, task_id: str) -> None:
@@ -123,22 +124,22 @@ class FrontedTasks:
     # Reading
 
     def get(self, client: str, task_id: str) -> FrontedTask | None:
-        """A client's own task."""
+        """Return a task of a client, or None."""
         task = self._tasks.get(task_id)
         return None if task is None or task.client != client else self._told(task)
 
     def of(self, client: str) -> Iterator[FrontedTask]:
-        """A client's tasks, the newest first."""
+        """Return a client's tasks, the newest first."""
         return (self._told(task) for task in reversed(list(self._clients.get(client, {}).values())))
 
     def runs(self, task_id: str) -> bool:
-        """Whether its call is under way in this process."""
+        """Return whether a task's call runs in this process."""
         return task_id in self._calls
 
     def _told(self, task: FrontedTask) -> FrontedTask:
         if task.ended or task.task_id in self._calls:
             return task
-        parts = [{"text": "The host stopped while the task ran; its records tell whether the call took effect."}]
+        parts = [{"text": "The host stopped while the task ran; its records show whether the call took effect."}]
         said = {"messageId": task.task_id, "taskId": task.task_id, "role": "ROLE_AGENT", "parts": parts}
         status = {**task.document["status"], "state": FAILED, "message": said}
         return replace(task, document={**task.document, "status": status}, ended=True)
@@ -147,13 +148,13 @@ class FrontedTasks:
 
     async def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> None:
         """
-        Keep a new task durably; ``call`` may begin then.
+        Store a new task durably; ``call`` may begin then.
 
-        :raises TooMany: as many tasks run as may.
-        :raises agtphost.audit.drafts.LedgerUnavailable: it was not kept.
+        :raises TooMany: too many tasks run.
+        :raises agtphost.audit.drafts.LedgerUnavailable: it was not stored.
         """
         if len(self._calls) >= MOST_RUNNING:
-            raise TooMany("As many tasks run as may; try again later")
+            raise TooMany(f"{MOST_RUNNING} tasks run, which is the limit; try again later")
         task = FrontedTask(
             task_id=str(document["id"]), client=client, agent_id=agent_id, document=document, ended=False
         )
@@ -170,9 +171,9 @@ class FrontedTasks:
 
     async def settle(self, task_id: str, document: Mapping[str, Any]) -> None:
         """
-        The task has ended so.
+        Store a task that has ended.
 
-        :raises agtphost.audit.drafts.LedgerUnavailable: that was not kept; after a restart it counts as failed.
+        :raises agtphost.audit.drafts.LedgerUnavailable: it was not stored; after a restart the task counts as failed.
         """
         known = self._tasks.get(task_id)
         call = self._calls.pop(task_id, None)
@@ -185,16 +186,16 @@ class FrontedTasks:
 
     def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
         """
-        Show a running task so until it ends.
+        Show a running task with this document until it ends.
 
-        In memory alone: whatever a task was when the host stopped, its call is gone then.
+        The document is not stored: when the host stops, the call ends in any case.
         """
         known = self._tasks.get(task_id)
         if known is not None and task_id in self._calls:
             self._know(replace(known, document=document))
 
     def withdraw(self, task_id: str) -> bool:
-        """End the call of a task that runs; whether there was something to end."""
+        """End the call of a running task; return whether there was a call to end."""
         call = self._calls.get(task_id)
         if call is None or not call.withdraw():
             return False
@@ -202,11 +203,11 @@ class FrontedTasks:
         return True
 
     def withdrawn(self, task_id: str) -> bool:
-        """Whether the call of a task was ended by :meth:`withdraw`."""
+        """Return whether the call of a task was ended by :meth:`withdraw`."""
         return task_id in self._withdrawn
 
     def stopped(self, owner: str, task_id: str) -> None:
-        """An agent suspended one of its tasks: its call ends (adapters rule G6)."""
+        """End the call of a task that its agent suspended (adapters rule G6)."""
         task = self._tasks.get(task_id)
         if task is not None and task.agent_id == owner:
             self.withdraw(task_id)
@@ -217,7 +218,7 @@ class FrontedTasks:
             return
         oldest = next((task for task in own.values() if task.task_id not in self._calls), None)
         if oldest is None:
-            raise TooMany("As many tasks are kept as may be, and none of them has ended")
+            raise TooMany(f"{MOST_PER_CLIENT} tasks of this client run, which is the limit; try again later")
         yield Change(kind=KIND, key=oldest.task_id, value=None, owner=oldest.agent_id)
 
     def _put(self, task: FrontedTask) -> Change:
@@ -235,15 +236,15 @@ class FrontedTasks:
 
 
 def _changed_at(task: FrontedTask) -> str:
-    """All stamps are the host's own and of one form: their order is that of their texts."""
+    """Return the time of a task's last change; all stamps have one form, so that their texts sort by time."""
     return str(task.document["status"]["timestamp"])
 
 
 def client_of(context: BuiltInContext) -> str:
     """
-    Whose tasks a request is about: those of the front's client that it comes from, or of the agent itself.
+    Return the client that a request is from: a client of the front, or the agent itself.
 
-    :raises Refusal: 401 for an agent that only says who it is.
+    :raises Refusal: 401 for an agent whose identity is not proven.
     """
     link = context.peer.link if context.peer is not None else None
     if isinstance(link, Withdrawable) and link.client:
@@ -258,7 +259,7 @@ def client_of(context: BuiltInContext) -> str:
 
 
 def client_key(agent_id: str) -> str:
-    """What a client is called that has an agent's certificate, wherever it connects."""
+    """Return the client name of an agent with a certificate, which does not depend on its connection."""
     return f"agent:{agent_id}"
 
 
@@ -271,7 +272,7 @@ def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
 
 
 class _OfTasks:
-    """What answers about tasks of the front."""
+    """The common part of the handlers of the front's tasks."""
 
     kind = "built_in"
 
@@ -281,25 +282,25 @@ class _OfTasks:
 
 @implementer(IBuiltInHandler)
 class ReadTask(_OfTasks):
-    """``QUERY /a2a-tasks/{task_id}``: GetTask."""
+    """The handler of ``QUERY /a2a-tasks/{task_id}``: GetTask."""
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """The task."""
+        """Return the task, and whether it runs."""
         task = _own(self._tasks, context)
         return Answer(result={"task": task.document, "running": self._tasks.runs(task.task_id)})
 
 
 @implementer(IBuiltInHandler)
 class ListOwnTasks(_OfTasks):
-    """``QUERY /a2a-tasks``: ListTasks."""
+    """The handler of ``QUERY /a2a-tasks``: ListTasks."""
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """A page of the client's tasks, the latest change first; ``pageToken`` is where it begins."""
+        """Return a page of the client's tasks, the latest change first; ``pageToken`` is where it begins."""
         given = context.input
         conversation, state, since = given.get("contextId"), given.get("status"), given.get("statusTimestampAfter")
         token = str(given.get("pageToken") or "0")
         if not (token.isascii() and token.isdigit() and len(token) <= 6):
-            raise _malformed("pageToken is none that was given out.")
+            raise _malformed("pageToken must be the nextPageToken of an earlier page.")
         moment = _moment(since) if since else None
         size = given.get("pageSize")
         size = size if type(size) is int and 0 < size <= LONGEST_PAGE else 50
@@ -310,7 +311,7 @@ class ListOwnTasks(_OfTasks):
             and state in (None, "", "TASK_STATE_UNSPECIFIED", state_of(task.document))
             and (moment is None or _moment(task.document["status"]["timestamp"]) > moment)
         ]
-        # All stamps are the host's own and of one form, so their order is the order of their texts.
+        # All stamps have one form, so that their texts sort by time.
         found.sort(key=lambda document: str(document["status"]["timestamp"]), reverse=True)
         begin = int(token)
         more = str(begin + size) if begin + size < len(found) else ""
@@ -323,11 +324,13 @@ class ListOwnTasks(_OfTasks):
 
 @implementer(IBuiltInHandler)
 class WithdrawTask(_OfTasks):
-    """``SUSPEND /a2a-tasks/{task_id}``: CancelTask. The call that runs ends, and its record says so."""
+    """
+    The handler of ``SUSPEND /a2a-tasks/{task_id}``: CancelTask. It ends the running call, whose record shows that.
+    """
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        End the call.
+        End the call of the task.
 
         :raises Refusal: 409 where it has ended, or its outcome is being recorded.
         """
@@ -341,7 +344,7 @@ def _moment(value: object) -> datetime:
     try:
         found = datetime.fromisoformat(str(value))
     except ValueError:
-        raise _malformed("statusTimestampAfter is no time.") from None
+        raise _malformed("statusTimestampAfter must be an ISO 8601 time.") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
@@ -350,11 +353,12 @@ def _malformed(explanation: str) -> Refusal:
 
 
 def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:
-    """What the front asks of the dispatcher for its clients; agents with a certificate can ask it themselves."""
+    """Return the bindings for the front's clients, which agents with a certificate can use too."""
 
     def bound(method: str, path: str, handler: IBuiltInHandler, does: str) -> Binding:
         statement, changes = f"{does} that the client began at the A2A front", method != "QUERY"
-        # A front on loopback may ask its clients for nothing: whose task it is, the handlers decide by the client.
+        # A front on loopback may demand nothing of its clients, so the handlers check the owner of a task by the
+        # client.
         return Binding.native(method, path, handler, statement, Assurance.HEADER, changes=changes, server_level=True)
 
     one = f"{PATH}/{{task_id}}"

@@ -1,4 +1,4 @@
-"""The handlers of the actions: what an EXECUTE does once every gate let it pass."""
+"""The handlers of the A2A actions, called once every gate has admitted the EXECUTE."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECRET_MEMBERS = ("token", "authentication")
 
 
 class Action(actions.Action):
-    """One action of one agent."""
+    """The common part of the handlers for one agent."""
 
     kind = "a2a"
     remote = "a2a_task_id"
@@ -48,7 +48,7 @@ class Action(actions.Action):
         return await self._outcome(self._agent.ask(operation, params, self._seconds(context), caller_of(context)))
 
     def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
-        """The link of a task that was heard of again."""
+        """Return the link of a task with its new state."""
         return replace(before, state=state_of(task) or before.state)
 
     def _read(self, progress: Any) -> Progress:
@@ -63,18 +63,18 @@ class Action(actions.Action):
 @implementer(IBuiltInHandler)
 class SendMessage(Action):
     """
-    ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
+    The handler of ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
 
-    A stream names the task before it ends, so that the task can be cancelled if its caller is stopped meanwhile;
-    whether the caller hears of its events is the caller's choice.
+    A stream names the task before it ends, so that the task can be cancelled if its caller is stopped before that. The
+    caller gets the events only if it asked for a stream.
     """
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
         Send the message, once.
 
-        :raises Refusal: see :mod:`agtphost.upstream.refusals`; 550 for a task that failed, 422 for one that
-            was rejected, 262 where the agent wants credentials.
+        :raises Refusal: see :mod:`agtphost.upstream.refusals`; 550 for a task that failed, 422 for one that was
+            rejected, 262 where the agent wants credentials.
         """
         links = self._links
         sending = messages.read(context, links, self._name, forward=self._agent.settings.forward_identity)
@@ -94,7 +94,8 @@ class SendMessage(Action):
             nonlocal known
             progress.take(event)
             if known is None and progress.task is not None:
-                # Durable before anybody hears of it: a crash in the middle loses the stream, not the task.
+                # Make the task durable before the caller learns of it: a crash in the middle loses the stream, not the
+                # task.
                 known = self._link(context, sending, progress.task)
                 told = {"type": "a2a.task", "task_id": known.task_id, "a2a_task_id": known.remote_id}
                 record = {"a2a_task_id": known.remote_id}
@@ -105,7 +106,7 @@ class SendMessage(Action):
         streaming = self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
         await self._outcome(streaming, lambda: known)
         if progress.task is None and progress.message is None:
-            raise self._refused(Unreadable("its stream told nothing"))
+            raise self._refused(Unreadable("its stream had neither a task nor a message"))
         return progress
 
     def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> OwnedTask:
@@ -151,7 +152,7 @@ class SendMessage(Action):
     def _said(
         self, context: BuiltInContext, sending: messages.Sending, message: Any, extra: dict[str, object]
     ) -> Answer:
-        """The agent answered with a message and made no task; what is kept is the conversation."""
+        """Answer with the agent's message, which made no task, and keep only the conversation."""
         changes = ()
         conversation = message.get("contextId") if isinstance(message, dict) else None
         if context.session_id and isinstance(conversation, str) and conversation:
@@ -169,7 +170,7 @@ class SendMessage(Action):
 
 
 def _streams(context: BuiltInContext, sending: messages.Sending) -> bool:
-    """Whether the agent is asked for a stream; not where that could not give what the caller wants."""
+    """Return whether the agent is asked for a stream; not where a stream cannot do what the caller wants."""
     if context.invocation is None or context.invocation.exchange.context.get("stream") is True:
         return context.invocation is not None
     configuration = sending.params.get("configuration", {})
@@ -177,7 +178,7 @@ def _streams(context: BuiltInContext, sending: messages.Sending) -> bool:
 
 
 def _task_header(context: BuiltInContext, task_id: str) -> tuple[tuple[str, str], ...]:
-    """A Task-ID of the host's own is told in the header as well; the caller's is there anyhow."""
+    """Return the header with the host's Task-ID; empty where the caller has set a Task-ID."""
     return () if context.task_id is not None else (("Task-ID", task_id),)
 
 
@@ -204,7 +205,7 @@ def _unsuccessful(
 
 @implementer(IBuiltInHandler)
 class TaskAction(Action):
-    """``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
+    """The handler of ``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
         super().__init__(agent, links)
@@ -212,7 +213,7 @@ class TaskAction(Action):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Ask about, or end, one of the caller's own tasks.
+        Read or cancel one of the caller's own tasks.
 
         :raises Refusal: 404 for any other task.
         """
@@ -238,13 +239,13 @@ class TaskAction(Action):
 
 @implementer(IBuiltInHandler)
 class Subscribe(Action):
-    """``a2a.tasks.subscribe``: events of one of the caller's tasks that still runs."""
+    """The handler of ``a2a.tasks.subscribe``: events of one of the caller's running tasks."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
         Pass the events on until the task ends or waits.
 
-        :raises Refusal: 404 for a task of somebody else's, 422 where the agent has no streams.
+        :raises Refusal: 404 for a task of another caller, 422 where the agent has no streams.
         """
         link = messages.named_task(context, context.input, self._links, self._name)
         progress = Progress()
@@ -267,13 +268,13 @@ class Subscribe(Action):
 @implementer(IBuiltInHandler)
 class ListTasks(Action):
     """
-    ``a2a.tasks.list``: the caller's own tasks, as last heard of.
+    The handler of ``a2a.tasks.list``: the caller's own tasks in their last known state.
 
     The agent is not asked: it knows this host as one client, and would list the tasks of every caller.
     """
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """The tasks, the one that changed last first."""
+        """Return the tasks, the last changed first."""
         wanted = context.input.get("status")
         found = [
             {
@@ -293,14 +294,14 @@ class ListTasks(Action):
 
 @implementer(IBuiltInHandler)
 class ReadCard(Action):
-    """``a2a.card.get`` and ``a2a.card.extended``."""
+    """The handler of ``a2a.card.get`` and ``a2a.card.extended``."""
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership, *, extended: bool) -> None:
         super().__init__(agent, links)
         self._extended = extended
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """The approved card, or the one that the agent shows to clients it knows."""
+        """Return the approved card, or the one that the agent shows to known clients."""
         if self._extended:
             return Answer(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
         if self._agent.card is None:
@@ -313,9 +314,9 @@ class ReadCard(Action):
 @implementer(IBuiltInHandler)
 class Push(Action):
     """
-    ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
+    The handler of ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
 
-    Where an agent may call back is the operator's to say: a request names the task alone.
+    Only the operator sets where an agent may call back: a request names the task alone.
     """
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
@@ -330,9 +331,9 @@ class Push(Action):
         """
         payload = context.input
         if _names_url(payload):
-            raise messages.callback_refused("A request cannot say where an agent should call back.")
+            raise messages.callback_refused("A request cannot set the URL that an agent calls back.")
         if self._operation is Operation.PUSH_CREATE and not self._agent.settings.push_url:
-            raise messages.callback_refused("The operator has not configured where this agent may push to.")
+            raise messages.callback_refused("The operator has not configured push_url for this agent.")
         link = messages.named_task(
             context, {"id": payload["taskId"]} if "taskId" in payload else {}, self._links, self._name
         )

@@ -1,8 +1,8 @@
 """
-A2A 0.3 in the shapes of 1.0: requests to it, answers from it.
+Convert between A2A 0.3 and 1.0: requests to 0.3, answers from 0.3.
 
-0.3 tells things apart by ``kind``, writes roles and states in lower case, and
-puts files into an object of their own. What has no counterpart is kept as it is.
+0.3 marks types by ``kind``, writes roles and states in lower case, and puts files into a nested object. Members without
+a counterpart are kept unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OLD_ROLES = {new: old for old, new in _ROLES.items()}
 
 
 def params(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of 1.0 as 0.3 has them."""
+    """Convert parameters of 1.0 to 0.3."""
     found = dict(given)
     if isinstance(found.get("message"), dict):
         found["message"] = _old_message(found["message"])
@@ -60,7 +60,7 @@ def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result(value: Any) -> Any:
-    """An answer or event of 0.3 as 1.0 has it: ``{"task": ...}``, ``{"message": ...}`` and so on."""
+    """Convert an answer or event of 0.3 to 1.0: ``{"task": ...}``, ``{"message": ...}`` and so on."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "task":
         return {"task": _task(value)}

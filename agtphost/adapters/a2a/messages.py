@@ -1,4 +1,4 @@
-"""What a caller may send to an A2A agent: the payload of ``a2a.message.send``, read and put in the host's terms."""
+"""Read the payload of ``a2a.message.send``, and translate its ids to those of the agent."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary.reasons import Reason
 
 CALLBACKS = ("taskPushNotificationConfig", "pushNotificationConfig", "pushNotification")
-"""Where a message could name a URL to be called back at: never taken from a request (T-SS)."""
+"""Members that could name a URL to be called back at: never taken from a request (T-SS)."""
 
 CONFIGURATION = ("acceptedOutputModes", "historyLength", "returnImmediately")
 FORWARDED = "agtp.agent_id"
-"""Metadata that tells the agent who is calling, where the operator wants that."""
+"""Metadata with the caller's Agent-ID, sent where the operator wants that."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sending:
-    """One message, ready to be sent."""
+    """A message, ready to be sent."""
 
     params: dict[str, Any]
     link: OwnedTask | None
-    """The task that it goes on with; None for one that begins a new one."""
+    """The task that it continues; None for a new task."""
 
     task_id: str
     """The AGTP Task-ID: the caller's, or a new one."""
 
     contradicted: tuple[str, ...]
-    """Header fields that the payload says otherwise."""
+    """Header fields that the payload contradicts."""
 
 
 def callback_refused(explanation: str) -> Refusal:
-    """422: no URL to call back at is taken from a request."""
+    """Return the 422 refusal of a request that has a URL to call back at."""
     return Refusal(
         Reason.CALLBACK_REFUSED,
         explanation,
@@ -48,7 +48,7 @@ def callback_refused(explanation: str) -> Refusal:
 
 
 def unknown_task() -> Refusal:
-    """404: not a task that this caller began."""
+    """Return the 404 refusal for a task that this caller did not begin."""
     return not_found(
         Reason.UNKNOWN_TASK,
         "The caller has no such task with this agent.",
@@ -58,7 +58,7 @@ def unknown_task() -> Refusal:
 
 def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str) -> OwnedTask:
     """
-    The task that a request is about: ``id`` of its payload, or else its Task-ID.
+    Return the task that a request is about: ``id`` of its payload, or else its Task-ID.
 
     :raises Refusal: 404 where it is not the caller's.
     """
@@ -77,8 +77,8 @@ def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forwar
     """
     Read a payload, whose shape its schema has checked.
 
-    :param forward: whether the agent is told the caller's Agent-ID.
-    :raises Refusal: 404 for a task and 422 for a context of somebody else's, 409 for a stale requestState.
+    :param forward: whether the agent gets the caller's Agent-ID.
+    :raises Refusal: 404 for another caller's task, 422 for another caller's context, 409 for a stale requestState.
     """
     payload = context.input
     owner = owner_of(context)
@@ -87,7 +87,7 @@ def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forwar
     link, ignored = _link(context, message, links, upstream)
     called = payload.get("a2a_task_id")
     if link is None and called is not None:
-        # A delegator's own name for the task, which may be the first that anybody hears of it (core v08 appendix G).
+        # A delegator's own name for the task, which may be new to this host (core v08 appendix G).
         link = links.by_remote(owner, upstream, called) or links.by_task(owner, upstream, called)
     _require_state(payload, link)
     configuration = _configuration(payload)
@@ -140,7 +140,7 @@ def _message(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 def _link(
     context: BuiltInContext, message: Mapping[str, Any], links: TaskOwnership, upstream: str
 ) -> tuple[OwnedTask | None, bool]:
-    """The task that the message goes on with, and whether the payload named another than the header."""
+    """Return the task that the message continues, and whether the payload named another than the header."""
     owner = owner_of(context)
     by_header = links.by_task(owner, upstream, context.task_id)
     given = message.get("taskId")
@@ -155,7 +155,7 @@ def _link(
 
 
 def _require_state(payload: Mapping[str, Any], link: OwnedTask | None) -> None:
-    """An answer to a question goes to the task that asked it, while it still waits."""
+    """Check that an answer to a question is for the task that asked it, and that the task still waits."""
     if "inputResponses" not in payload:
         return
     state = payload.get("requestState")
@@ -171,7 +171,7 @@ def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
     given = payload.get("configuration")
     configuration = given if isinstance(given, dict) else {}
     if any(name in configuration or name in payload for name in CALLBACKS):
-        raise callback_refused("A request cannot say where an agent should call back.")
+        raise callback_refused("A request cannot set the URL that an agent calls back.")
     found = {name: configuration[name] for name in CONFIGURATION if name in configuration}
     if configuration.get("blocking") is False:
         found["returnImmediately"] = True
@@ -181,7 +181,7 @@ def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _conversation(
     context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str, link: OwnedTask | None
 ) -> str:
-    """The A2A context: that of the task, of the Session-ID, or one that the caller takes part in."""
+    """Return the A2A context: that of the task, of the Session-ID, or one that the caller takes part in."""
     owner = owner_of(context)
     if link is not None and link.conversation:
         return link.conversation

@@ -1,8 +1,8 @@
 """
-Operations of A2A that the front carries to an agent behind the host, whole: :mod:`.relayed` says in which terms.
+Carry whole A2A operations from the front to an agent behind the host; :mod:`.relayed` translates their ids.
 
-Each operation is an action of its own, so that every gate decides about it as about any other and its record names it.
-What the agent answers is the client's, errors included; what is kept is whose the task is.
+Each operation is a separate action, so that every gate decides about it and its record names it. The agent's answers go
+to the client, errors included; only the owner of the task is kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from agtphost.vocabulary.a2a_push import missing_member
 PREFIX = "a2a.relay."
 
 ACTIONS: Mapping[str, Operation] = {f"{PREFIX}{operation.value[0]}": operation for operation in Operation}
-"""What the front asks for, by action."""
+"""The operations by their actions."""
 
 READING = frozenset(
     {Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.EXTENDED_CARD}
@@ -62,13 +62,13 @@ PUSHING = frozenset({Operation.PUSH_CREATE, Operation.PUSH_GET, Operation.PUSH_L
 NO_PUSH = "Push notifications are not supported by the agent"
 
 MOST_PER_CLIENT = 200
-"""Tasks of one client of the front with one agent; beyond, its oldest is forgotten here."""
+"""Tasks of one client of the front with one agent; with more, its oldest is forgotten."""
 
 MOST_OF_ALL = 950
-"""Of all clients that call in one agent's name; beyond, the oldest of whoever has most is forgotten."""
+"""Tasks of all clients that call in one agent's name; with more, the oldest of the client with most is forgotten."""
 
 MOST_PAGES = 20
-"""Pages of the agent's tasks that are read for one page of a client's own."""
+"""Pages of the agent's tasks that are read for one page of a client's tasks."""
 
 LONGEST_PAGE = 100
 
@@ -89,7 +89,7 @@ def _whose(context: BuiltInContext, links: TaskOwnership, upstream: str) -> Whos
 
 @implementer(IBuiltInHandler)
 class Relay(Action):
-    """One operation, asked of the agent for a client."""
+    """The handler of one operation, asked of the agent for a client."""
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
         super().__init__(agent, links)
@@ -97,9 +97,9 @@ class Relay(Action):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Ask the agent.
+        Send the operation to the agent.
 
-        :return: what it answers, as ``response``; a stream's events are interim messages.
+        :return: its answer, as ``response``; a stream's events are interim messages.
         :raises Refusal: with the error of the agent, or of A2A where the host refuses, as ``result.error``.
         """
         operation, given = self._operation, context.input
@@ -131,9 +131,9 @@ class Relay(Action):
 
     def _require(self, asked: Asked) -> None:
         """
-        What this host asks of a request before the agent hears of it.
+        Check a request before it is sent to the agent.
 
-        :raises ErrorAnswer: it names a URL that the operator has not allowed, or nothing that a path could be made of.
+        :raises ErrorAnswer: it names a URL that the operator has not allowed, or no task.
         """
         settings, card = self._agent.settings, self._agent.card
         able = card is None or card.push
@@ -145,7 +145,7 @@ class Relay(Action):
 
     def _require_pushing(self, params: Mapping[str, Any]) -> None:
         """
-        Refuse an incomplete request, and then every request where nobody can be pushed to, before the task counts.
+        Refuse an incomplete request, and then every request if push is unavailable, before the task is checked.
 
         :raises ErrorAnswer: -32602, or -32003.
         """
@@ -161,7 +161,7 @@ class Relay(Action):
         if operation is Operation.PUSH_DELETE:
             return Answer(result={"response": None})
         if not isinstance(result, dict):
-            raise self._refused(Unreadable("its result is no object"))
+            raise self._refused(Unreadable("its result is not an object"))
         if operation is Operation.SEND:
             heard = relayed.heard_in(result)
         elif operation in (Operation.GET, Operation.CANCEL):
@@ -182,7 +182,7 @@ class Relay(Action):
         )
 
     def _link(self, context: BuiltInContext, asked: Asked, whose: Whose, heard: Heard) -> OwnedTask | None:
-        """What is to be kept of an answer; None where it names neither a task nor a conversation."""
+        """Return the link to keep for an answer; None where it names neither a task nor a conversation."""
         known = asked.link
         if known is not None and heard.task_id in ("", known.remote_id):
             return _again(known, heard)
@@ -203,7 +203,7 @@ class Relay(Action):
         )
 
     def _changes(self, link: OwnedTask) -> tuple[Change, ...]:
-        """What keeps a link, and makes room for it."""
+        """Return the changes that store a link, and make room for it."""
         kept = self._links.changes(link)
         gone = room_for(self._links, link) if link.client and kept else None
         return kept if gone is None else (gone, *kept)
@@ -219,7 +219,7 @@ class Relay(Action):
             if link is None:
                 link = self._link(context, asked, whose, heard)
                 if link is not None and link.remote_id:
-                    # Durable before the client hears of it: who knows a task's id can go on with it.
+                    # Make the task durable before the client learns of it: with its id the client can continue it.
                     told = {"type": "a2a.task", "task_id": link.task_id, "a2a_task_id": link.remote_id}
                     record = {"a2a_task_id": link.remote_id}
                     await context.invocation.commit(told, self._changes(link), record)
@@ -243,9 +243,9 @@ class Relay(Action):
 
     async def _listed(self, context: BuiltInContext, asked: Asked, whose: Whose, spoken: Spoken) -> Answer:
         """
-        A page of the client's own tasks: the agent knows this host as one client, and lists the tasks of all.
+        Return a page of the client's tasks: the agent knows this host as one client, and lists the tasks of all.
 
-        A token is the agent's own, and how many tasks of its page were shown already.
+        A token has the agent's own token, and the number of tasks of its page that were shown already.
         """
         own = {link.remote_id: link for link in whose.all() if link.remote_id}
         params = dict(asked.params)
@@ -282,7 +282,7 @@ class Relay(Action):
 
 
 def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
-    """What has to be forgotten for another link of a client; None where nothing has to."""
+    """Return the change that forgets a link to make room for a client's new one; None where there is room."""
     of_client: dict[str, list[OwnedTask]] = {}
     for link in links.all_of(new.owner):
         if link.key == new.key:
@@ -293,22 +293,22 @@ def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
         return links.removal(own[0])
     if sum(map(len, of_client.values())) < MOST_OF_ALL:
         return None
-    # Whoever has most makes room: no client loses its tasks to another that has more of them.
+    # The client with most tasks makes room, so that no client loses its tasks to one that has more.
     most = max((each for client, each in of_client.items() if client), key=len, default=None)
     return None if most is None else links.removal(most[0])
 
 
 def _again(link: OwnedTask, heard: Heard) -> OwnedTask:
-    """The link of a task that was heard of again."""
+    """Return a link with the news of its task."""
     return replace(link, conversation=link.conversation or heard.context, state=heard.state or link.state)
 
 
 def _page_of(result: Any) -> tuple[list[dict[str, Any]], str]:
-    """The tasks of an answer to ListTasks, and the token of the next page."""
+    """Return the tasks of an answer to ListTasks, and the token of the next page."""
     tasks = result.get("tasks", []) if isinstance(result, dict) else None
     following = result.get("nextPageToken", "") if isinstance(result, dict) else ""
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise Unreadable("its list of tasks is none")
+        raise Unreadable("its list of tasks is malformed")
     return tasks, following if isinstance(following, str) else ""
 
 
@@ -318,7 +318,7 @@ def _size_of(result: Mapping[str, Any]) -> int:
 
 
 def _total(links: Any, params: Mapping[str, Any]) -> int:
-    """How many tasks a client has, as they were last heard of."""
+    """Return how many tasks a client has, by their last known states."""
     context, state = params.get("contextId"), params.get("status")
     return sum(
         context in (None, "", link.conversation) and state in (None, "", "TASK_STATE_UNSPECIFIED", link.state)
@@ -332,7 +332,7 @@ def _closed(token: str, skip: int) -> str:
 
 def _opened(value: Any) -> tuple[str, int]:
     """
-    The agent's token and the place in its page, of a token that :func:`_closed` made.
+    Return the agent's token and the place in its page, from a token that :func:`_closed` made.
 
     :raises ErrorAnswer: -32602 for any other.
     """

@@ -1,10 +1,10 @@
 """
-What a client of the front asks of an A2A agent behind the host, in the agent's terms; and its answers in the client's.
+Translate requests of a front's client to the ids of an A2A agent behind the host, and answers back.
 
-Everything passes as it is, but for what decides whose a task is. The ids of tasks are the agent's own: a client
-reaches those that it began, and of any other it hears what it would hear of one that does not exist. A context is the
-agent's own too where the agent made it; one that a client made up is called by another name at the agent, so that two
-clients who choose the same words do not meet in one conversation.
+Everything passes unchanged, except what decides the owner of a task. The ids of tasks are the agent's: a client reaches
+the tasks that it began, and for any other it gets the answer for one that does not exist. A context's id is the agent's
+too if the agent made it. If a client made it up, it gets another name at the agent, so that two clients who choose the
+same id do not share a conversation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agtphost.upstream.ownership import LONGEST_ID, OwnedTask, TaskOwnership
 from agtphost.vocabulary import a2a_errors
 
 ANYWHERE = "*"
-"""Of ``push_origins``: what the agent itself calls is the agent's own affair."""
+"""The value of ``push_origins`` that allows every URL."""
 
 MOST_REFERENCES = 32
 
@@ -36,26 +36,26 @@ _OF_CONFIGURATION = (
     *("pushNotificationConfig", "pushNotification", "blocking"),
 )
 _OLD = ("pushNotificationConfig", "pushNotification", "blocking")
-"""Of versions before 1.0; the front has put them into the terms of 1.0 already."""
+"""Members of versions before 1.0; the front has already converted them to 1.0."""
 
 
 def fault(code: int, message: str) -> ErrorAnswer:
-    """An error that the agent would answer with, if it knew this client as the host does."""
+    """Return the error that the agent would answer with, if it knew this client as the host does."""
     return ErrorAnswer({"code": code, "message": message, "data": [a2a_errors.info(code, {})]})
 
 
 def unknown_task() -> ErrorAnswer:
-    """-32001, for tasks that do not exist and for those of others alike."""
+    """Return the error -32001, for tasks that do not exist and for those of others alike."""
     return fault(a2a_errors.TASK_NOT_FOUND, "Task not found")
 
 
 def guarded(value: Any, names: tuple[str, ...]) -> Any:
     """
-    An object in which no member but ``names`` themselves can be taken for one of them.
+    Return an object in which no member besides ``names`` can be read as one of them.
 
-    ProtoJSON has two names for each member, and some agents read members whatever their case: a task that is named in
-    another way than this host looks at would be reached by anybody. Of both names the last counts, and is all that is
-    sent.
+    ProtoJSON has two names for each member, and some agents ignore the case of members. Without this, every client
+    could reach a task by naming it in a way that this host does not check. Of both names the last counts, and only that
+    is sent.
     """
     if not isinstance(value, dict):
         return value
@@ -76,38 +76,38 @@ def _snake(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whose:
-    """A client, and what it has with one agent."""
+    """A client, and its tasks with one agent."""
 
     links: TaskOwnership
     upstream: str
     owner: str
-    """Whose its tasks are: see :func:`agtphost.adapters.callers.owner_of`."""
+    """The owner of its tasks: see :func:`agtphost.adapters.callers.owner_of`."""
 
     client: str
-    """Which of the front's clients it is; empty: the agent itself."""
+    """The client of the front; empty: the agent itself."""
 
     malformed: int = a2a_errors.INVALID_PARAMS
-    """What a member of a wrong type is called in the binding that the client speaks."""
+    """The error code for a member of a wrong type, in the binding that the client speaks."""
 
     def task(self, value: Any) -> OwnedTask:
         """
-        Its own task of an id.
+        Return the client's task of an id.
 
-        :raises ErrorAnswer: -32001 for any other; for what is no id, that it is malformed.
+        :raises ErrorAnswer: -32001 for other tasks; for a value that is not a text, that it is malformed.
         """
         if not isinstance(value, str):
-            raise fault(self.malformed, "The id of a task is a text")
+            raise fault(self.malformed, "The id of a task must be a text")
         link = self.links.by_remote(self.owner, self.upstream, value, self.client) if value else None
         if link is None or not link.remote_id:
             raise unknown_task()
         return link
 
     def all(self) -> list[OwnedTask]:
-        """Its links, the one that changed last first."""
+        """Return its links, the last changed first."""
         return list(self.links.of(self.owner, self.upstream, self.client))
 
     def context(self, given: str) -> str:
-        """What the agent calls a context of the client's."""
+        """Return the agent's id for a context of the client."""
         for link in self.all():
             if given == (link.shown or link.conversation):
                 return link.conversation
@@ -117,27 +117,27 @@ class Whose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One operation, ready to be asked of the agent."""
+    """An operation, ready to be sent to the agent."""
 
     params: dict[str, Any]
     link: OwnedTask | None = None
     """The task that it names."""
 
     context: str = ""
-    """What the agent calls the context that it names; empty where it names none."""
+    """The agent's id of the context that it names; empty where it names none."""
 
     shown: str = ""
-    """What the client calls that."""
+    """The client's id of that context."""
 
     pushed: Any = None
-    """The push configuration that it brings along."""
+    """The push configuration that it has."""
 
 
 def read(operation: Operation, given: Mapping[str, Any], whose: Whose) -> Asked:
     """
-    Parameters in the agent's terms.
+    Translate parameters to the agent's ids.
 
-    :raises ErrorAnswer: they name what is not the client's.
+    :raises ErrorAnswer: they name what does not belong to the client.
     """
     if operation in (Operation.SEND, Operation.STREAM):
         return _sending(given, whose)
@@ -150,13 +150,13 @@ def read(operation: Operation, given: Mapping[str, Any], whose: Whose) -> Asked:
     if member not in params or params[member] == "":
         return Asked(params=params, pushed=params if operation is Operation.PUSH_CREATE else None)
     if not _whole(params.get("historyLength", 0)):
-        raise fault(whose.malformed, "historyLength is no whole number")
+        raise fault(whose.malformed, "historyLength must be a whole number")
     link = whose.task(params[member])
     return Asked(params=params, link=link, pushed=params if operation is Operation.PUSH_CREATE else None)
 
 
 def _whole(value: Any) -> bool:
-    """Whether ProtoJSON reads it as a whole number."""
+    """Return whether ProtoJSON reads a value as a whole number."""
     text = value.lstrip("-") if isinstance(value, str) else ""
     return value is None or type(value) in (int, float) or (text.isascii() and text.isdigit())
 
@@ -206,7 +206,7 @@ def _message(params: dict[str, Any], message: dict[str, Any], whose: Whose) -> A
     link = whose.task(message["taskId"]) if message.get("taskId") else None
     given = message.get("contextId")
     if not isinstance(given, str) or not given:
-        # A context that the agent takes from its task is the one that the client knows it by.
+        # If the agent takes the context from the task, the client knows it by the agent's id.
         return Asked(params=params, link=link)
     if len(given) > LONGEST_ID:
         raise fault(a2a_errors.INVALID_PARAMS, f"message.contextId is longer than {LONGEST_ID} characters")
@@ -222,7 +222,7 @@ def _message(params: dict[str, Any], message: dict[str, Any], whose: Whose) -> A
 
 def may_push(url: Any, origins: tuple[str, ...]) -> bool:
     """
-    Whether an agent may be told to call a URL.
+    Return whether an agent may be given a URL to call.
 
     :param origins: such as ``https://hooks.example``, ``http://localhost:*`` for any port, or ``*``.
     """
@@ -250,9 +250,9 @@ def may_push(url: Any, origins: tuple[str, ...]) -> bool:
 
 def renamed(value: Any, remote: str, shown: str) -> Any:
     """
-    A task, message or event in which a context is called what the client calls it.
+    Return a task, message or event in which a context has the client's id.
 
-    :param remote: what the agent calls it.
+    :param remote: the agent's id of the context.
     """
     if not shown or remote == shown or not isinstance(value, dict):
         return value
@@ -269,7 +269,7 @@ def renamed(value: Any, remote: str, shown: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What an answer or event says of a task, or of a conversation without one."""
+    """The ids and the state that an answer or event has of a task, or of a conversation without one."""
 
     task_id: str = ""
     context: str = ""
@@ -277,7 +277,7 @@ class Heard:
 
 
 def heard_in(value: Any) -> Heard:
-    """What a result of SendMessage or an event is about; nothing of what is not in a form to be kept."""
+    """Return what a result of SendMessage or an event is about; ids in an unusable form are left out."""
     event = value if isinstance(value, dict) else {}
     for name, member in (("task", "id"), ("statusUpdate", "taskId"), ("artifactUpdate", "taskId"), ("message", "")):
         inner = event.get(name)
@@ -287,7 +287,11 @@ def heard_in(value: Any) -> Heard:
 
 
 def heard_of(task: Mapping[str, Any], member: str = "id") -> Heard:
-    """What a task is, by the member that has its id."""
+    """
+    Return the id, context and state of a task.
+
+    :param member: the member that has its id.
+    """
     status = task.get("status")
     state = status.get("state") if isinstance(status, dict) else None
     return Heard(task_id=_short(task.get(member)), context=_short(task.get("contextId")), state=_short(state))

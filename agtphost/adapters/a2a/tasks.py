@@ -1,4 +1,4 @@
-"""Tasks as A2A 1.0 has them: their states, and what events make of them."""
+"""Tasks of A2A 1.0: their states, and how events change them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_PARTS = 100_000
 
 
 def state_of(task: Mapping[str, Any]) -> str:
-    """The state; empty where the task tells none."""
+    """Return the state; empty where the task has none."""
     status = task.get("status")
     state = status.get("state") if isinstance(status, Mapping) else None
     return state if isinstance(state, str) else ""
@@ -29,19 +29,19 @@ def state_of(task: Mapping[str, Any]) -> str:
 
 def task_in(result: Any) -> dict[str, Any]:
     """
-    The task that an operation on tasks returned.
+    Return the task in the result of an operation.
 
-    :raises Unreadable: it returned something else.
+    :raises Unreadable: the result has no task.
     """
     if isinstance(result, dict) and isinstance(result.get("task"), dict):
         result = result["task"]
     if not isinstance(result, dict) or not is_remote_id(result.get("id")):
-        raise Unreadable("its answer is no task")
+        raise Unreadable("its answer is not a task")
     return result
 
 
 class Progress:
-    """What is known of one call, event by event."""
+    """The task or message of one call, updated by its events."""
 
     def __init__(self) -> None:
         self.task: dict[str, Any] | None = None

@@ -1,11 +1,10 @@
 """
-Servers of the Agent Communication Protocol (IBM/BeeAI) behind AGTP: adapters section 1.3.
+Host servers of the Agent Communication Protocol (IBM/BeeAI) behind AGTP: adapters section 1.3.
 
-It is not the Agent Client Protocol of editors, which goes by the same letters.
+It is not the Agent Client Protocol of editors, which has the same initials.
 
-:mod:`.server` is one server; :mod:`.handlers` are the nine operations and
-:mod:`.bindings` what the gates see of them; :mod:`.adapter` is what EXECUTE
-asks.
+:mod:`.server` is one server; :mod:`.handlers` has the nine operations and :mod:`.bindings` their bindings;
+    :mod:`.adapter` resolves what EXECUTE names.
 """
 
 from agtphost.adapters.acp.adapter import ACPAdapter

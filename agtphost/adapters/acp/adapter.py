@@ -1,4 +1,4 @@
-"""ACP on EXECUTE: core v08 sections 7.2.8 and 8.4, adapters section 1.3."""
+"""Resolve ACP payloads of EXECUTE: core v08 sections 7.2.8 and 8.4, adapters section 1.3."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agtphost.vocabulary.reasons import Reason
 
 @implementer(IPayloadAdapter, IToolAddresses)
 class ACPAdapter(WebAdapter[ACPServer]):
-    """Carries calls to servers of the Agent Communication Protocol (IBM/BeeAI)."""
+    """The payload adapter for servers of the Agent Communication Protocol (IBM/BeeAI)."""
 
     name = "acp"
     payload_types = frozenset({PAYLOAD_TYPE})
@@ -50,13 +50,13 @@ class ACPAdapter(WebAdapter[ACPServer]):
         return listing[0] if len(listing) == 1 else None
 
     def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
-        """The approved and the present manifest of an agent; None where there is none."""
+        """Return the approved and the present manifest of an agent; None for an unknown one."""
         server = self.by_name.get(upstream)
         return None if server is None else server.pins.shown(name, server.pinned.get(name))
 
     async def end(self, link: OwnedTask) -> str:
         """
-        Cancel a run upstream, whoever began it; its status afterwards.
+        Cancel a run of any owner at the upstream, and return its status.
 
         :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """

@@ -1,4 +1,4 @@
-"""The actions of one ACP server as bindings, so that the gates of every other method decide about them too."""
+"""The actions of one ACP server as bindings, so that the same gates decide about them as about other methods."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _ANY = {"type": "object"}
 _ACTIONS: Mapping[str, tuple[str, str, Mapping[str, Any], Callable[[ACPServer, TaskOwnership], IBuiltInHandler]]] = {
     CREATE: ("Run an agent of the ACP server", "transaction", _CREATE, CreateRun),
     "acp.runs.get": ("Read one of the caller's runs", "retrieval", _RUN, partial(RunAction, cancel=False)),
-    "acp.runs.resume": ("Answer what one of the caller's runs awaits", "transaction", _RUN, ResumeRun),
+    "acp.runs.resume": ("Answer the question of one of the caller's runs", "transaction", _RUN, ResumeRun),
     "acp.runs.cancel": ("Cancel one of the caller's runs", "modification", _RUN, partial(RunAction, cancel=True)),
-    "acp.runs.events": ("Read what happened in one of the caller's runs", "retrieval", _RUN, RunEvents),
+    "acp.runs.events": ("Read the events of one of the caller's runs", "retrieval", _RUN, RunEvents),
     "acp.sessions.get": ("Read the caller's session", "retrieval", _ANY, ReadSession),
     "acp.agents.list": ("List the server's agents", "retrieval", _ANY, partial(ReadAgents, one=False)),
     "acp.agents.get": ("Read the manifest of an agent", "retrieval", _ANY, partial(ReadAgents, one=True)),
@@ -65,7 +65,7 @@ _COMPILED = {action: compile_schema(schema, role="tool") for action, (_, _, sche
 
 
 def bindings_of(server: ACPServer, links: TaskOwnership) -> dict[str, Binding]:
-    """The bindings of a server by action, as its present manifests have it."""
+    """Return the bindings of a server by action, as its present manifests describe them."""
     return {action: _binding(action, server, links) for action in ACTIONS}
 
 

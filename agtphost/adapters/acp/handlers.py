@@ -1,4 +1,4 @@
-"""The handlers of the actions: the nine operations of ACP."""
+"""The handlers of the nine operations of ACP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODES = ("sync", "async", "stream")
 
 
 class _Action(actions.Action):
-    """One action of one server."""
+    """The common part of the handlers for one server."""
 
     kind = "acp"
     remote = "acp_run_id"
@@ -40,7 +40,7 @@ class _Action(actions.Action):
         return await self._outcome(self._server.ask(method, path, self._seconds(context), body, caller_of(context)))
 
     def _link(self, context: BuiltInContext) -> OwnedTask:
-        """The run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
+        """Return the run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
         owner, given = owner_of(context), context.input.get("run_id")
         links = self._links
         if given is None:
@@ -85,7 +85,7 @@ class _Action(actions.Action):
 
 
 class _Running(_Action):
-    """Begins or resumes a run, in one of its three modes."""
+    """The common part of the handlers that begin or resume a run, in one of its three modes."""
 
     async def _perform(
         self,
@@ -98,8 +98,10 @@ class _Running(_Action):
         extra: Mapping[str, object],
     ) -> Answer:
         """
-        A run that is waited for is followed as a stream: that names it before it ends, so that it can be cancelled
-        if its caller is stopped meanwhile. Whether the caller hears of its events is the caller's choice.
+        Begin or resume a run.
+
+        A run whose end is waited for is followed as a stream. The stream names the run before it ends, so that the run
+        can be cancelled if its caller is stopped before that. The caller gets the events only if it asked for a stream.
 
         :param begun: makes the link of a run that was just created.
         """
@@ -115,11 +117,12 @@ class _Running(_Action):
         async def take(event: Any) -> None:
             nonlocal known, last
             if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-                raise Unreadable("it sent an event that is none")
+                raise Unreadable("it sent a malformed event")
             if isinstance(event.get("run"), dict):
                 last = self._run(event["run"], known)
                 if known is None:
-                    # Durable before anybody hears of it: a crash in the middle loses the stream, not the run.
+                    # Make the run durable before the caller learns of it: a crash in the middle loses the stream, not
+                    # the run.
                     known = begun(last)
                     told = {"type": "acp.run", "task_id": known.task_id, "acp_run_id": known.remote_id}
                     await context.invocation.commit(told, self._links.changes(known), {"acp_run_id": known.remote_id})
@@ -132,7 +135,7 @@ class _Running(_Action):
         streaming = self._server.stream(path, self._seconds(context), body, take, caller_of(context))
         await self._outcome(streaming, lambda: known)
         if known is None or not last:
-            raise self._refused(Unreadable("its stream told of no run"))
+            raise self._refused(Unreadable("its stream had no run"))
         if output and not last.get("output"):
             last["output"] = output
         return self._answer(context, last, self._settled(last, known), extra)
@@ -140,7 +143,7 @@ class _Running(_Action):
 
 @implementer(IBuiltInHandler)
 class CreateRun(_Running):
-    """``acp.runs.create``: POST /runs; with ``inputResponses``, an answer to the run that awaits one."""
+    """The handler of ``acp.runs.create``: POST /runs; with ``inputResponses``, an answer to the run that awaits one."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -160,7 +163,7 @@ class CreateRun(_Running):
             raise Refusal(
                 Reason.CALLBACK_REFUSED,
                 "A request cannot bring a session whose history is fetched from URLs.",
-                remedy="Send a Session-ID: it stands for the session.",
+                remedy="Send the Session-ID of the session.",
             )
         mode = _mode(context)
         body: dict[str, Any] = {"agent_name": agent, "input": payload["input"], "mode": mode}
@@ -223,10 +226,10 @@ class CreateRun(_Running):
 
 @implementer(IBuiltInHandler)
 class ResumeRun(_Running):
-    """``acp.runs.resume``: POST /runs/{run_id}."""
+    """The handler of ``acp.runs.resume``: POST /runs/{run_id}."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """Answer what one of the caller's own runs awaits."""
+        """Answer the question of one of the caller's own runs."""
         link = self._link(context)
         mode = _mode(context)
         body = {"await_resume": _await_resume(context.input.get("await_resume")), "mode": mode}
@@ -235,14 +238,14 @@ class ResumeRun(_Running):
 
 @implementer(IBuiltInHandler)
 class RunAction(_Action):
-    """``acp.runs.get`` and ``acp.runs.cancel``."""
+    """The handler of ``acp.runs.get`` and ``acp.runs.cancel``."""
 
     def __init__(self, server: ACPServer, links: TaskOwnership, *, cancel: bool) -> None:
         super().__init__(server, links)
         self._cancel = cancel
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """Read, or end, one of the caller's own runs."""
+        """Read or cancel one of the caller's own runs."""
         link = self._link(context)
         if self._cancel:
             value = await self._ask(context, "POST", ("runs", link.remote_id, "cancel"))
@@ -260,24 +263,24 @@ class RunAction(_Action):
 
 @implementer(IBuiltInHandler)
 class RunEvents(_Action):
-    """``acp.runs.events``: GET /runs/{run_id}/events."""
+    """The handler of ``acp.runs.events``: GET /runs/{run_id}/events."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """What happened in one of the caller's own runs."""
+        """Return the events of one of the caller's own runs."""
         link = self._link(context)
         value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
-            raise self._refused(Unreadable("its list of events is none"))
+            raise self._refused(Unreadable("its list of events is malformed"))
         return Answer(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
 
 
 @implementer(IBuiltInHandler)
 class ReadSession(_Action):
-    """``acp.sessions.get``: GET /sessions/{session_id}, for the caller's own Session-ID."""
+    """The handler of ``acp.sessions.get``: GET /sessions/{session_id}, for the caller's own Session-ID."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """The session as the server has it."""
+        """Return the session as the server has it."""
         session = self._links.conversation(owner_of(context), self._name, context.session_id)
         if not session:
             raise not_found(Reason.UNKNOWN_SESSION)
@@ -287,24 +290,24 @@ class ReadSession(_Action):
 
 @implementer(IBuiltInHandler)
 class Ping(_Action):
-    """``acp.ping``: GET /ping."""
+    """The handler of ``acp.ping``: GET /ping."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """Whether the server answers at this moment."""
+        """Check that the server answers."""
         await self._ask(context, "GET", ("ping",))
         return Answer(result={"pong": True})
 
 
 @implementer(IBuiltInHandler)
 class ReadAgents(_Action):
-    """``acp.agents.list`` and ``acp.agents.get``: the approved manifests, never others."""
+    """The handler of ``acp.agents.list`` and ``acp.agents.get``: approved manifests only."""
 
     def __init__(self, server: ACPServer, links: TaskOwnership, *, one: bool) -> None:
         super().__init__(server, links)
         self._one = one
 
     async def handle(self, context: BuiltInContext) -> Answer:
-        """The manifests of the agents that may be reached."""
+        """Return the manifests of the agents that may be reached."""
         server = self._server
         if not server.manifests and not server.changed:
             await self._ask(context, "GET", ("ping",))
@@ -318,11 +321,11 @@ class ReadAgents(_Action):
 
 
 def _mode(context: BuiltInContext) -> str:
-    """The mode asked for; a caller of AGTP that wants a stream gets one."""
+    """Return the mode asked for; a caller of AGTP that wants a stream gets one."""
     asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
     mode = context.input.get("mode", "stream" if asked else "sync")
     if mode not in MODES:
-        raise _malformed("mode is none of ACP's.", f"Use {', '.join(MODES)}.")
+        raise _malformed("mode is unknown.", f"Use one of {', '.join(MODES)}.")
     return str(mode)
 
 
@@ -330,7 +333,7 @@ def _await_resume(value: Any) -> dict[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("message"), dict):
         return {"type": "message", **value}
     raise _malformed(
-        "The payload answers nothing.",
+        "The payload has no answer to the run's question.",
         'Send {"message": {"parts": [{"content": "..."}]}} as await_resume, or as inputResponses.await.',
     )
 

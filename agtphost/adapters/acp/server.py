@@ -1,4 +1,4 @@
-"""One hosted ACP server: its agents' manifests kept known, its nine operations called."""
+"""One hosted ACP server: list and check its agents' manifests, and call its nine operations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from agtphost.vocabulary import jsontext
 
 MOST_AGENTS = 1_000
 PAGE = 100
-"""Agents asked for at once; servers that know no pages give all."""
+"""Agents per page; servers without pages return all."""
 
 VOLATILE = frozenset({"status"})
-"""Members of a manifest that change by themselves and are not pinned."""
+"""Members of a manifest that change often and are not pinned."""
 
 Take = Callable[[Any], Awaitable[None]]
 """Takes one event."""
@@ -31,7 +31,7 @@ Take = Callable[[Any], Awaitable[None]]
 
 class ACPServer(WebUpstream):
     """
-    An ACP server.
+    The service of one ACP server.
 
     :param reactor: connects and schedules.
     :param pins: which manifests are approved; None: in memory, those of the settings or else the first.
@@ -53,21 +53,21 @@ class ACPServer(WebUpstream):
         """Approved manifests by agent, as received."""
 
         self.pinned: Mapping[str, bytes] = {}
-        """What is pinned of each manifest as it was last listed, as canonical JSON."""
+        """The pinned part of each listed manifest, as canonical JSON."""
 
         self.unmatched: tuple[str, ...] = ()
         """Names under ``agents`` and ``pins`` of the configuration that the server does not list."""
 
         self.changed: Mapping[str, str] = {}
-        """Agents that are off until their new manifest is approved, and the digests of these."""
+        """Digests of the manifests that wait for approval, by agent; these agents are off."""
 
     @property
     def said(self) -> Mapping[str, Mapping[str, Any]]:
-        """Its manifests."""
+        """The approved manifests by agent."""
         return self.manifests
 
     def waiting(self) -> Mapping[str, str]:
-        """The digests of manifests that are not the approved ones."""
+        """Return the digests of manifests that wait for approval."""
         return self.changed
 
     async def ask(
@@ -82,7 +82,7 @@ class ACPServer(WebUpstream):
         :raises UpstreamFailure: for every other outcome.
         """
 
-        # The first segment says what is asked for; those behind it may be a caller's word.
+        # Only the first segment is safe for traces; later ones may be the caller's text.
         span = self.request_span(f"{method} /{path[0]}")
 
         async def work(left: float) -> Any:
@@ -159,9 +159,9 @@ class ACPServer(WebUpstream):
 
     def _match(self, found: Mapping[str, object]) -> None:
         """
-        Tell of names in the configuration that the server does not list: what they were meant for has another name.
+        Log the configured names that the server does not list, since their agents may have other names now.
 
-        :raises NotApproved: where nothing of the server may be used until they are mended.
+        :raises NotApproved: where the settings turn the whole server off until the names are fixed.
         """
         settings = self.settings
         unmatched = tuple(sorted({*settings.pins, *settings.agents} - found.keys()))
@@ -172,7 +172,7 @@ class ACPServer(WebUpstream):
         meant = f" (did you mean {near[0]!r}?)" if near else ""
         sentence = f"the configuration names {', '.join(map(repr, unmatched))}, which it does not list{meant}"
         if settings.unmatched_rules == "off":
-            raise NotApproved(f"{sentence}; its agents are off until that is mended")
+            raise NotApproved(f"{sentence}; its agents are off until that is fixed")
         if news:
             self.say(sentence)
 
@@ -187,7 +187,7 @@ class ACPServer(WebUpstream):
         value = _json(reply.body)
         listed = value.get("agents") if isinstance(value, dict) else None
         if not isinstance(listed, list) or not all(isinstance(manifest, dict) for manifest in listed):
-            raise NotApproved("its list of agents is none")
+            raise NotApproved("its list of agents is malformed")
         return listed
 
 
@@ -199,7 +199,7 @@ def _name(manifest: Mapping[str, Any]) -> str:
 
 
 def pinned_of(manifest: Mapping[str, Any]) -> bytes:
-    """What an approval of a manifest is about, as canonical JSON."""
+    """Return what an approval of a manifest covers, as canonical JSON."""
     return canonical({key: value for key, value in manifest.items() if key not in VOLATILE})
 
 

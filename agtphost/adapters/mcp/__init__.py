@@ -1,21 +1,20 @@
 """
-MCP servers behind AGTP: adapters section 1.1.
+Host MCP servers behind AGTP: adapters section 1.1.
 
-From the wire upwards: :mod:`.stdio` (with :mod:`.launcher` running a child, :mod:`.long_lines` for what is beyond its
-bound, :mod:`.input_watch` and :mod:`.gathering`) and :mod:`.streamable_http` (with :mod:`.token_source`) are the links,
-:mod:`.links` is their seam; :mod:`.jsonrpc` is the peer; :mod:`.versions` agrees on a version; :mod:`.session` speaks
-it.
+Transport: :mod:`.stdio` and :mod:`.streamable_http` are the two links, :mod:`.links` is their interface to
+:mod:`.jsonrpc`, the JSON-RPC peer. :mod:`.launcher` runs a child process, :mod:`.long_lines` skips lines over the size
+limit, :mod:`.input_watch` and :mod:`.gathering` decide when pipes are read, :mod:`.token_source` keeps an OAuth token.
+:mod:`.versions` negotiates the protocol version; :mod:`.session` sends requests of that version.
 
-A server: :mod:`.server` (the service), :mod:`.snapshot`, :mod:`.requests` (what its callers need of it) and
-:mod:`.instances` (whose process a call goes to). What it has: :mod:`.tools` judges definitions, :mod:`.catalogue` and
-:mod:`.resources` keep lists, :mod:`.approval` lets operators approve what changed.
+A server: :mod:`.server` is the service, :mod:`.snapshot` its state for operators, :mod:`.requests` its interface for
+callers, and :mod:`.instances` picks the process or session for a call. :mod:`.tools` checks definitions,
+:mod:`.catalogue` and :mod:`.resources` keep lists, :mod:`.approval` lets operators approve changed definitions.
 
-A call: :mod:`.adapter` is what EXECUTE asks, :mod:`.operations` its other actions, :mod:`.bindings`, :mod:`.lists`,
-:mod:`.tasks`, :mod:`.subscribers` and :mod:`.listening` what they come to, :mod:`.bare_names` what stands in for names
-that say no server. :mod:`.calls` tracks them, :mod:`.tracing` gives their requests spans,
-:mod:`.attendance` and :mod:`.elicitation` have those whose servers ask, :mod:`.roots` has what they are told of
-directories, :mod:`.request_states` those that wait for
-input, :mod:`.notifications` what is told meanwhile.
+A call: :mod:`.adapter` resolves what EXECUTE names, :mod:`.operations` the actions besides tool calls.
+:mod:`.bindings`, :mod:`.lists`, :mod:`.tasks`, :mod:`.subscribers` and :mod:`.listening` have the handlers;
+:mod:`.bare_names` handles names without a server. :mod:`.calls` tracks calls in flight, :mod:`.tracing` gives requests
+spans, :mod:`.attendance` and :mod:`.elicitation` relay questions of servers to callers, :mod:`.roots` answers
+``roots/list``, :mod:`.request_states` keeps calls that wait for input, :mod:`.notifications` streams events.
 """
 
 from agtphost.adapters.mcp.adapter import McpAdapter

@@ -1,4 +1,4 @@
-"""MCP on EXECUTE: core v08 sections 7.2.8 and 8, core v08 appendix D."""
+"""Resolve MCP payloads of EXECUTE: core v08 sections 7.2.8 and 8, core v08 appendix D."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agtphost.vocabulary.reasons import Reason
 LIST = "mcp.tools.list"
 
 SILENT = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
-"""What the payload of a tool call has that can repeat no header field; arguments are the tool's and not looked at."""
+"""Members of a tool call's payload that cannot repeat a header field; the tool's arguments are not checked."""
 
 _KINDS = (
     "resources",
@@ -47,20 +47,20 @@ _KINDS = (
     "sampling",
     "elicitation",
 )
-"""Of payload types besides that of tools."""
+"""Payload types besides that of tools."""
 
 _MATCHES = 3
-"""Close names that a refusal suggests."""
+"""The largest number of close names that a refusal suggests."""
 
 
 _LISTED = (
     "EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called. "
     f"A caller that a token proves is shown those that the operator opens to tokens: {OPEN_TO_TOKENS}."
 )
-"""What helps where a tool is unknown; the same for every name and every caller, so that it tells nothing of a tool."""
+"""The remedy for an unknown tool. It is the same for every name and caller, so that it reveals nothing about a tool."""
 
 TRACING = frozenset({"traceparent", "tracestate", "baggage"})
-"""Members of ``_meta`` that are others at each repeat of a call, and change nothing of it."""
+"""Members of ``_meta`` that differ in each repeat of a call without changing the call."""
 
 
 def _malformed(explanation: str) -> Refusal:
@@ -72,11 +72,11 @@ def _malformed(explanation: str) -> Refusal:
 @implementer(IPayloadAdapter, IToolAddresses)
 class McpAdapter:
     """
-    Carries MCP tool calls.
+    The payload adapter for MCP.
 
-    :param servers: the hosted servers; their order decides nothing.
-    :param calls: attends to the calls of all servers, each of which was given it.
-    :param authorization: tells who may approve changed tools.
+    :param servers: the hosted servers; their order does not matter.
+    :param calls: the tracker that all servers share.
+    :param authorization: decides who may approve changed tools.
     """
 
     name = "mcp"
@@ -98,11 +98,11 @@ class McpAdapter:
 
     @property
     def servers(self) -> Mapping[str, McpServer]:
-        """The hosted servers by name."""
+        """Return the hosted servers by name."""
         return self._servers
 
     def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
-        """The approved and the present definition of a tool; None for one that there is not."""
+        """Return the approved and the present definition of a tool; None for an unknown tool."""
         found = self._servers.get(upstream)
         tool = None if found is None else found.catalogue.tools.get(name)
         return None if found is None or tool is None else found.catalogue.pins.shown(name, defining(tool.definition))
@@ -111,12 +111,11 @@ class McpAdapter:
         """
         Find the tool that a payload names.
 
-        A tool is ``server.tool``, or bare where the path names the server or
-        one server alone has it. ``{tool, arguments}`` is the drafts' form,
-        ``{name, arguments, _meta}`` MCP's own.
+        A tool is ``server.tool``. The server can be left out where the path names it, or where only one server has the
+        tool. ``{tool, arguments}`` is the form of the drafts, ``{name, arguments, _meta}`` that of MCP.
 
-        :raises Refusal: 404 no such server; 409 several have the tool; 422 no such action or
-            tool, or a malformed payload; 503 the tool is off, or may be one of a server that is not up yet.
+        :raises Refusal: 404 for an unknown server; 409 where several servers have the tool; 422 for an unknown action
+            or tool, or a malformed payload; 503 where the tool is off, or a server has not listed its tools yet.
         """
         if server is not None and server not in self._servers:
             raise unknown_server(self._servers)
@@ -128,7 +127,7 @@ class McpAdapter:
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
         found = None if self._operations is None else self._operations.resolve(action, payload, server)
         if found is not None:
-            # Members such as taskId are MCP's own there.
+            # Members such as taskId belong to MCP there.
             return self._noted(found, payload.get("_meta")) if type(payload) is dict else found
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
@@ -138,7 +137,7 @@ class McpAdapter:
         )
 
     def tools(self) -> list[Binding]:
-        """Every tool that can be called now, by name."""
+        """Return every tool that can be called now, in order of name."""
         return [
             binding
             for _, server in sorted(self._servers.items())
@@ -147,19 +146,22 @@ class McpAdapter:
         ]
 
     def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The EXECUTE of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
+        """Return the EXECUTE payload of a tool; see :class:`agtphost.iagtp.IPayloadAdapter`."""
         assert binding.call is not None
         return binding.call.parameters(arguments)
 
     def address_of(self, upstream: str, tool: str) -> ToolAddress | None:
-        """See :class:`agtphost.iagtp.IToolAddresses`."""
+        """Return where a tool is called; see :class:`agtphost.iagtp.IToolAddresses`."""
         return tool_address(upstream, tool) if upstream in self._servers else None
 
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
-        """``hosted_protocols`` entries of the manifest (AGTP-API section 8.6): nothing that changes with every call."""
+        """
+        Return the ``hosted_protocols`` entries of the manifest (AGTP-API section 8.6), without values that change per
+        call.
+        """
         entries = []
         for name, server in sorted(self._servers.items()):
-            # Asked with every list that is told anew only when it has changed, so it is no snapshot of everything.
+            # The manifest is built again only when an entry changes, so that a full snapshot would be wasteful here.
             entry: dict[str, object] = {"protocol": "MCP", "method": "EXECUTE", "path": f"/mcp/{name}"}
             if server.terms is not None:
                 entry["version"] = server.terms.version
@@ -168,11 +170,11 @@ class McpAdapter:
         return entries
 
     def described(self) -> Sequence[Mapping[str, object]]:
-        """The same for DESCRIBE, with what a caller may want to know of each server at this moment."""
+        """Return the entries of :meth:`hosted_protocols` with the present state of each server, for DESCRIBE."""
         return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted_protocols()]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
-        """Everything there is to know of each server, for operators."""
+        """Return the full state of each server, for operators."""
         reports = []
         for name, server in sorted(self._servers.items()):
             report = {"name": name, "protocol": "MCP", **server.snapshot().full()}
@@ -181,7 +183,7 @@ class McpAdapter:
         return reports
 
     def offered(self) -> Iterator[Offered]:
-        """Every tool of every server, those that are off included, for operators."""
+        """Return every tool of every server, including those that are off, for operators."""
         for name, server in self._servers.items():
             yield from server.catalogue.offered(name, server.state.value)
 
@@ -225,8 +227,8 @@ class McpAdapter:
         """
         Find the binding of a tool.
 
-        One that asks for something else than its neighbours is given what stands in the place of a tool that doesn't
-        exist, under the very name that the caller used.
+        Where the tool demands other rights than an unknown tool would, its binding also gets the refusal for an unknown
+        tool under the name that the caller used.
         """
         found = self._named(tool, server)
         neighbour = found.alike
@@ -242,7 +244,7 @@ class McpAdapter:
             if found is not None:
                 return found
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
-        # One that is off counts as had: a call that meant it must not reach another server's tool of the same name.
+        # A tool that is off counts too: a call that meant it must not reach another server's tool of the same name.
         having = [each for each in searched if tool in each.catalogue.bindings or each.catalogue.withholds(tool)]
         bare = len(searched) > 1 and not (dot and prefix in self._servers)
         if len(having) > 1:
@@ -260,15 +262,18 @@ class McpAdapter:
         return self._unknown(tool, *self._meant(tool, server))
 
     def _meant(self, tool: str, server: str | None) -> tuple[str, Sequence[McpServer]]:
-        """Return the tool's name without its server's, and the servers that could have it."""
+        """Return the tool's name without the server's, and the servers that could have it."""
         prefix, dot, rest = tool.partition(".")
-        # Of a tool that names its server, what another server has not listed yet decides nothing.
+        # Where the name has a server, it does not matter that another server has not listed its tools yet.
         if dot and prefix in self._servers and server in (None, prefix):
             return rest, [self._servers[prefix]]
         return tool, list(self._servers.values()) if server is None else [self._servers[server]]
 
     def _in(self, server: McpServer, tool: str) -> Binding | None:
-        """The binding of a tool; while its server is unlisted, one that demands what the settings do."""
+        """
+        Return the binding of a tool; while the server has not listed its tools, one with the rights that the settings
+        demand.
+        """
         catalogue = server.catalogue
         binding = catalogue.bindings.get(tool)
         if binding is not None:
@@ -287,7 +292,7 @@ class McpAdapter:
 
     def _unknown(self, tool: str, bare: str, searched: Sequence[McpServer]) -> Binding:
         """
-        Stand in for a tool that no server has: it asks of its caller what the server asks for every tool.
+        Return a binding for a tool that no server has, with the rights that the server demands for every tool.
 
         :param bare: the tool's name without its server's.
         :param searched: the servers that could have had it.
@@ -300,7 +305,9 @@ class McpAdapter:
 
     @staticmethod
     def _missing(tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
-        """Make the refusal that no server has a tool; 503 while one of them has not listed its tools yet."""
+        """
+        Return a function that makes the refusal for an unknown tool; 503 while a server has not listed its tools yet.
+        """
 
         def missing(admits: Admits) -> Refusal:
             if any(not server.catalogue.known for server in searched):
@@ -319,12 +326,12 @@ class McpAdapter:
 
 
 def _instead(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:
-    """Stand in for a tool that cannot be called: why, is told to those who could call it."""
+    """Return a binding for a tool that is off; only callers who could call the tool get the reason."""
     return replace(unlisted_binding(server, tool), missing=missing, approval=False, unknown=None)
 
 
 def _close(tool: str, names: list[str]) -> list[str]:
-    """Names that come near one, with or without those of their servers."""
+    """Return names that are similar to a name, with or without their servers' names."""
     bare = {name.partition(".")[2]: name for name in names}
     close = difflib.get_close_matches(tool, names, _MATCHES)
     close += [bare[name] for name in difflib.get_close_matches(tool, list(bare), _MATCHES)]

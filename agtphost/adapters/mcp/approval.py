@@ -1,4 +1,4 @@
-"""``mcp.tools.approve``: how a tool definition that changed is approved again."""
+"""``mcp.tools.approve``: approve a tool definition that changed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ APPROVER = "mcp:tools:approve"
 
 class ApproveTool(Approve):
     """
-    Approves the present definition of a tool.
+    The handler that approves the present definition of a tool.
 
     :param servers: the hosted servers by name.
-    :param tool: ``server.tool``, or bare where ``server`` is given.
+    :param tool: ``server.tool``, or the bare name where ``server`` is given.
     """
 
     kind = "mcp"
@@ -45,7 +45,7 @@ class ApproveTool(Approve):
             raise Refusal(
                 Reason.UNKNOWN_TOOL,
                 "No hosted MCP server lists a tool of that name.",
-                remedy="agtp tools ls shows what is listed, and what is off.",
+                remedy="agtp tools ls shows which tools are listed and which are off.",
             )
         return self._tool, tool.digest
 

@@ -1,4 +1,4 @@
-"""Callers who listen to a call, give it up, or are asked in the course of it."""
+"""Serve callers who listen to a call, cancel it, or answer questions that the server asks during it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agtphost.adapters.mcp.versions import ANSWERABLE
 
 class Attendance:
     """
-    The calls of one server that are attended to.
+    The calls of one server that may be suspended, cancelled or streamed.
 
-    :param clock: for pending calls.
-    :param alone: whether the server works for one caller, so that it is known whom it asks.
-    :param roots: what the server is told of its caller's directories.
+    :param clock: times pending calls.
+    :param alone: whether the server works for one caller only, so that every question is for that caller.
+    :param roots: answers ``roots/list``.
     """
 
     def __init__(self, clock: IReactorTime, alone: bool, roots: ServerRoots) -> None:
@@ -28,17 +28,17 @@ class Attendance:
         self._alone = alone
         self._roots = roots
         self._pending_calls: dict[PendingCall, CallContext] = {}
-        """Calls that may be suspended, and the request that began each: it hears what the server says meanwhile."""
+        """Calls that may be suspended, each with the request that began it, which gets the server's notifications."""
 
         self._listening: list[CallContext] = []
 
     def __len__(self) -> int:
-        """Calls that may be suspended."""
+        """Return the number of calls that may be suspended."""
         return len(self._pending_calls)
 
     async def attend(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
         """
-        Make a call whose caller listens, may give it up, or can be asked.
+        Make a call whose caller listens, may cancel it, or can be asked.
 
         :return: the result as received, or an ``input_required`` result.
         :raises UpstreamFailure: for every other outcome.
@@ -54,12 +54,14 @@ class Attendance:
                 self._listening.remove(asking)
 
     def release(self, pending: PendingCall) -> None:
-        """Give a suspended call up."""
+        """Cancel a suspended call."""
         pending.give_up()
         self._pending_calls.pop(pending, None)
 
     def only_listener(self, session: ClientSession | None, at_work: int) -> CallContext | None:
-        """Whose a log message is that names no call: known where there is one call, and no other caller."""
+        """
+        Return the caller for a log message that names no call, if there is exactly one call and one caller; else None.
+        """
         if session is None or len(self._listening) != 1:
             return None
         known = self._alone or (session.terms.stateless and at_work == 1)
@@ -69,9 +71,9 @@ class Attendance:
         self, peer: JsonRpcPeer | None, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None
     ) -> bool:
         """
-        Take a request of the server: it is answered by the configuration, or by the caller whose call it is.
+        Take a request of the server, and answer it from the configuration or pass it to the caller of the call.
 
-        :return: False where nobody can answer it.
+        :return: False where neither can answer it.
         """
         roots = self._roots if method == "roots/list" and peer is not None else None
         if roots is not None and peer is not None and roots.answer(peer, call_id):
@@ -84,7 +86,7 @@ class Attendance:
     async def _interruptible(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
         pending = asking.pending
         if pending is None:
-            # The deadline is the pending call's: it does not run while the caller is asked.
+            # The deadline belongs to the pending call: it is paused while the caller is asked.
             peer = session.peer
             working = send(session, None)
             allowed = ANSWERABLE if asking.capabilities is None else asking.capabilities

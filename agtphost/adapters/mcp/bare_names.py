@@ -1,8 +1,8 @@
 """
-Names of tools, resources and prompts that name no server, on a host with several servers.
+Resolve names of tools, resources and prompts without a server, on a host with several servers.
 
-Whether one of the servers has the thing is told to callers that may use it. For all others the answer is that of a name
-that no server has: a refusal that says what the found one asks for would tell that it is there, and where.
+Only callers that may use a thing learn whether a server has it. All others get the answer for a name that no server
+has: a refusal that lists the demanded rights would reveal that the thing exists, and where.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ Admits = Callable[[Binding], bool]
 
 def bare_binding(searched: Sequence[SendsRequests], name: str, missing: Callable[[Admits], Refusal]) -> Binding:
     """
-    Stand in for a bare name that no server has, or that several have.
+    Return a binding for a bare name that no server has, or that several have.
 
-    It asks for no scopes, and for the least assurance that one of the servers asks for.
+    The binding demands no scopes, and the lowest assurance level that one of the servers demands.
 
-    :param searched: the servers that could have it, one at least.
-    :param missing: makes the refusal, of what tells which bindings the caller may use.
+    :param searched: the servers that could have it, at least one.
+    :param missing: makes the refusal; it gets a function that tells which bindings the caller may use.
     """
     least = min(standing_in(server, name).min_assurance for server in searched)
     return replace(standing_in(searched[0], name), required_scopes=(), min_assurance=least, missing=missing)
 
 
 def guard(found: Binding, bare: Binding) -> Binding:
-    """Have a binding that a bare name led to refuse as ``bare`` does, unless the caller may use its neighbours."""
+    """
+    Make a binding that was found by a bare name refuse as ``bare`` does, unless the caller may use similar bindings.
+    """
     if found.alike is None:
         return replace(found, alike=bare)
     return replace(found, alike=replace(found.alike, alike=bare))
@@ -43,10 +45,10 @@ def tell_ambiguity(
     reason: Reason, there: Sequence[tuple[str, Binding]], unknown: Callable[[Admits], Refusal]
 ) -> Callable[[Admits], Refusal]:
     """
-    Make the ``missing`` of a bare name that several servers have.
+    Return the ``missing`` function of a bare name that several servers have.
 
-    :param there: what is told of each of them, and what decides whether it is.
-    :param unknown: the refusal for callers that may use none of them.
+    :param there: the qualified names, each with the binding that decides whether the caller learns of it.
+    :param unknown: makes the refusal for callers that may use none of them.
     """
 
     def missing(admits: Admits) -> Refusal:

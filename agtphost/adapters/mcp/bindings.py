@@ -1,4 +1,4 @@
-"""Hosted tools as bindings, so that the gates of every other method decide about them too."""
+"""Hosted tools, resources and prompts as bindings, so that the same gates decide about them as about other methods."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _NOTHING: Mapping[str, Any] = {}
 @implementer(IBuiltInHandler)
 class ToolCall:
     """
-    Calls one tool of one server.
+    The handler that calls one tool of one server.
 
     :param server: the supervised server.
     :param tool: the server's own name of the tool.
     :param meta: the caller's ``_meta`` for this call.
     :param again: the caller's ``inputResponses`` and ``requestState``.
-    :param output: what results are checked against; None where they are not.
-    :param listed: whether the server has a tool of that name: what it has not listed is the caller's word.
+    :param output: the schema that results are checked against; None: they are not checked.
+    :param listed: whether the server lists the tool; otherwise its name is the caller's text and stays out of traces.
     """
 
     kind = "mcp"
@@ -69,17 +69,17 @@ class ToolCall:
 
     @property
     def named(self) -> str:
-        """See :class:`agtphost.adapters.mcp.requests.Call`."""
+        """The method and the name; see :attr:`agtphost.adapters.mcp.requests.Call.named`."""
         return f"tools/call {self.server.settings.name}.{self._tool}"
 
     def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
-        """The same call with what its caller says besides."""
+        """Return this call with its caller's ``_meta`` and input."""
         return ToolCall(self.server, self._tool, meta, again, self._output, listed=self._listed)
 
     def perform(
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the call; see :class:`agtphost.adapters.mcp.requests.Call`."""
         span = request_span(instance, "tools/call", self._tool if self._listed else "")
         if span is None:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
@@ -108,14 +108,14 @@ class ToolCall:
             raise Refusal(
                 Reason.INVALID_OUTPUT,
                 "The tool's structured content cannot be checked against the output schema that it declares.",
-                remedy="The operator has to mend the MCP server, or to turn validate_output off.",
+                remedy="The operator has to fix the MCP server, or to turn validate_output off.",
                 details={"mcp_server": self.server.settings.name, "detail": error.reason},
             ) from None
         if not valid:
             raise Refusal(
                 Reason.INVALID_OUTPUT,
                 "The tool's structured content does not follow the output schema that it declares.",
-                remedy="The operator has to mend the MCP server, or to turn validate_output off.",
+                remedy="The operator has to fix the MCP server, or to turn validate_output off.",
                 details={"mcp_server": self.server.settings.name, "faults": schema.faults(structured)[:20]},
             )
 
@@ -123,12 +123,12 @@ class ToolCall:
 @implementer(IBuiltInHandler)
 class Request:
     """
-    One other request to one server: a read, a prompt, a completion.
+    The handler of another request to one server: a read, a prompt, a completion.
 
     :param server: the supervised server.
-    :param method: MCP's name of it.
+    :param method: the MCP method.
     :param params: its parameters, without ``_meta``.
-    :param name: what is read or got.
+    :param name: the resource or prompt that is asked for.
     :param meta: the caller's ``_meta``.
     :param again: the caller's ``inputResponses`` and ``requestState``.
     """
@@ -156,9 +156,9 @@ class Request:
     def perform(
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
 
-        # What is read or got is the caller's word, and so is not told.
+        # The name of a resource or prompt is the caller's text, so the span does not have it.
         span = request_span(instance, self._method)
         meta = self.meta if span is None else linked(self.meta, span)
 
@@ -177,7 +177,7 @@ class Request:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Ask the server.
+        Send the request and return its answer.
 
         :raises Refusal: as adapters section 1.1 maps failures.
         """
@@ -185,7 +185,7 @@ class Request:
 
 
 def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
-    """What the operator says about a resource or a prompt: under its own name, or the longest beginning of it."""
+    """Return the override for a resource or a prompt: that of its exact name, or of the longest matching prefix."""
     exact = overrides.get(key)
     if exact is not None:
         return exact
@@ -197,7 +197,7 @@ def resource_binding(
     server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
 ) -> Binding:
     """
-    The binding of a resource or a prompt.
+    Return the binding of a resource or a prompt.
 
     :param kind: ``resource`` or ``prompt``.
     """
@@ -216,7 +216,7 @@ def _ruled(
     extra: Mapping[str, Any],
     state_changing: bool = True,
 ) -> Binding:
-    """What a call of a server's asks of its caller: what the operator says of this one, and else of all."""
+    """Return a binding with the rights that the operator demands for this name, or else for the whole server."""
     settings = server.settings
     if override is not None and override.scopes is not None:
         scopes = override.scopes
@@ -236,20 +236,20 @@ def _ruled(
 
 
 def tool_call(server: str, tool: str) -> CarriedCall:
-    """Return the EXECUTE of a tool. It has its server's name: a tool may be called as another server is."""
+    """Return the EXECUTE of a tool. The tool's name has its server's, for a tool can have another server's name."""
     return CarriedCall(
         action=CALL, payload_type=media_types.MCP_TOOLS, constants={"tool": f"{server}.{tool}"}, member="arguments"
     )
 
 
 def tool_address(server: str, tool: str) -> ToolAddress:
-    """Return where a tool of that very server is called: one of the same name elsewhere is not meant."""
+    """Return where a tool is called. It names the server too, so that no other server's tool is meant."""
     call = tool_call(server, tool)
     return ToolAddress(path="/", call=replace(call, constants={**call.constants, "server": server}))
 
 
 def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
-    """The binding of a tool whose definition is known."""
+    """Return the binding of a tool whose definition is known."""
     settings = server.settings
     override = settings.tools.get(tool.name)
     semantic = semantic_block(tool.definition, override)
@@ -277,15 +277,14 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
 
 def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     """
-    The binding of a tool whose server has not listed its tools yet.
+    Return the binding of a tool whose server has not listed its tools yet.
 
-    It demands what the configuration demands; the call then finds out whether
-    the server comes up and has the tool.
+    It demands what the configuration demands; the call then finds out whether the server comes up and has the tool.
     """
     settings = server.settings
     extra = {"mcp_server": settings.name, "mcp_tool": tool}
     override = settings.tools.get(tool)
-    # A tool changes state unless the operator, and not the server, says that it only reads.
+    # A tool changes state unless the operator, not the server, declares it informational.
     reads = override is not None and override.impact == "informational"
     binding = _ruled(
         server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra, state_changing=not reads
@@ -294,26 +293,26 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     asked = (binding.required_scopes, binding.min_assurance)
     if asked != (neighbour.required_scopes, neighbour.min_assurance):
         binding = replace(binding, alike=neighbour)
-    # Of what nothing is known, the worst is supposed.
+    # The impact is unknown, so the worst is assumed.
     approval = needs_approval(settings, override, impact_of({}, override))
     return replace(binding, approval=approval, unknown=server.risen)
 
 
 def standing_in(server: SendsRequests, tool: str) -> Binding:
-    """Make a binding for a tool that is not there: it asks for what the server's settings ask for every tool."""
+    """Return a binding for an unknown tool, with the rights that the server's settings demand for every tool."""
     extra = {"mcp_server": server.settings.name, "mcp_tool": tool}
     return _ruled(server, ToolCall(server, tool), tool, server.settings.scopes, None, extra=extra)
 
 
 def needs_approval(settings: MCPServerSection, override: ToolOverride | None, impact: str) -> bool:
-    """Whether a person approves each call of a tool: the tool's own entry says so, or its server's."""
+    """Return whether a person must approve each call of a tool, by the tool's settings or its server's."""
     if settings.approval == "required" or (override is not None and override.approval is not None):
         return True
     return settings.approval == "irreversible" and impact == "irreversible"
 
 
 def _why_approved(settings: MCPServerSection, override: ToolOverride | None, tool: Tool) -> str:
-    """Say why a tool counts as irreversible that nobody calls so, and which line changes that; else empty."""
+    """Return why a tool counts as irreversible that nothing declares so, and which setting changes that; else empty."""
     annotations = tool.definition.get("annotations")
     hints: Mapping[str, Any] = annotations if isinstance(annotations, dict) else {}
     if settings.approval == "required" or (override is not None and (override.approval or override.impact)):
@@ -330,7 +329,7 @@ _CAPABILITY = {"informational": "retrieval", "reversible": "modification", "irre
 
 
 def impact_of(annotations: Mapping[str, Any], override: ToolOverride | None) -> str:
-    """One of the three impacts; a tool that says nothing counts as destructive, as in MCP."""
+    """Return one of the three impacts; a tool that declares nothing counts as destructive, as in MCP."""
     if override is not None and override.impact is not None:
         return override.impact
     if annotations.get("readOnlyHint") is True:
@@ -340,7 +339,7 @@ def impact_of(annotations: Mapping[str, Any], override: ToolOverride | None) -> 
 
 def semantic_block(definition: Mapping[str, Any], override: ToolOverride | None) -> dict[str, object]:
     """
-    The block that lists show for a tool.
+    Return the ``semantic`` block that lists show for a tool.
 
     :param definition: the tool as ``tools/list`` gave it.
     """

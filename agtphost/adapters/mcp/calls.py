@@ -1,9 +1,8 @@
 """
-What is known of calls while they are under way, and between their rounds.
+Track calls in flight, and calls that wait for input between two requests.
 
-One tracker serves all servers of a host. It streams events to callers who asked
-for them, keeps calls that wait for input, cancels calls by Task-ID, and knows
-whose each task is.
+One tracker serves all servers of a host. It streams events to callers who asked for them, keeps calls that wait for
+input, cancels calls by Task-ID, and knows which agent each task belongs to.
 """
 
 from __future__ import annotations
@@ -39,31 +38,31 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 TASK = "mcp-task"
-"""The kind of state items that say whose a task is; the key is ``server taskId``."""
+"""The kind of state items that record the owner of a task; the key is ``server taskId``."""
 
 TASK_DAYS = 7
 MOST_TASKS = ITEM_KINDS[TASK].per_owner
-"""Tasks of one agent that are remembered; at the bound its calls create none."""
+"""Tasks of one agent that are remembered; an agent with that many creates no more."""
 
 MOST_LEVELS = 10_000
 _NO_RESPONSES: Mapping[str, Any] = {}
 
 ROUNDS = 8
-"""Rounds in which the configuration alone answers a server; one that goes on asking is broken."""
+"""Rounds that the configuration alone answers; a server that asks more often than that is broken."""
 
 
 def streams(context: BuiltInContext) -> bool:
-    """Whether the caller asked for interim messages."""
+    """Return whether the caller asked for interim messages."""
     invocation = context.invocation
     return invocation is not None and invocation.exchange.context.get("stream") is True
 
 
 class CallTracker:
     """
-    Attends to calls.
+    The tracker of calls to MCP servers.
 
-    :param clock: for what waits.
-    :param held: where tasks are remembered.
+    :param clock: times waiting calls.
+    :param held: the table where tasks are remembered.
     :param now: seconds since the Unix epoch.
     """
 
@@ -121,9 +120,9 @@ class CallTracker:
 
     def cancel(self, agent_id: str, task_id: str) -> int:
         """
-        Give up what an agent called under a Task-ID.
+        Cancel the calls of an agent under a Task-ID.
 
-        :return: how many calls that were, suspended ones included.
+        :return: how many there were, including suspended ones.
         """
         running = list(self._running.get((agent_id, task_id), ()))
         for asking in running:
@@ -133,14 +132,14 @@ class CallTracker:
     # Levels
 
     def set_level(self, agent_id: str, session_id: str | None, level: str) -> None:
-        """The least level of log events for an agent in a session."""
+        """Set the least level of log events for an agent in a session."""
         keep(self._levels, (agent_id, session_id or ""), level, MOST_LEVELS)
 
     # Tasks
 
     def task(self, agent_id: str, task_id: str, server: str | None) -> tuple[str, str] | None:
         """
-        The server and the tool of an agent's task.
+        Return the server and the tool of an agent's task.
 
         :return: None where the agent has no such task.
         """
@@ -149,8 +148,6 @@ class CallTracker:
             if known == task_id and server in (None, named):
                 return named, str(item.value["tool"])
         return None
-
-    # Behind these
 
     def _asking(self, context: BuiltInContext, call: Call, agent_id: str) -> CallContext:
         meta = call.meta
@@ -204,7 +201,7 @@ class CallTracker:
         asking: CallContext,
         waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
-        """One round with the caller; what the configuration answers takes none."""
+        """Run one round with the caller; questions that the configuration answers take no round."""
         responses = call.again.get("inputResponses")
         responses = responses if type(responses) is dict else {}
         responses = {name: value for name, value in responses.items() if name != ROOTS}
@@ -295,7 +292,7 @@ def roots_asked() -> Answer:
 
 
 def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request has besides when it is repeated."""
+    """Return the members that a repeated request has in addition."""
     members: dict[str, Any] = {}
     if responses:
         members["inputResponses"] = dict(responses)
@@ -310,19 +307,21 @@ def _is_roots(asked: object) -> bool:
 
 @implementer(IBuiltInHandler)
 class AskForRoots:
-    """Asks the caller for its roots in the place of a call: what a person approves is the call with them."""
+    """
+    The handler that asks the caller for its roots before a call, so that a person approves the call with its roots.
+    """
 
     kind = "mcp"
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """Ask."""
+        """Ask for the roots."""
         return roots_asked()
 
 
 @implementer(IBuiltInHandler)
 class CancelCalls:
     """
-    Gives up what the caller called under a Task-ID.
+    The handler that cancels the caller's calls under a Task-ID.
 
     :param task_id: the Task-ID.
     """
@@ -334,6 +333,6 @@ class CancelCalls:
         self._task_id = task_id
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """Cancel; how many calls that were is the answer."""
+        """Cancel the calls and answer with their number."""
         cancelled = self._calls.cancel(owner_of(context), self._task_id)
         return Answer(result={"mcp_response": {"cancelled": cancelled}})

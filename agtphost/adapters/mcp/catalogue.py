@@ -1,4 +1,4 @@
-"""The tools of one server as last listed, and when to list them again."""
+"""Keep the list of one server's tools, and schedule when to list them again."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.uri_templates import fits
 
 SHORTEST_INTERVAL = 1.0
-"""Seconds between two listings, however often a server says that its tools changed."""
+"""Seconds between two listings, however often a server announces changes."""
 
 AFTER_FAILURE = 60.0
-"""Seconds until the next listing, or subscription, after one failed."""
+"""Seconds until the next listing or subscription after one failed."""
 
 POLLED = 300.0
-"""Seconds between listings where a server has changes to tell and no way to tell them."""
+"""Seconds between listings where a server declares changes but cannot announce them."""
 
 
 LISTS: Mapping[str, tuple[str, ...]] = {"prompts": ("prompts",), "resources": ("resources", "templates")}
-"""What has to be listed to know which rules of a kind fit: kinds of :data:`agtphost.adapters.mcp.resources.KINDS`."""
+"""The lists that show which rules of a kind match: kinds of :data:`agtphost.adapters.mcp.resources.KINDS`."""
 
 _ONE = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 
 Listed = Mapping[str, Collection[str]]
-"""Names and URIs by kind; a kind that was not listed yet is left out, and decides nothing."""
+"""Names and URIs by kind; a kind that was not listed yet is left out and not checked."""
 
 
 def needed(settings: MCPServerSection) -> tuple[str, ...]:
-    """Kinds, besides tools, that a server has to list before its rules are known to fit."""
+    """Return the kinds besides tools that a server must list before its rules can be matched."""
     wanted = (("prompts", settings.prompts), ("resources", settings.resources))
     return tuple(kind for name, rules in wanted if rules for kind in LISTS[name])
 
 
 def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
-    """Kind (``tools``, ``prompts``, ``resources``) and name of every rule that fits nothing, in order."""
+    """Return kind (``tools``, ``prompts``, ``resources``) and name of every rule that matches nothing, in order."""
     for name in sorted({*settings.tools, *settings.pins} - set(listed.get("tools", ()))):
         yield "tools", name
     if "prompts" in listed:
@@ -62,7 +62,7 @@ def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str,
 
 
 def sentence(server: str, kind: str, name: str, listed: Listed) -> str:
-    """What an operator is told of a rule that protects nothing."""
+    """Return the message to the operator about a rule that matches nothing."""
     close = difflib.get_close_matches(name[:256], sorted(listed.get(kind, ())), 1)
     meant = f" (did you mean {close[0]!r}?)" if close else ""
     one = _ONE[kind]
@@ -71,14 +71,14 @@ def sentence(server: str, kind: str, name: str, listed: Listed) -> str:
 
 
 def shown(kind: str, name: str) -> str:
-    """A rule in lists of them: ``prompt NAME``."""
+    """Return a rule as lists show it: ``prompt NAME``."""
     return f"{_ONE[kind]} {name}"
 
 
 def _covers(rule: str, resources: Collection[str], templates: Collection[str]) -> bool:
     if rule.endswith("*"):
         start = rule[:-1]
-        # What a template begins with before its first expression is what all its URIs begin with.
+        # All URIs of a template begin with the text before its first expression.
         heads = [_EXPRESSION.split(template)[0] for template in templates]
         return any(uri.startswith(start) for uri in resources) or any(
             head.startswith(start) or start.startswith(head) for head in heads
@@ -88,17 +88,17 @@ def _covers(rule: str, resources: Collection[str], templates: Collection[str]) -
 
 class Catalogue:
     """
-    Keeps the tools of one server.
+    The tools of one server.
 
-    The last listing stays when the server goes away: its tools are known
-    then, and calls of them answer 503 and not 422.
+    The last listing stays when the server goes away: its tools are known then, and calls of them answer 503 and not
+    422.
 
     :param clock: schedules listings.
     :param settings: the operator's rules.
     :param bind: makes the binding of a tool.
     :param pins: which definitions are approved.
-    :param log: where refused definitions are told.
-    :param changed: called when the list has become another one.
+    :param log: gets refused definitions.
+    :param changed: called when the list has changed.
     """
 
     def __init__(
@@ -123,31 +123,33 @@ class Catalogue:
         self._listing = False
         self._again = False
         self.known = False
-        """Whether the server ever listed its tools."""
+        """Whether the server has ever listed its tools."""
 
         self.tools: Mapping[str, Tool] = {}
-        """Every tool whose definition passed, by the server's own name for it."""
+        """Every tool whose definition passed, by the server's own name."""
 
         self.ttl: int | None = None
-        """Milliseconds that the server lets its list of tools be kept; None: it names none."""
+        """Milliseconds that the server allows its list of tools to be cached; None: it names no time."""
 
         self.bindings: Mapping[str, Binding] = {}
-        """Those that may be called: enabled, and their definition approved."""
+        """Tools that may be called: enabled, and their definition approved."""
 
         self.changed: frozenset[str] = frozenset()
-        """Those that are off because their definition changed after it was approved."""
+        """Tools that are off because their definition changed after it was approved."""
 
         self.others: Mapping[str, Collection[str]] = {}
-        """Names and URIs of what the server lists besides tools, where the configuration has rules for such."""
+        """Names and URIs that the server lists besides tools, for the kinds that the configuration has rules for."""
 
         self.unmatched: tuple[tuple[str, str], ...] = ()
-        """Kind and name of rules of the configuration that fit nothing which the server lists: they protect nothing."""
+        """
+        Kind and name of the configuration's rules that match nothing the server lists, so that they protect nothing.
+        """
 
     async def load(self, session: ClientSession) -> None:
         """
         List the tools now.
 
-        :raises UpstreamFailure: the server did not list them, or their pins cannot be kept; what was known stays.
+        :raises UpstreamFailure: the server did not list them, or their pins cannot be stored; the last listing stays.
         """
         listed = await session.list_tools(self._settings.start_timeout)
         self.ttl = listed.ttl
@@ -157,7 +159,7 @@ class Catalogue:
         self._adopt(tools)
 
     async def _examined(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """The same, with what is wrong with the schemas of those that are new."""
+        """Return the tools, with the schema errors of the new ones."""
         new = [tool for name, tool in tools.items() if self.tools.get(name) is not tool]
         if not new:
             return dict(tools)
@@ -168,7 +170,9 @@ class Catalogue:
         return {name: replace(tool, invalid=found[name]) if name in found else tool for name, tool in tools.items()}
 
     async def _list_others(self, session: ClientSession) -> None:
-        """What rules are about has to be known before anything can be called, or a typo would leave it open."""
+        """
+        List what rules are about before anything can be called, or a typo in a rule would leave something unprotected.
+        """
         settings, found = self._settings, {}
         for name in needed(settings):
             kind = KINDS[name]
@@ -180,7 +184,7 @@ class Catalogue:
 
     def note_others(self, name: str, keys: Collection[str]) -> None:
         """
-        Something besides tools was listed anew.
+        Take a new list of something besides tools.
 
         :param name: a key of :data:`agtphost.adapters.mcp.resources.KINDS`.
         """
@@ -203,7 +207,7 @@ class Catalogue:
             self._schedule(POLLED, self._list)
 
     def note_change(self) -> None:
-        """The server says that its tools changed."""
+        """Schedule a listing because the server announced a change."""
         if self._listing:
             self._again = True
         elif self._session is not None:
@@ -211,9 +215,9 @@ class Catalogue:
 
     def called(self, name: str) -> Tool:
         """
-        The tool of a call that is about to be sent.
+        Return the tool of a call that is about to be sent.
 
-        :raises UpstreamFailure: it may not be called: unknown, off, or all of them are off.
+        :raises UpstreamFailure: the tool is unknown or off, or all tools are off.
         """
         if self.barred:
             raise RulesUnmatched
@@ -223,11 +227,11 @@ class Catalogue:
         return tool
 
     def judge(self) -> None:
-        """Look at what is known again: what is approved may have changed."""
+        """Check the known tools again, after approvals may have changed."""
         self._adopt(dict(self.tools))
 
     def rest(self) -> None:
-        """The server is gone: list nothing until :meth:`attend`."""
+        """Stop listing until :meth:`attend`, because the server is gone."""
         self._session = None
         self._again = False
         if self._timer is not None and self._timer.active():
@@ -235,7 +239,7 @@ class Catalogue:
         self._timer = None
 
     def _offered(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Those that the configuration does not turn off."""
+        """Return the tools that the configuration does not turn off."""
         overrides = self._settings.tools
         return {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
 
@@ -263,28 +267,28 @@ class Catalogue:
 
     @property
     def barred(self) -> bool:
-        """Whether everything of the server is off, because a rule that is meant for a part of it fits none."""
+        """Whether the whole server is off because a rule for a part of it matches nothing."""
         return bool(self.unmatched) and self._settings.unmatched_rules == "off"
 
     def _match(self, tools: Mapping[str, Tool]) -> None:
         settings, listed = self._settings, {**self.others, "tools": tools}
         found = tuple(unmatched(settings, listed))
         if found and found != self.unmatched:
-            off = "; its tools are off until that is mended" if settings.unmatched_rules == "off" else ""
+            off = "; its tools are off until that is fixed" if settings.unmatched_rules == "off" else ""
             for kind, name in found:
                 self._log.event(f"{sentence(settings.name, kind, name, listed)}{off}")
         self.unmatched = found
 
     @property
     def invalid(self) -> Mapping[str, tuple[str, ...]]:
-        """Tools that are off because a schema of theirs is none, with what is wrong with it."""
+        """Tools that are off because a schema is invalid, with the errors."""
         return {name: tool.invalid for name, tool in self._offered(self.tools).items() if tool.invalid}
 
     def offered(self, server: str, state: str) -> Iterator[Offered]:
         """
-        Every tool, for operators.
+        Return every tool, for operators.
 
-        :param state: of the server.
+        :param state: the server's state.
         """
         offered = self._offered(self.tools)
         for name, tool in self.tools.items():
@@ -306,17 +310,17 @@ class Catalogue:
             )
 
     def withholds(self, tool: str) -> bool:
-        """Whether the server has the tool and it is off, for a reason that its operator has to see to."""
+        """Return whether the server has the tool and it is off for a reason that its operator must resolve."""
         known = self.tools.get(tool)
         return tool in self.changed or (known is not None and (self.barred or bool(known.invalid)))
 
     @property
     def rules_shown(self) -> tuple[str, ...]:
-        """:attr:`unmatched` as lists of them show it."""
+        """:attr:`unmatched` as lists show it."""
         return tuple(shown(*each) for each in self.unmatched)
 
     def sentences(self) -> list[str]:
-        """What an operator is told of :attr:`unmatched` and :attr:`invalid`."""
+        """Return the messages to the operator about :attr:`unmatched` and :attr:`invalid`."""
         listed, server = {**self.others, "tools": self.tools}, self._settings.name
         rules = [sentence(server, *each, listed) for each in self.unmatched]
         return [
@@ -328,7 +332,7 @@ class Catalogue:
         return {name: self.tools[name].digest for name in self.bindings if name in self.tools}
 
     def _schedule(self, seconds: float, step: Callable[[], None]) -> None:
-        """Run a step once; a sooner step replaces a later one, and not the other way round."""
+        """Run a step once; a sooner step replaces a later one, and not the reverse."""
         due = self._clock.seconds() + seconds
         if self._timer is not None and self._timer.active():
             if self._timer.getTime() <= due:
@@ -369,7 +373,7 @@ class Catalogue:
             session.listen().addBoth(self._unsubscribed, session)
 
     def _unsubscribed(self, ended: object, session: ClientSession) -> None:
-        """The subscription ended: list anew and subscribe again, after a while."""
+        """List again and subscribe again some time after the subscription ended."""
         if self._session is session:
             self._clock.callLater(AFTER_FAILURE, self._resubscribe, session)
 

@@ -1,10 +1,10 @@
 """
-Servers of the handshake era ask in the middle of a call; callers of AGTP are asked between two requests.
+Relay questions of servers to callers.
 
-An pending is one call of a process, or HTTP session, that works for one
-caller alone. When the server asks, the call is suspended: its caller gets what
-was asked as ``input_required`` and the call goes on with the answers
-(adapters rules G3 and G5, design decision 11).
+A server of the handshake era asks in the middle of a call, whereas AGTP asks a caller between two requests. A pending
+call is one call of a process, or HTTP session, that works for one caller only. When the server asks, the call is
+suspended: its caller gets the questions as ``input_required``, and the call goes on with the answers (adapters rules G3
+and G5, design decision 11).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from twisted.python.failure import Failure
 from agtphost.upstream.failures import Timeout
 
 GATHERING = 0.02
-"""Seconds for which further requests are awaited before the caller is asked: servers may ask several things."""
+"""Seconds to wait for further questions before the caller is asked, since servers may ask several."""
 
 KINDS = {
     "sampling/createMessage": "sampling",
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-"""What a server may ask for, and the capability that it takes."""
+"""The requests that a server may send, and the capability that each needs."""
 
 MOST = 16
-"""Requests of one call that wait for answers; a server that asks for more is refused."""
+"""Requests of one call that can wait for answers; further ones are refused."""
 
 DECLINED = {"error": {"code": -1, "message": "The caller did not answer."}}
 
@@ -38,13 +38,13 @@ Respond = Callable[["int | str", Mapping[str, Any]], None]
 
 class PendingCall:
     """
-    One call that its server may interrupt.
+    A call that its server may interrupt.
 
-    :param clock: for its deadlines.
+    :param clock: times its deadlines.
     :param respond: answers a request of the server.
-    :param working: the call itself; cancelling it tells the server.
-    :param call_id: its id.
-    :param capabilities: what its caller can be asked.
+    :param working: the call's result; cancelling it notifies the server.
+    :param call_id: its JSON-RPC id.
+    :param capabilities: the kinds of questions that its caller can answer.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class PendingCall:
 
     @property
     def over(self) -> bool:
-        """Whether the call itself has ended."""
+        """Whether the call has ended."""
         return bool(self._outcome)
 
     @property
     def suspended(self) -> bool:
-        """Whether nobody waits for it at the moment."""
+        """Whether no request waits for the call at present."""
         return self._waiter is None
 
     def asks(self, method: str, params: Mapping[str, Any], call_id: int | str) -> bool:
@@ -94,8 +94,8 @@ class PendingCall:
         """
         Wait for the call to end, or for its server to ask.
 
-        :return: the result, or an ``input_required`` result. Cancel it to give the call up.
-        :raises Timeout: neither happened in time; the call is given up.
+        :return: the result, or an ``input_required`` result. Cancel it to cancel the call.
+        :raises Timeout: neither happened in time; the call is cancelled.
         """
         waiter: Deferred[Any] = Deferred(lambda _: self.give_up())
         self._waiter = waiter
@@ -107,7 +107,7 @@ class PendingCall:
         return waiter
 
     def answer(self, responses: Mapping[str, Any]) -> None:
-        """Hand over what the caller answered; what it left out stays asked."""
+        """Send the caller's answers to the server; questions without an answer stay open."""
         for name, response in responses.items():
             asked = self._asked.pop(name, None)
             if asked is not None:
@@ -115,7 +115,7 @@ class PendingCall:
                 self._respond(asked[0], {"error": response["error"]} if failed else {"result": response})
 
     def give_up(self) -> None:
-        """End the call; its server is told."""
+        """Cancel the call and notify its server."""
         for call_id, _ in self._asked.values():
             self._respond(call_id, DECLINED)
         self._asked.clear()
@@ -152,9 +152,9 @@ class PendingCall:
 
 def pending_of(pending_calls: Collection[PendingCall], within: int | None) -> PendingCall | None:
     """
-    Whose call a request of the server belongs to: all of them are of one caller.
+    Return the call that a request of the server belongs to; all calls are of one caller.
 
-    :param within: the call in whose stream it came; None where the transport does not tell.
+    :param within: the call in whose stream the request came; None where the transport does not know.
     """
     for pending in pending_calls:
         if pending.call_id == within:
@@ -169,15 +169,14 @@ _NOTHING: Mapping[str, Any] = {}
 
 class CallContext:
     """
-    One request on its way to a server.
+    The state of one request to a server.
 
-    Made for every call that is streamed, repeated with input, or can be
-    cancelled by its Task-ID; a call that is none of these goes without.
+    It exists only for calls that are streamed, repeated with input, or cancellable by a Task-ID.
 
-    :param sink: takes the notifications that belong to it; None where nobody listens.
-    :param capabilities: what its caller can be asked; None where the caller did not say.
-    :param level: the least level of log messages wanted; empty where nobody said.
-    :param again: ``inputResponses`` and ``requestState`` of a request that is repeated.
+    :param sink: takes the notifications that belong to it; None: they are dropped.
+    :param capabilities: the questions that its caller can answer; None: it did not declare any.
+    :param level: the least level of log messages wanted; empty: not given.
+    :param again: ``inputResponses`` and ``requestState`` of a repeated request.
     """
 
     __slots__ = ("_working", "again", "cancelled", "capabilities", "level", "pending", "repeated", "sink")
@@ -195,28 +194,28 @@ class CallContext:
         self.again = again
         self.cancelled = False
         self.pending: PendingCall | None = None
-        """The call itself, where its server can interrupt it."""
+        """The call, where its server can interrupt it."""
 
         self.repeated: CallContext | None = None
-        """The same request as it was last repeated, while its call goes on."""
+        """The newest repetition of this request, while its call goes on."""
 
         self._working: Deferred[Any] | None = None
 
     def heard(self, method: str, params: Mapping[str, Any]) -> None:
-        """Hand a notification to whoever waits for the call at present."""
+        """Pass a notification to the request that waits for the call at present."""
         sink = self.sink if self.repeated is None else self.repeated.sink
         if sink is not None:
             sink(method, params)
 
     def working(self, deferred: Deferred[Any]) -> Deferred[Any]:
-        """Note what the request waits for at the moment."""
+        """Set what the request waits for at present."""
         self._working = deferred
         if self.cancelled:
             deferred.cancel()
         return deferred
 
     def cancel(self) -> None:
-        """Give the request up: whatever it waits for, now or later, is cancelled."""
+        """Cancel the request: what it waits for now or later is cancelled."""
         self.cancelled = True
         if self._working is not None:
             self._working.cancel()

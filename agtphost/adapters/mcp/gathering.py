@@ -1,12 +1,10 @@
 """
-Answers that come one by one are read together where many calls wait for theirs.
+Read answers in batches where many calls wait for them.
 
-A server that works on one call after the other gives its answers one at a time.
-Each that is read by itself wakes the host, takes the processor from the server
-that may well run on it, and leaves the ledger one record to commit. So once an
-answer was read, the next ones gather in the pipe for a part of the time that
-calls take there anyway. Where few calls wait, or answers are quick, or none
-came in the meantime, nothing waits.
+A server that works on one call after the other gives its answers one at a time. A separate read for each answer wakes
+the host, takes the processor from the server, which often runs on the same one, and gives the ledger single records to
+commit. So after a read, the next answers collect in the pipe for a fraction of the time that a call takes. Reads are
+not delayed where few calls wait, where answers are quick, or where no answer came during the last delay.
 """
 
 from __future__ import annotations
@@ -16,31 +14,31 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 LEAST = 4
-"""Calls without an answer among which the next answers may gather."""
+"""The least number of calls in flight for which reads are delayed."""
 
 PART = 2
 """
-One in so many parts of what a quick call takes is as long as answers gather.
+The divisor of a quick call's duration that gives the delay.
 
-Who calls again as soon as an answer is there has the next one later than that: nobody waits behind their own answer.
+A caller that calls again as soon as it has an answer gets the next one later than that, so it never waits for itself.
 """
 
 SHORTEST = 0.001
-"""Seconds; the timers of a reactor are no finer."""
+"""The shortest delay in seconds; a reactor's timers have that resolution."""
 
 LONGEST = 0.008
-"""Seconds, however long calls take."""
+"""The longest delay in seconds, however long calls take."""
 
 MOST_SKIPPED = 63
-"""Readings after which nothing gathers, at most, once nothing had come: calls may last for minutes."""
+"""The most reads without a delay after delays in which nothing came, since calls may take minutes."""
 
 
 class Gathering:
     """
-    Says when a pipe of answers is read.
+    A timer that decides when a pipe of answers is read.
 
-    :param clock: for the moment that answers have.
-    :param over: is called when it is over; says with :meth:`found` what had come.
+    :param clock: runs the delay.
+    :param over: called when the delay ends; it reports with :meth:`found` whether answers came.
     """
 
     def __init__(self, clock: IReactorTime, over: Callable[[], None]) -> None:
@@ -48,18 +46,18 @@ class Gathering:
         self._told = over
         self._timer: IDelayedCall | None = None
         self._vain = 0  # times in a row that nothing had come
-        self._skipped = 0  # readings after which still nothing gathers
+        self._skipped = 0  # reads that are still to be done without a delay
 
     @property
     def going(self) -> bool:
-        """Whether nothing is to be read at this moment."""
+        """Whether a delay runs, so that nothing is to be read at present."""
         return self._timer is not None
 
     def begins(self, waiting: int, quick: float) -> bool:
         """
-        Whether nothing is to be read until it is over; asked after each reading.
+        Return whether reading pauses now; called after each read.
 
-        :param waiting: calls without an answer.
+        :param waiting: calls in flight.
         :param quick: seconds that a quick one of them takes.
         """
         if self._timer is not None:
@@ -76,12 +74,12 @@ class Gathering:
         return True
 
     def found(self, anything: bool) -> None:
-        """Whether anything had come when it was over."""
+        """Take whether answers came during the delay."""
         self._vain = 0 if anything else min(self._vain + 1, MOST_SKIPPED.bit_length())
         self._skipped = (1 << self._vain) - 1
 
     def stop(self) -> None:
-        """Nothing will be read any more."""
+        """Cancel the delay, since nothing will be read any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,9 +1,8 @@
 """
-Whether a process reads its standard input.
+Watch whether a process reads its standard input.
 
-The kernel says how many octets lie unread in a pipe, so that a server which
-stopped reading is found out by its first unread octet and not only when the
-pipe is full. Nothing runs while everything is read.
+The kernel tells how many octets lie unread in a pipe. So a server that stopped reading is detected by its first unread
+octet, and not only when the pipe is full. No timer runs while everything is read.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 LOOKS = 8
-"""Looks within the time that a process has."""
+"""Checks within the time limit."""
 
 
 class InputWatch:
     """
-    Watches one pipe.
+    A watch on one pipe.
 
-    :param clock: for the looks.
-    :param seconds: in which something has to be read.
-    :param descriptor: the pipe's writing end; None once it is closed.
+    :param clock: runs the checks.
+    :param seconds: the time within which something has to be read.
+    :param descriptor: returns the pipe's writing end; None once it is closed.
     :param stuck: called once, with those seconds, when nothing was read for so long.
     """
 
@@ -47,23 +46,23 @@ class InputWatch:
         self._timer: IDelayedCall | None = None
 
     def written(self, octets: int) -> None:
-        """So many went into the pipe."""
+        """Count octets that were written into the pipe."""
         self._written += octets
         if self._timer is None:
             self._read, self._since = -1, self._clock.seconds()
             self._timer = self._clock.callLater(self._seconds / LOOKS, self._look)
 
     def handed(self, octets: int) -> None:
-        """So many wait for room in the pipe; :meth:`taken` says when they are in it."""
+        """Count octets that wait for room in the pipe, until :meth:`taken`."""
         self._handed += octets
 
     def taken(self) -> None:
-        """What waited is in the pipe."""
+        """Count the waiting octets as written."""
         self._written += self._handed
         self._handed = 0
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Stop watching the pipe."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
@@ -77,7 +76,7 @@ class InputWatch:
         if not unread and not self._handed:
             return
         now = self._clock.seconds()
-        # A part of what waits may be in the pipe already: then this is too low, and grows all the same.
+        # A part of the waiting octets may be in the pipe already: then this count is too low, but it still grows.
         read = self._written - unread
         if read > self._read:
             self._read, self._since = read, now
@@ -88,7 +87,7 @@ class InputWatch:
 
 
 def octets_in(descriptor: int) -> int:
-    """Octets that lie unread in a pipe; 0 where the system does not tell."""
+    """Return the octets that lie unread in a pipe; 0 where the system does not tell."""
     try:
         answer = fcntl.ioctl(descriptor, termios.FIONREAD, b"\0\0\0\0")
     except OSError:

@@ -1,10 +1,11 @@
 """
-Processes and HTTP sessions that belong to one caller, and which one a call goes to: ``isolation`` (adapters rule G3).
+Processes and HTTP sessions of single callers, and which one a call goes to: ``isolation`` (adapters rule G3).
 
 With ``auto``, the default, callers share one, which speaks the newest revision that the server does. A caller who can
-be asked (sampling, elicitation, roots) has one of its own besides where that takes the handshake era: at a server that
-speaks nothing newer, for then alone is it known whom the server asks; and at one that speaks both, where the caller
-itself speaks an older revision, for servers ask in the manner of the revision that they are spoken to in.
+be asked (sampling, elicitation, roots) gets a separate one where the handshake era is needed for that. That is so at a
+server that speaks nothing newer, for only then is it known whom the server asks. It is also so at a server that speaks
+both eras when the caller itself speaks an older revision, for a server asks in the manner of the revision it is used
+in.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from agtphost.upstream.failures import Busy, UpstreamFailure
 
 Key = tuple[str, str, bool, str]
 """
-Agent-ID, Session-ID (empty where it does not matter), whether it has to be of the handshake era, and the digest of the
+Agent-ID, Session-ID (empty where it does not matter), whether the handshake era is required, and the digest of the
 caller's roots (empty where they are the session's).
 """
 
 SWEEP = 5.0
-"""Seconds between two looks for idle ones, at most."""
+"""The longest time in seconds between two checks for idle ones."""
 
 
 T = TypeVar("T", bound=SendsRequests)
@@ -39,11 +40,11 @@ T = TypeVar("T", bound=SendsRequests)
 
 class Instances(Generic[T]):
     """
-    A bounded number of servers, each for one caller.
+    A bounded table of servers that serve one caller each.
 
-    :param clock: for idleness.
+    :param clock: measures idle time.
     :param make: makes one for a key, not started.
-    :param most: how many there may be.
+    :param most: the largest number of them.
     :param idle: seconds without a call after which one is ended.
     """
 
@@ -58,36 +59,36 @@ class Instances(Generic[T]):
         self._timer: IDelayedCall | None = None
         self._stopped = False
         self.evicted = 0
-        """Ended because nobody used them, or to make room."""
+        """Ended because they were idle, or to make room."""
 
     def __len__(self) -> int:
         return len(self._by_key)
 
     def all(self) -> list[T]:
-        """Every one, the one used longest ago first."""
+        """Return all of them, least recently used first."""
         return list(self._by_key.values())
 
     def get(self, key: Key) -> T | None:
-        """The caller's own where it has one."""
+        """Return the one for a key, or None."""
         found = self._by_key.get(key)
         if found is not None:
             self._by_key.move_to_end(key)
         return found
 
     def of_agent(self, agent_id: str) -> list[T]:
-        """Every one of an agent."""
+        """Return those of an agent."""
         return [each for key, each in self._by_key.items() if key[0] == agent_id]
 
     def end(self, key: Key) -> None:
-        """End one, if it is there."""
+        """End the one for a key, if there is one."""
         if key in self._by_key:
             self._end(key)
 
     def of(self, key: Key) -> T:
         """
-        The caller's own, begun where it is new.
+        Return the one for a key; start it if there is none.
 
-        :raises Busy: there are as many as may be, or this agent has three quarters of them, and all are busy.
+        :raises Busy: the table is full, or this agent has three quarters of it, and all are busy.
         """
         found = self._by_key.get(key)
         if found is None:
@@ -105,7 +106,7 @@ class Instances(Generic[T]):
         return found
 
     def stop(self) -> Deferred[Any]:
-        """End all; fires when nothing of them is left."""
+        """End all instances; fires when their processes are gone."""
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -149,14 +150,14 @@ _ASKABLE = frozenset(KINDS.values())
 
 
 def can_be_asked(meta: Mapping[str, Any]) -> bool:
-    """Whether a caller says in ``_meta`` that it can answer some of what servers ask."""
+    """Return whether a caller declares in ``_meta`` that it can answer questions of servers."""
     declared = meta.get(META + "clientCapabilities")
     return type(declared) is dict and not _ASKABLE.isdisjoint(declared)
 
 
 def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, bool]:
-    """The settings of a caller's own process, and whether the server is spoken to in it as one of the handshake era."""
-    # What it speaks is known by now: every caller's own process need not be asked again.
+    """Return the settings of a caller's process, and whether it must speak the handshake era."""
+    # The server's protocol is known by now, so that callers' processes need not probe for it.
     agreed = server.settings.protocol if server.terms is None else server.terms.version
     older = key[2] and agreed == STATELESS
     changes = {"start": "lazy", "protocol": "auto" if older else agreed}
@@ -165,10 +166,10 @@ def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, boo
 
 class Sharing(Generic[T]):
     """
-    Finds what serves a caller at one server.
+    The choice of the process or session that serves a caller at one server.
 
-    :param server: the one that is shared.
-    :param instances: callers' own.
+    :param server: the shared one.
+    :param instances: those of single callers.
     """
 
     def __init__(self, server: T, instances: Instances[T]) -> None:
@@ -178,9 +179,9 @@ class Sharing(Generic[T]):
 
     def known(self, agent_id: str, session_id: str | None) -> T:
         """
-        What serves a caller: the shared server, or the caller's own where it has one or ``isolation`` demands it.
+        Return what serves a caller: its own instance if it has one or ``isolation`` demands it, else the shared server.
 
-        :raises Busy: there are as many instances as may be.
+        :raises Busy: the table of instances is full.
         """
         server = self._server
         own = self._instances.get(self._key(agent_id, session_id, handshake=True))
@@ -197,13 +198,13 @@ class Sharing(Generic[T]):
         roots: Roots | None = None,
     ) -> T:
         """
-        What serves one request; see :meth:`known`.
+        Return what serves one request; see :meth:`known`.
 
         :param meta: the request's ``_meta``.
-        :param seconds: how long it may take to start what is needed.
-        :param roots: the caller's; None: the request does not say them.
+        :param seconds: how long a start may take.
+        :param roots: the caller's; None: the request does not have them.
         :raises UpstreamFailure: it does not start.
-        :raises RootsNeeded: the request has to say its caller's roots.
+        :raises RootsNeeded: the request has to have its caller's roots.
         """
         server = self._server
         settings = server.settings
@@ -215,7 +216,7 @@ class Sharing(Generic[T]):
         if stateless and (settings.protocol != "auto" or self._refuses_handshake or not keeps_session(meta)):
             return server if not server.isolated else self._instances.of(self._key(agent_id, session_id, False))
         if not declares_roots(meta) or settings.roots is not None:
-            # Who has no roots says so: a server that asks for them is not kept waiting.
+            # A caller without roots declares that, so that a server that asks gets its answer without a delay.
             key = self._key(agent_id, session_id, stateless or not server.isolated)
             return await self._own(key, stateless, seconds, () if settings.roots is None else None)
         private = bool(session_id) and settings.isolation != "per-agent" and keeps_session(meta)
@@ -226,7 +227,9 @@ class Sharing(Generic[T]):
         return await self._rooted(await self._own(key, stateless, seconds, roots), roots, seconds)
 
     def asks_first(self, meta: Mapping[str, Any]) -> bool:
-        """Return whether a caller is asked for its roots before a call, as far as ``_meta`` and the server tell it."""
+        """
+        Return whether a caller is asked for its roots before a call, as far as ``_meta`` and the server determine it.
+        """
         server, settings = self._server, self._server.settings
         if settings.roots is not None or settings.isolation == "shared" or not declares_roots(meta):
             return False
@@ -237,7 +240,7 @@ class Sharing(Generic[T]):
         return not server.terms.stateless
 
     async def _rooted(self, own: T, roots: Roots | None, seconds: float) -> T:
-        """Wait until a process has the roots that it is to be called with."""
+        """Wait until a process has the roots of its caller."""
         if own.terms is None:
             await own.risen(seconds)
         if own is not self._server:
@@ -248,9 +251,9 @@ class Sharing(Generic[T]):
 
     async def _own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:
         """
-        Return the caller's own process, begun where it is new.
+        Return the caller's own process, started where it is new.
 
-        :param stateless: whether the server speaks 2026-07-28 as well, and this one may not.
+        :param stateless: whether the server speaks 2026-07-28 as well, which this process must not.
         """
         agent_id, session_id, handshake, _ = key
         own = self._instances.of(key)
@@ -262,14 +265,14 @@ class Sharing(Generic[T]):
             except UpstreamFailure:
                 if not own.not_spoken:
                     raise
-                # A server of 2026-07-28 alone; that it does not speak older revisions is no fault of it.
+                # The server speaks only 2026-07-28, which is not an error.
                 self._refuses_handshake = True
                 self._instances.end(key)
                 return self.known(agent_id, session_id)
         return own
 
     def set_level(self, agent_id: str, session_id: str | None, level: str) -> None:
-        """Tell the caller's own process, where there is one and it logs, from which level on."""
+        """Set the least log level of the caller's own process, where there is one and it logs."""
         instance = self.known(agent_id, session_id)
         terms = instance.terms
         if instance is self._server or terms is None or terms.stateless or "logging" not in terms.capabilities:

@@ -1,19 +1,17 @@
 """
-One JSON-RPC 2.0 peer over any link.
+Speak JSON-RPC 2.0 over any link, as the host's end of it.
 
 Rules it keeps:
 
-- Ids are integers from 1, used once. An answer counts only if its id is the
-  id of a call in flight, compared by type as well as value; all others are
-  ignored and counted.
-- A call ends exactly once: by its answer, its deadline, its cancellation, or
-  the end of the link, whichever comes first. What comes later is dropped.
-- A call that ends without an answer is followed by
-  ``notifications/cancelled``, except where the protocol forbids it.
-- Requests from the server are answered: ``ping`` with an empty result, others
-  by whoever serves them, and with -32601 where nobody does.
-- What a server says in the course of a call goes to that call: progress by its
-  token, which is the call's id, and everything else by the stream that it came on.
+- Ids are integers from 1, used once. An answer counts only if its id is the id of a call in flight, compared by type as
+  well as value; all others are ignored and counted.
+- A call ends exactly once: by its answer, its deadline, its cancellation, or the end of the link. What comes later is
+  dropped.
+- A call that ends without an answer is followed by ``notifications/cancelled``, except where the protocol forbids it.
+- Requests from the server are answered: ``ping`` with an empty result, others by the handler that takes them, or else
+  with -32601.
+- Notifications that belong to a call go to that call: progress by its token, which is the call's id, and everything
+  else by the stream that it came on.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ Serve = Callable[[str, Mapping[str, Any], "int | str", "int | None"], bool]
 """
 Takes a request of the server: method, params, its id, and the call in whose stream it came.
 
-What it takes, it answers later with :meth:`JsonRpcPeer.respond`; False: the peer refuses the request.
+A handler that returns True answers later with :meth:`JsonRpcPeer.respond`; on False the peer refuses the request.
 """
 
 Notified = Sink
@@ -48,14 +46,14 @@ MAX_BATCH = 100
 """Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
 
 RISE = 1.25
-"""By how much an answer may raise what a quick one is taken to take: slow ones among them are none."""
+"""The factor by which one answer may raise the estimate of a quick call, so that slow calls do not spoil it."""
 
 _UNCANCELLABLE = frozenset({"initialize", "server/discover"})
 
 
 @dataclass(slots=True)
 class PeerCounters:
-    """What happened on one link, for the operator."""
+    """Counters of one link, for the operator."""
 
     answers: int = 0
     late: int = 0
@@ -65,7 +63,7 @@ class PeerCounters:
     """Answers whose id was never sent."""
 
     malformed: int = 0
-    """JSON that is no JSON-RPC message."""
+    """JSON texts that are not JSON-RPC messages."""
 
     notifications: int = 0
     refused: int = 0
@@ -91,11 +89,11 @@ class JsonRpcPeer:
     """
     The host's end of a conversation with one MCP server.
 
-    :param clock: for deadlines.
+    :param clock: times deadlines.
     :param open_link: opens the link; called once, from the constructor.
     :param on_notification: takes each notification that no call takes.
     :param on_lost: takes the reason when the link ends, before the calls in flight fail.
-    :param on_request: takes requests of the server; None refuses all but ``ping``.
+    :param on_request: takes requests of the server; None: all but ``ping`` are refused.
     """
 
     def __init__(
@@ -113,37 +111,37 @@ class JsonRpcPeer:
         self._on_lost = on_lost
         self._calls: dict[int, _Call] = {}
         self._continued: dict[int, int] = {}
-        """The calls in flight that go on with what an earlier one began, by the id of that."""
+        """Calls in flight that continue an earlier one, by the id of that earlier call."""
 
         self._last_id = 0
         self._ended: Lost | None = None
         self.quick = 0.0
-        """See :class:`agtphost.adapters.mcp.links.Receiver`."""
+        """The duration of quick answers; see :class:`agtphost.adapters.mcp.links.Receiver`."""
 
         self.counters = PeerCounters()
         self.link = open_link(self)
 
     @property
     def last_id(self) -> int:
-        """The id of the call made last; 0 before the first."""
+        """The id of the last call; 0 before the first."""
         return self._last_id
 
     @property
     def in_flight(self) -> int:
-        """Calls without an answer yet."""
+        """The number of calls without an answer yet."""
         return len(self._calls)
 
     @property
     def only_call(self) -> int | None:
-        """See :class:`agtphost.adapters.mcp.links.Receiver`."""
+        """The id of the one call in flight; see :class:`agtphost.adapters.mcp.links.Receiver`."""
         return next(iter(self._calls)) if len(self._calls) == 1 else None
 
     def seconds(self) -> float:
-        """The time that deadlines are measured by."""
+        """Return the reactor's time, which deadlines are measured by."""
         return self._clock.seconds()
 
     def facts(self) -> dict[str, object]:
-        """Counters of the conversation."""
+        """Return the counters of the conversation."""
         return asdict(self.counters)
 
     def request(
@@ -158,11 +156,11 @@ class JsonRpcPeer:
         """
         Call a method of the server.
 
-        :param timeout: seconds until :class:`Timeout`; None for a subscription that lasts.
-        :param headers: what an HTTP link sends besides.
-        :param sink: takes what the server says in the course of the call; asks it for progress.
+        :param timeout: seconds until :class:`Timeout`; None for a subscription.
+        :param headers: additional headers for an HTTP link.
+        :param sink: takes the call's notifications; with a sink the server is asked for progress.
         :param continues: the id of an answered call whose work goes on: its progress is this call's.
-        :return: the ``result`` member as received. Cancel it to give the call up.
+        :return: the ``result`` member as received. Cancel it to cancel the call.
         :raises UpstreamFailure: through the Deferred, always.
         """
         self._last_id = call_id = self._last_id + 1
@@ -220,7 +218,7 @@ class JsonRpcPeer:
             if "id" in message and ("result" in message or "error" in message):
                 return self._answer(message)
         elif type(message) is list and len(message) <= MAX_BATCH:
-            # Every item counts, so this is no any().
+            # Every item must be processed, so this cannot be any().
             return sum(self.received(item, within) for item in message if type(item) is dict) > 0
         self.counters.malformed += 1
         return False
@@ -238,7 +236,7 @@ class JsonRpcPeer:
         if self._ended is not None:
             return
         self._ended = failure
-        # First the news, then its victims: what a failed caller does next finds the server down.
+        # Report the loss before calls fail, so that a failed caller's next step finds the server down.
         self._on_lost(failure)
         for call_id in list(self._calls):
             self.failed(call_id, failure.again())
@@ -255,7 +253,7 @@ class JsonRpcPeer:
 
     def _answer(self, message: Message) -> bool:
         call_id = message["id"]
-        # True == 1 and 1.0 == 1: only an int that was sent is an answer.
+        # True == 1 and 1.0 == 1, so only an int can be the id of an answer.
         call = self._take(call_id) if type(call_id) is int else None
         if call is None:
             if type(call_id) is int and 0 < call_id <= self._last_id:

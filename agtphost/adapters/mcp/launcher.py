@@ -1,23 +1,22 @@
 """
-Runs one MCP server process and sees to it that nothing of it outlives the host.
+Run one MCP server process so that none of its processes outlives the host.
 
-Started by :mod:`agtphost.adapters.mcp.stdio` as a program of its own, with the
-standard library alone:
-``python -I -S launcher.py NAMES COMMAND [ARGUMENT ...]``, where NAMES are the
-comma-separated environment variables that the command gets.
+:mod:`agtphost.adapters.mcp.stdio` starts this file as a separate program, with the standard library alone:
 
-The command runs as a child in a session of its own and has descriptors 0, 1
-and 2 directly, so nothing is relayed. This process then waits for the first of:
+``python -I -S launcher.py NAMES COMMAND [ARGUMENT ...]``, where NAMES are the comma-separated environment variables
+that the command gets.
 
-- the command ends: whatever it started is killed, and this process ends as
-  the command did, by the same exit code or signal;
+The command runs as a child in a separate session and has descriptors 0, 1 and 2 directly, so nothing is relayed. This
+process then waits for the first of:
+
+- the command ends: all processes it started are killed, and this process ends as the command did, by the same exit code
+  or signal;
 - SIGTERM: passed on to the command's process group;
-- end of file on descriptor 3, the lifeline that the host holds open, or the
-  host's death (SIGHUP): everything the command started is killed.
+- end of file on descriptor 3, the lifeline that the host holds open, or the host's death (SIGHUP): everything the
+  command started is killed.
 
-On Linux this process is the subreaper of all it started, so that a process
-which daemonizes itself is found and killed too, and the command dies with it
-however it dies.
+On Linux this process is the subreaper of all it started, so that a process that daemonizes itself is found and killed
+too. The command dies with this process.
 """
 
 import ctypes
@@ -38,7 +37,7 @@ HANDLED = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGINT)
 
 
 def control(option: int, value: int) -> None:
-    """prctl(2) where there is one."""
+    """Call prctl(2) where the system has it."""
     try:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)
     except (AttributeError, OSError):
@@ -46,7 +45,7 @@ def control(option: int, value: int) -> None:
 
 
 def become(command: list[str], names: list[str], launcher: int) -> None:
-    """In the child: turn into the command."""
+    """Replace the child process by the command."""
     os.setsid()
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != launcher:
@@ -62,7 +61,7 @@ def become(command: list[str], names: list[str], launcher: int) -> None:
 
 
 def kill_group(leader: int, number: int) -> None:
-    """Signal the command's process group, if anything of it is left."""
+    """Send a signal to the command's process group, if it still exists."""
     try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
@@ -70,7 +69,7 @@ def kill_group(leader: int, number: int) -> None:
 
 
 def adopted() -> list[int]:
-    """Children of this process: the command, and what was orphaned among its descendants."""
+    """Return the children of this process: the command, and its orphaned descendants."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listing:
             return [int(number) for number in listing.read().split()]
@@ -79,7 +78,7 @@ def adopted() -> list[int]:
 
 
 def sweep() -> None:
-    """Kill and reap everything that was started; the command's own status was taken before."""
+    """Kill and reap all descendants; the command's own status was taken before."""
     poll = select.poll()
     for _ in range(SWEEPS):
         for number in adopted():
@@ -97,9 +96,9 @@ def sweep() -> None:
 
 def take_status(child: int) -> int | None:
     """
-    Reap what ended.
+    Reap the processes that ended.
 
-    :return: the command's wait status once it ended. Its group is killed first, while the id is its own.
+    :return: the command's wait status once it ended. Its group is killed first, while the group id cannot be reused.
     """
     while True:
         try:
@@ -115,7 +114,7 @@ def take_status(child: int) -> int | None:
 
 
 def watch(child: int, signals: int, host: int) -> int:
-    """Wait for the end; the command's wait status."""
+    """Wait for the end and return the command's wait status."""
     poll = select.poll()
     poll.register(LIFELINE, select.POLLIN)
     poll.register(signals, select.POLLIN)
@@ -135,14 +134,14 @@ def watch(child: int, signals: int, host: int) -> int:
 
 
 def end(child: int) -> int:
-    """Kill the command; its wait status."""
+    """Kill the command and return its wait status."""
     kill_group(child, signal.SIGKILL)
     os.kill(child, signal.SIGKILL)
     return os.waitpid(child, 0)[1]
 
 
 def end_alike(status: int) -> None:
-    """End as the command did."""
+    """End this process as the command did."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,8 +1,8 @@
 """
-The seam between the JSON-RPC peer and what carries its messages.
+The interface between the JSON-RPC peer and the links that carry its messages.
 
-A link moves whole messages and knows processes or HTTP; the peer knows ids,
-deadlines and answers. Each is handed the other's half at construction.
+A link moves whole messages and knows processes or HTTP; the peer knows ids, deadlines and answers. Each gets the
+other's half at construction.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ HeaderPairs = Sequence[tuple[str, str]]
 
 
 class Receiver(Protocol):
-    """What a link tells the peer."""
+    """The peer, as a link sees it."""
 
     def received(self, message: object, within: int | None = None) -> bool:
         """
         Take one decoded message.
 
         :param within: the call in whose stream it came, where the link knows.
-        :return: whether it was the answer to a call in flight; everything
-            else counts against the server's allowance of unsolicited octets.
+        :return: whether it was the answer to a call in flight; everything else counts against the server's allowance of
+            unsolicited octets.
         """
 
     def failed(self, call_id: int, failure: UpstreamFailure) -> bool:
         """
-        One call will get no answer; the link itself is well.
+        End one call that will get no answer, though the link still works.
 
         :return: whether it was in flight.
         """
 
     @property
     def in_flight(self) -> int:
-        """Calls without an answer yet."""
+        """The number of calls without an answer yet."""
 
     @property
     def only_call(self) -> int | None:
@@ -50,18 +50,18 @@ class Receiver(Protocol):
 
     @property
     def quick(self) -> float:
-        """Seconds that the quick ones of the answers take lately; 0 before the first."""
+        """Seconds that quick answers take at present; 0 before the first answer."""
 
     def lost(self, failure: Lost) -> None:
-        """The link ended: every call in flight fails now."""
+        """Fail every call in flight, because the link ended."""
 
 
 class Link(Protocol):
-    """What the peer and the supervisor ask of a link."""
+    """The link, as the peer and the supervisor see it."""
 
     @property
     def pid(self) -> int | None:
-        """The process id where there is one."""
+        """The process id, where there is a process."""
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """
@@ -72,16 +72,16 @@ class Link(Protocol):
         """
 
     def agreed(self, version: str) -> None:
-        """The protocol version that messages from now on follow."""
+        """Set the protocol version of all later messages."""
 
     def close(self) -> Deferred[None]:
-        """End the link in order; fires when nothing of it is left. Safe to call twice."""
+        """End the link in order; fires when it is closed. Safe to call twice."""
 
     def abort(self, reason: str) -> None:
-        """End the link at once because the server misbehaves."""
+        """End the link immediately because the server misbehaves."""
 
     def facts(self) -> Mapping[str, object]:
-        """Counters and the last stderr lines, for the operator."""
+        """Return counters and the last stderr lines, for the operator."""
 
 
 OpenLink = Callable[[Receiver], Link]

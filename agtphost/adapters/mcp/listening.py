@@ -1,4 +1,4 @@
-"""``mcp.subscriptions.listen``: changes at servers as interim messages, for as long as the caller listens."""
+"""``mcp.subscriptions.listen``: stream changes at servers to a caller as interim messages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST = 3600
-"""Seconds that one request listens at most."""
+"""The longest time in seconds that one request listens."""
 
 SHOWN = 1000
-"""URIs of one subscription."""
+"""The largest number of URIs in one subscription."""
 
 TOOLS = "notifications/tools/list_changed"
 
@@ -36,10 +36,10 @@ Chosen = Sequence[tuple[McpServer, frozenset[str], frozenset[str]]]
 @implementer(IBuiltInHandler)
 class Listening:
     """
-    Tells of changes.
+    The handler that streams changes.
 
-    :param chosen: at which servers, of what.
-    :param seconds: for how long.
+    :param chosen: the servers and what to listen for at each.
+    :param seconds: how long to listen.
     """
 
     kind = "mcp"
@@ -78,7 +78,7 @@ class Listening:
             for queue in queues:
                 queue.close()
             for server, instance, subscriber in subscribed:
-                # First from where it is no guest.
+                # Remove it where it counts as a listener before the removal as a guest.
                 instance.events.remove(subscriber)
                 server.listeners.remove(agent_id, subscriber)
         return Answer(result={"mcp_response": {}})
@@ -107,7 +107,7 @@ class Listening:
 
     @staticmethod
     async def _start(instance: McpServer) -> None:
-        """An instance begins with its first call; subscribing is one."""
+        """Start the instance, for a subscription counts as its first call."""
         try:
             await instance.risen()
         except UpstreamFailure as failure:
@@ -128,7 +128,8 @@ class Listening:
 
 class _Reach:
     """
-    What a listener may use of a server: a list that has nothing for it, before and after, has not changed for it.
+    The lists of a server that a listener may use: a list that is empty for it before and after a change has not
+    changed.
 
     :param context: the listener's call, by this handler.
     """
@@ -140,7 +141,7 @@ class _Reach:
         self._before = {method: self._reaches(method) for method in LIST_CHANGES}
 
     def concerns(self, method: str) -> bool:
-        """Whether a change is one for the listener."""
+        """Return whether a change is visible to the listener."""
         if method not in LIST_CHANGES:
             return True
         before, self._before[method] = self._before[method], self._reaches(method)

@@ -1,4 +1,4 @@
-"""Lists of tools, resources, templates and prompts over several servers, of what their reader may use."""
+"""List tools, resources, templates and prompts of several servers, as far as the caller may use them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ PAGE = 200
 @implementer(IBuiltInHandler)
 class ToolList:
     """
-    Lists tools as MCP has it, their names prefixed by the server.
+    The handler that lists tools in MCP's form, their names prefixed by the server.
 
-    :param servers: whose tools.
+    :param servers: the servers whose tools are listed.
     """
 
     kind = "mcp"
@@ -43,7 +43,7 @@ class ToolList:
         """
         List what the caller may call, in order of name.
 
-        :raises Refusal: 422 for a cursor that is no string.
+        :raises Refusal: 422 for a cursor that is not a string.
         """
         cursor = context.input.get("cursor", "")
         if not isinstance(cursor, str):
@@ -55,7 +55,7 @@ class ToolList:
             for binding in server.catalogue.bindings.values()
             if binding.name > cursor
         }
-        # Of thousands no more are judged than fill the page, and one to know whether there is a next.
+        # Stop after one page plus one entry, which shows whether there is a next page, instead of checking thousands.
         admitted = (offered[name] for name in sorted(offered) if context.admits(offered[name]))
         listed = list(islice(admitted, PAGE + 1))
         page = [
@@ -72,7 +72,7 @@ class ToolList:
 
 
 def list_binding(servers: Sequence[McpServer]) -> Binding:
-    """The binding of ``mcp.tools.list`` over some servers; what it shows is decided tool by tool."""
+    """Return the binding of ``mcp.tools.list`` over some servers; what it shows is decided tool by tool."""
     return Binding(
         method="EXECUTE",
         path="/mcp",
@@ -98,12 +98,12 @@ BindingOf = Callable[[McpServer, str, str], "Binding | None"]
 @implementer(IBuiltInHandler)
 class ResourceList:
     """
-    Lists what servers offer, in order of server and key.
+    The handler that lists what servers offer, in order of server and key.
 
-    :param servers: whose.
+    :param servers: the servers.
     :param kind: a key of :data:`agtphost.adapters.mcp.resources.KINDS`.
-    :param binding_of: what using an entry takes; None: nobody may.
-    :param strict: whether a server that does not answer fails the list, rather than being left out.
+    :param binding_of: returns the binding for using an entry; None: the entry is hidden.
+    :param strict: whether a server that does not answer fails the list, instead of being left out.
     """
 
     kind = "mcp"
@@ -116,9 +116,9 @@ class ResourceList:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Give one page.
+        Return one page.
 
-        :raises Refusal: 422 for a cursor that is no text; of one server also as its failures are mapped.
+        :raises Refusal: 422 for a cursor that is not a text; for one named server also as its failures are mapped.
         """
         cursor = context.input.get("cursor", "")
         if type(cursor) is not str:
@@ -144,7 +144,9 @@ class ResourceList:
     async def _entries(
         self, context: BuiltInContext, server: McpServer
     ) -> tuple[Mapping[str, Mapping[str, Any]], int | None]:
-        """Return what a server lists, and for how many milliseconds it lets that be kept; None: it does not say."""
+        """
+        Return what a server lists, and for how many milliseconds that may be cached; None: the server does not say.
+        """
         agent_id = owner_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities

@@ -1,10 +1,9 @@
 """
-Lines that are too long: only their call ends, and the rest of the line is skipped without being kept.
+Skip lines over the size limit without keeping them, so that only the call of such a line ends.
 
-Of such a line its beginning and its end are remembered, for a JSON-RPC answer
-has its id in one of the two: most servers write it before the result, some
-after. What is in the middle cannot name another call, for only members of the
-outermost object are looked at.
+The beginning and the end of such a line are kept, for a JSON-RPC answer has its id in one of the two: most servers
+write it before the result, some after. The middle cannot name another call, for only members of the outermost object
+count.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ TAIL = 256
 """Octets that are kept of a line's beginning and end."""
 
 MOST_SKIPPED = 1 << 30
-"""Octets of one line; a server that goes on writing without a newline answers nobody else any more, and is ended."""
+"""Octets of one line; a server that writes more without a newline answers no other call, and is ended."""
 
 SMALL = 64 << 10
-"""Octets of a refused text that is read as a whole to know whose answer it is."""
+"""The largest refused text, in octets, that is parsed as a whole to find its call."""
 
 _MEMBER = re.compile(rb'\s*"((?:[^"\\]|\\.)*+)"\s*:\s*')
 _SCALAR = re.compile(rb'("(?:[^"\\]|\\.)*+"|-?[0-9]{1,16}|true|false|null)\s*,')
 _LAST_ID = re.compile(rb',\s*"id"\s*:\s*([0-9]{1,16})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
-"""A comma before the quotation mark cannot be inside a string here: there the mark would be escaped."""
+"""A comma before the quotation mark cannot be inside a string here, where the mark would be escaped."""
 
 
 class LongLine:
     """
-    A line that is too long.
+    A line over the size limit.
 
     :param head: its first octets.
-    :param limit: octets that it might have had.
+    :param limit: octets that a line may have.
     """
 
     __slots__ = ("_tail", "answers", "call_id", "ended", "head", "limit", "settled", "size", "told")
@@ -46,24 +45,24 @@ class LongLine:
         self.limit = limit
         self.size = 0
         self.answers, self.call_id = _beginning(head)
-        """Whether it is the answer to a call, as far as its beginning tells, and to which."""
+        """Whether it is the answer to a call, as far as its beginning shows, and to which."""
 
         self.ended = False
         self.settled = False
-        """Whether it ended a call; whoever reads lines says so."""
+        """Whether it ended a call; set by the reader of lines."""
 
         self.told = False
-        """Whether it was counted; whoever reads lines says so."""
+        """Whether it was counted; set by the reader of lines."""
 
         self._tail = b""
 
     def skip(self, octets: bytes) -> None:
-        """Let go of some more of it."""
+        """Skip some more octets of the line."""
         self.size += len(octets)
         self._tail = (self._tail + octets[-TAIL:])[-TAIL:]
 
     def end(self) -> None:
-        """It is complete: its end may say whose it is."""
+        """Mark the line as complete, and look for the call's id in its end."""
         self.ended = True
         found = _LAST_ID.search(self._tail) if self.answers and self.call_id is None else None
         if found is not None:
@@ -71,7 +70,7 @@ class LongLine:
 
 
 def _beginning(head: bytes) -> tuple[bool, int | None]:
-    """Whether a text begins like an answer, and the id that it names before its first long member."""
+    """Return whether a text begins like an answer, and the id that it names before its first long member."""
     answers, call_id = False, None
     at = len(head) - len(head.lstrip()) + 1
     if head[at - 1 : at] != b"{":
@@ -92,9 +91,9 @@ def _beginning(head: bytes) -> tuple[bool, int | None]:
 
 def answered_id(octets: bytes) -> int | None:
     """
-    Whose answer a refused text is, so that its call fails now and not at its deadline.
+    Return the call that a refused text answers, so that the call fails now and not at its deadline.
 
-    :return: the id of a JSON-RPC answer; None where it is none.
+    :return: the id of a JSON-RPC answer; None for other texts.
     """
     try:
         text = octets.decode("utf-8-sig", "replace")
@@ -113,9 +112,9 @@ def _small_integer(text: str) -> int | None:
 
 def whose(octets: bytes) -> int | None:
     """
-    Which call a refused text answers, however long it is.
+    Return the call that a refused text of any length answers.
 
-    :return: None where it is no answer, or does not say.
+    :return: None where it is not an answer, or has no id.
     """
     if len(octets) <= SMALL:
         return answered_id(octets)
@@ -127,9 +126,9 @@ def whose(octets: bytes) -> int | None:
 
 class BoundedLines:
     """
-    Cuts octets at newlines, however long the lines are.
+    A splitter that cuts octets at newlines and skips lines over the limit.
 
-    :param limit: octets that a line may have to come out whole.
+    :param limit: octets that a line may have to be returned whole.
     """
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
@@ -146,14 +145,14 @@ class BoundedLines:
 
     def feed(self, octets: bytes) -> list[bytes | LongLine]:
         """
-        Take what arrived.
+        Take octets that arrived.
 
-        :return: the lines it completed, without their newlines; a long one twice, when it becomes too long and when
-            it has ended.
+        :return: the lines they complete, without their newlines. A long line is returned twice: when it exceeds the
+            limit and when it has ended.
         """
         found: list[bytes | LongLine] = []
         if not self._held and self.long is None and len(octets) <= self._limit:
-            # As nearly always: what was read is whole lines, or begins with one, and none of it is too long.
+            # The common case: all octets are short, whole lines, or the beginning of one.
             *lines, part = octets.split(b"\n")
             found.extend(lines)
             if part:

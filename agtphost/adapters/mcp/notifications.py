@@ -1,4 +1,4 @@
-"""What a server says in the course of a call, as interim messages of that call: design decision 11."""
+"""Send a server's notifications during a call as interim messages of that call: design decision 11."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 """Levels of log messages, RFC 5424."""
 
 QUEUED = 256
-"""Events that wait to be sealed and sent; each costs a record, so a flood is thinned and not queued."""
+"""Events that wait to be signed and sent; each costs a record, so further events of a flood are dropped."""
 
 _log = Logger(namespace="agtphost.mcp")
 
@@ -26,10 +26,10 @@ Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 class NotificationQueue:
     """
-    Sends events one after the other, and bounds how many wait.
+    A bounded queue that sends events one after the other.
 
-    :param emit: seals and sends one.
-    :param server: the label.
+    :param emit: signs and sends one.
+    :param server: the label of the events.
     :param level: the least level of log messages that is sent; empty for all.
     """
 
@@ -42,7 +42,7 @@ class NotificationQueue:
         self._drained: list[Deferred[None]] = []
         self._closed = False
         self.dropped = 0
-        """Events that came faster than they could be sealed."""
+        """Events dropped because they came faster than they could be signed."""
 
     def take(self, method: str, params: Mapping[str, Any]) -> None:
         """Take a notification that belongs to the call."""
@@ -51,7 +51,7 @@ class NotificationQueue:
             self.put(event)
 
     def put(self, event: Mapping[str, Any]) -> None:
-        """Take an event."""
+        """Queue an event."""
         if self._closed:
             return
         if len(self._queue) >= QUEUED:
@@ -63,7 +63,7 @@ class NotificationQueue:
             Deferred.fromCoroutine(self._send()).addErrback(self._failed).addBoth(self._sent)
 
     async def drain(self) -> None:
-        """Wait until what came so far is sent, and take nothing more: the answer comes after its events."""
+        """Wait until the queued events are sent, and take no more: the answer comes after its events."""
         self._closed = True
         if self._busy:
             sent: Deferred[None] = Deferred()
@@ -106,11 +106,11 @@ class NotificationQueue:
 @implementer(IBuiltInHandler)
 class LevelSetting:
     """
-    Notes the least level of log events for an agent in a session.
+    The handler that sets the least level of log events for an agent in a session.
 
-    A server that works for this caller alone is told; one that others share is not.
+    A server that works for this caller alone gets the level; one that callers share does not.
 
-    :param set_level: where it is noted, and told.
+    :param set_level: the functions that store and forward it.
     :param level: one of :data:`LEVELS`.
     """
 
@@ -121,7 +121,7 @@ class LevelSetting:
         self._level = level
 
     def handle(self, context: BuiltInContext) -> Answer:
-        """Note it."""
+        """Set the level."""
         for set_level in self._set_level:
             set_level(owner_of(context), context.session_id, self._level)
         return Answer(result={"mcp_response": {}})

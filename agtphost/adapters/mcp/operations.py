@@ -1,4 +1,4 @@
-"""The actions besides tool calls: which binding each names, for the gates to decide about."""
+"""Resolve the actions besides tool calls to bindings, for the gates to decide about."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from agtphost.vocabulary.uri_templates import fits
 Servers = Mapping[str, McpServer]
 
 _NEEDLESS = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.ASCII | re.IGNORECASE)
-"""Percent-encoded characters that nothing obliges to be (RFC 3986 section 2.3)."""
+"""Percent-encoded characters that need no encoding (RFC 3986 section 2.3)."""
 
 
 def malformed(explanation: str, remedy: str = "") -> Refusal:
-    """422 for a payload that is not as docs/mcp.rst has it."""
+    """Return the 422 refusal for a payload that is not as docs/mcp.rst describes."""
     return Refusal(Reason.INVALID_PAYLOAD, explanation, remedy=remedy)
 
 
 def text(payload: Mapping[str, Any], name: str) -> str:
-    """A member that must be a text."""
+    """Return a member that must be a non-empty text."""
     value = payload.get(name)
     if type(value) is not str or not value:
         raise malformed(f"The payload's {name} must be a text.")
@@ -50,7 +50,7 @@ def text(payload: Mapping[str, Any], name: str) -> str:
 
 
 def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A member that must be an object where it is given."""
+    """Return a member that must be an object where it is given."""
     value = payload.get(name)
     if value is not None and type(value) is not dict:
         raise malformed(f"The payload's {name} must be an object.")
@@ -58,7 +58,7 @@ def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def unknown_server(servers: Servers) -> Refusal:
-    """404 for a server that is not here; those of which the caller may call a tool are named."""
+    """Return the 404 refusal for an unknown server, with the servers whose tools the caller may call."""
 
     def among(admits: Callable[[Any], bool]) -> dict[str, object]:
         there = sorted(servers.items())
@@ -68,7 +68,7 @@ def unknown_server(servers: Servers) -> Refusal:
 
 
 def repeated(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request has besides that is repeated with its caller's input."""
+    """Return the members of a payload that repeats a request with its caller's input."""
     members: dict[str, Any] = {}
     if "inputResponses" in payload:
         members["inputResponses"] = table(payload, "inputResponses")
@@ -79,11 +79,11 @@ def repeated(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 class Operations:
     """
-    Resolves actions.
+    The resolver of actions besides tool calls.
 
     :param servers: the hosted servers by name.
-    :param calls: attends to calls.
-    :param authorization: tells who may approve changed tools.
+    :param calls: the tracker of calls.
+    :param authorization: decides who may approve changed tools.
     """
 
     def __init__(self, servers: Servers, calls: CallTracker, authorization: Authorization) -> None:
@@ -110,7 +110,7 @@ class Operations:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """Every action, besides those of tools."""
+        """Every action besides those of tools."""
         return (*self._lists, *self._actions)
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution | None:
@@ -135,13 +135,15 @@ class Operations:
 
     def require(self, server: str) -> None:
         """
-        :raises Refusal: 404 no such server.
+        Check that a server is hosted here.
+
+        :raises Refusal: 404 for an unknown server.
         """
         if server not in self._servers:
             raise unknown_server(self._servers)
 
     def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
-        """What reading an entry of a list takes; None where the operator turned it off."""
+        """Return the binding for reading an entry of a list; None where the operator turned it off."""
         if server.catalogue.barred:
             return None
         handler = Request(server, "", {}, key)
@@ -161,7 +163,7 @@ class Operations:
         return self._of_resource(uri, server, reading)
 
     def _of_resource(self, uri: str, server: str | None, asking: Callable[[McpServer], IBuiltInHandler]) -> Binding:
-        """The binding of what a URI names, at the server that is named or at the one that has it."""
+        """Return the binding of what a URI names, at the named server or at the one that has it."""
         if server is not None:
             found = self._servers[server]
             return self._resource(found, uri, asking(found))
@@ -199,8 +201,9 @@ class Operations:
         Decide what a name without a server means.
 
         :param able: the servers that may have such things.
-        :param having: those of them that list it; ``bindings``: what it is bound to there, None where it is off.
-        :return: None where one server alone is able: it is asked, whatever it lists.
+        :param having: those of them that list it.
+        :param bindings: its binding at each of ``having``; None where it is off.
+        :return: None where only one server is able: it is asked even if it does not list the name.
         :raises Refusal: no server is able.
         """
         if not able:
@@ -221,7 +224,7 @@ class Operations:
     def _resource(self, server: McpServer, uri: str, handler: IBuiltInHandler) -> Binding:
         overrides = server.settings.resources
         if overrides and _ambiguous(uri):
-            # An override is found by how a URI begins, so there must be one way to write it.
+            # Overrides match by how a URI begins, so there must be only one way to write the URI.
             raise Refusal(Reason.RESOURCE_URI_AMBIGUOUS)
         binding = _allowed(server, handler, "resource", uri, overrides)
         if binding is None:
@@ -240,7 +243,7 @@ class Operations:
         return self._of_prompt(text(payload, "prompt" if "prompt" in payload else "name"), server, getting)
 
     def _of_prompt(self, name: str, server: str | None, asking: Callable[[McpServer, str], IBuiltInHandler]) -> Binding:
-        """The binding of what a name means, at the server that is named or at the one that has such a prompt."""
+        """Return the binding of a prompt, at the named server or at the one that has it."""
         prefix, dot, rest = name.partition(".")
         if server is None and dot and rest and prefix in self._servers:
             server = prefix
@@ -260,7 +263,8 @@ class Operations:
     def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
         rules, listed = server.settings.prompts, server.resources.known("prompts")
         binding = _allowed(server, handler, "prompt", name, rules)
-        # Where one is turned off, the server itself is not asked for what it does not list: its answer would differ.
+        # Where a prompt is turned off, the server is not asked for unlisted ones: its answer would reveal the
+        # difference.
         hides = any(not each.enabled for each in rules.values())
         if binding is None or (hides and listed and name not in listed):
             raise Refusal(Reason.UNKNOWN_PROMPT)
@@ -290,7 +294,7 @@ class Operations:
     def _set_level(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         level = text(payload, "level")
         if level not in LEVELS:
-            raise malformed("That is no level of log messages.", f"Use {', '.join(LEVELS)}.")
+            raise malformed(f"The payload's level {level[:64]!r} is unknown.", f"Use one of {', '.join(LEVELS)}.")
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
         told = (self._calls.set_level, *(each.sharing.set_level for each in servers))
         return _local("mcp.logging.setLevel", LevelSetting(told, level))
@@ -359,9 +363,9 @@ class Operations:
 
 def _local(name: str, handler: IBuiltInHandler) -> Binding:
     """
-    The binding of an action that needs nothing but a caller; what it shows or reaches is decided piece by piece.
+    Return the binding of an action that demands only a caller; what it shows or reaches is decided piece by piece.
 
-    It is behind EXECUTE, which callers known by a header reach where the operator opened one of the pieces to them.
+    It is carried by EXECUTE, which callers known by a header reach where the operator opened one of the pieces to them.
     """
     return Binding(
         method="EXECUTE",

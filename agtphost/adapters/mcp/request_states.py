@@ -1,4 +1,4 @@
-"""Calls that wait for their callers' input, by the ``requestState`` that these were given."""
+"""Keep calls that wait for input, by the ``requestState`` that their callers were given."""
 
 from __future__ import annotations
 
@@ -24,33 +24,32 @@ MAX_STATE = 64 << 10
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class WaitingRequest:
-    """One call that its server cannot finish yet."""
+    """A call that waits for its caller's input."""
 
     agent_id: str
     task_id: str | None
     named: str
     instance: SendsRequests
     pending: PendingCall | None
-    """The call itself, suspended; None where the request is sent anew with the input."""
+    """The suspended call; None where the request is sent again with the input."""
 
     state: str | None
     """The server's own ``requestState``."""
 
     answered: Mapping[str, Any] = field(default_factory=dict)
-    """What the configuration answers."""
+    """The answers that the configuration gives."""
 
     timer: IDelayedCall | None = None
 
 
 class RequestStates:
     """
-    Keeps them for a while.
+    A bounded table of calls that wait for input.
 
-    A state is a random text that means something in this table alone, so
-    nobody can make one up or change one; and it is good for the agent, the
-    Task-ID and the call that it was given to.
+    A state is a random text that is only valid in this table, so that no caller can make one up or change one. It is
+    valid only for the agent, the Task-ID and the call that it was given to.
 
-    :param clock: lets go of what waits too long.
+    :param clock: expires calls that wait too long.
     :param token: makes a state.
     """
 
@@ -65,10 +64,10 @@ class RequestStates:
 
     def put(self, waiting: WaitingRequest) -> str:
         """
-        Keep a call.
+        Store a call.
 
         :return: its state.
-        :raises Refusal: 429 where too many wait; the call is given up then.
+        :raises Refusal: 429 where too many wait; the call is cancelled then.
         """
         own = self._of.setdefault(waiting.agent_id, {})
         if len(own) >= MOST_OF_AN_AGENT or len(self._by_token) >= MOST or len(waiting.state or "") > MAX_STATE:
@@ -87,9 +86,9 @@ class RequestStates:
 
     def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingRequest | None:
         """
-        The call that a state stands for; a suspended one is taken once.
+        Return the call of a state; a suspended one is removed.
 
-        :return: None for a state that is not this agent's, for this task and this call.
+        :return: None for a state that was not given to this agent, for this task and this call.
         """
         waiting = self._by_token.get(token) if type(token) is str else None
         if waiting is None or (waiting.agent_id, waiting.task_id, waiting.named) != (agent_id, task_id, named):
@@ -99,7 +98,7 @@ class RequestStates:
         return waiting
 
     def give_up(self, agent_id: str, task_id: str) -> int:
-        """Let go of what waits for an agent under a Task-ID; how many these were."""
+        """Cancel the calls that wait for an agent under a Task-ID, and return their number."""
         tokens = [token for token, waiting in self._of.get(agent_id, {}).items() if waiting.task_id == task_id]
         for token in tokens:
             _give_up(self._remove(token))

@@ -1,4 +1,4 @@
-"""What callers of a server need of it: the seam between :mod:`.server` and everything that it is made of."""
+"""The interfaces between :mod:`.server` and the modules that call it or are a part of it."""
 
 from __future__ import annotations
 
@@ -32,38 +32,38 @@ class SendsRequests(Protocol):
 
     @property
     def terms(self) -> Negotiated | None:
-        """What was agreed with it; None while it is not up."""
+        """The negotiated terms; None while it is not up."""
 
     @property
     def calls(self) -> PerformsCalls:
-        """What attends to its calls."""
+        """The tracker of its calls."""
 
     @property
     def barred(self) -> bool:
-        """Whether all of it is off, because a rule of the operator fits nothing."""
+        """Whether the whole server is off, because a rule of the operator matches nothing."""
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way or suspended, or somebody listens."""
+        """Whether a call is in flight or suspended, or a caller listens."""
 
     @property
     def last_used(self) -> float:
-        """When it was last called, reactor time."""
+        """The reactor's time of the last call."""
 
     def startService(self) -> None:
-        """Begin."""
+        """Start the server."""
 
     def stopService(self) -> Deferred[None]:
-        """End."""
+        """Stop the server."""
 
     def seconds(self) -> float:
-        """The reactor's time."""
+        """Return the reactor's time."""
 
     def say(self, text: str, level: LogLevel) -> None:
-        """Log what concerns one caller."""
+        """Log a text that concerns one caller."""
 
     def instance_of(self, agent_id: str, session_id: str | None) -> SendsRequests:
-        """What serves a caller."""
+        """Return the server or instance for a caller."""
 
     async def serving(
         self,
@@ -73,10 +73,10 @@ class SendsRequests(Protocol):
         seconds: float,
         roots: Roots | None = None,
     ) -> SendsRequests:
-        """What serves one request."""
+        """Return the server or instance for one request."""
 
     async def risen(self, seconds: float | None = None) -> None:
-        """Wait until it is up."""
+        """Wait until the server is up."""
 
     def call_tool(
         self,
@@ -92,7 +92,7 @@ class SendsRequests(Protocol):
     async def request(
         self, send: Send, seconds: float, asking: CallContext | None = None, caller: Caller = None
     ) -> Mapping[str, Any]:
-        """Ask something, once."""
+        """Send a request, once."""
 
     async def resume(
         self,
@@ -102,32 +102,32 @@ class SendsRequests(Protocol):
         asking: CallContext,
         caller: Caller = None,
     ) -> Mapping[str, Any]:
-        """Go on with a call that was suspended."""
+        """Continue a suspended call."""
 
     def release(self, pending: PendingCall) -> None:
-        """Give a suspended call up."""
+        """Cancel a suspended call."""
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
         """Send a request that no caller waits for."""
 
     def listen(self, method: str, params: dict[str, Any]) -> Deferred[Any]:
-        """Send a request that lasts."""
+        """Send a subscription request, which has no deadline."""
 
 
 class Call(Protocol):
-    """One request that EXECUTE carries to a server."""
+    """A request that EXECUTE carries to a server."""
 
     @property
     def server(self) -> SendsRequests:
-        """Whom it is for."""
+        """The server that it is for."""
 
     @property
     def named(self) -> str:
-        """What it is, so that input is given to the same thing that asked for it."""
+        """The method and the name, so that input is accepted only for the call that asked for it."""
 
     @property
     def member(self) -> str:
-        """Where the answer stands in ``result``."""
+        """The member of ``result`` that has the answer."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -140,11 +140,11 @@ class Call(Protocol):
     def perform(
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """Send it."""
+        """Send the request."""
 
 
 class PerformsCalls(Protocol):
-    """:class:`agtphost.adapters.mcp.calls.CallTracker`."""
+    """A tracker of calls: see :class:`agtphost.adapters.mcp.calls.CallTracker`."""
 
     async def perform(self, context: BuiltInContext, call: Call) -> Answer:
         """Call a server for a caller."""

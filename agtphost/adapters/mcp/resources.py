@@ -1,4 +1,4 @@
-"""The resources, templates and prompts of one server, as last listed."""
+"""Keep the lists of one server's resources, templates and prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 
 FRESH = 60.0
-"""Seconds for which a list is good, unless the server says before that it changed."""
+"""Seconds for which a list is fresh, unless the server announces a change."""
 
 MAX_KEY = 4096
 """Characters of a URI or a name."""
@@ -25,7 +25,7 @@ MAX_KEY = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One sort of thing that servers list."""
+    """A kind of entry that servers list."""
 
     capability: str
     method: str
@@ -41,7 +41,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "prompts": Kind(capability="prompts", method="prompts/list", member="prompts", key="name"),
 }
-"""By the name used here."""
+"""The kinds, by the name used here."""
 
 _CHANGES = {
     "notifications/resources/list_changed": ("resources", "templates"),
@@ -50,24 +50,24 @@ _CHANGES = {
 
 
 class HasRules(Protocol):
-    """Whose rules are about what is listed: :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
+    """The rules about listed entries: :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
 
     @property
     def others(self) -> Mapping[str, Collection[str]]:
         """Keys by kind, of the kinds that there are rules for."""
 
     def note_others(self, name: str, keys: Collection[str]) -> None:
-        """Something was listed anew."""
+        """Take a new list of one kind."""
 
 
 class Resources:
     """
-    Lists what a server offers besides tools, when somebody asks.
+    The lists of a server besides tools, fetched when they are needed.
 
-    :param clock: for freshness.
-    :param server: is asked.
-    :param rules: are told what is listed.
-    :param log: where refused entries are told.
+    :param clock: measures freshness.
+    :param server: the server that lists.
+    :param rules: gets every new list.
+    :param log: gets refused entries.
     """
 
     def __init__(self, clock: IReactorTime, server: SendsRequests, rules: HasRules, log: UpstreamLog) -> None:
@@ -78,17 +78,17 @@ class Resources:
         self._known: dict[str, Mapping[str, Mapping[str, Any]]] = {}
         self._until: dict[str, float] = {}
         self.ttls: dict[str, int | None] = {}
-        """Milliseconds that the server lets each list be kept; None: it names none."""
+        """Milliseconds that the server allows each list to be cached; None: it names no time."""
 
         self._locks = {name: DeferredLock() for name in KINDS}
 
     def known(self, name: str) -> Mapping[str, Mapping[str, Any]]:
-        """The entries as last listed, by URI or name; empty where none were."""
+        """Return the entries of the last listing, by URI or name; empty if there was none."""
         return self._known.get(name, {})
 
     async def entries(self, name: str) -> Mapping[str, Mapping[str, Any]]:
         """
-        The entries, listed anew where they are no longer fresh.
+        Return the entries, listed again where they are stale.
 
         :param name: a key of :data:`KINDS`.
         :raises UpstreamFailure: the server did not list them.
@@ -97,7 +97,7 @@ class Resources:
         await lock.acquire()
         try:
             if self._clock.seconds() >= self._until.get(name, 0.0) or name not in self._known:
-                # A change that is announced while the list is on its way makes it stale at once.
+                # A change that is announced while the list is on its way makes it stale immediately.
                 self._until[name] = self._clock.seconds() + FRESH
                 await self._list(name)
         except UpstreamFailure:
@@ -108,26 +108,26 @@ class Resources:
         return self._known[name]
 
     def note_change(self, method: str) -> None:
-        """The server says that a list changed."""
+        """Mark a list as stale because the server announced a change."""
         for name in _CHANGES.get(method, ()):
             self._until[name] = 0.0
             if name in self._rules.others:
                 self._list_anew(name)
 
     def preload(self) -> None:
-        """List everything once, so that it is known whose a resource or a prompt is."""
+        """List everything once, so that it is known which server has a resource or a prompt."""
         terms = self._server.terms
         for name, kind in KINDS.items():
             if terms is not None and kind.capability in terms.capabilities:
                 self._list_anew(name)
 
     def _list_anew(self, name: str) -> None:
-        """List without anybody asking: whose an entry is, and which rules fit none, is known before it is used."""
+        """List without a caller, so that owners of entries and unmatched rules are known before they are needed."""
         listing = Deferred.fromCoroutine(self.entries(name))
         listing.addErrback(lambda failure: self._log.say(f"listing failed: {failure.value}"))
 
     def forget(self) -> None:
-        """The server is gone: list anew when it is back."""
+        """Mark all lists as stale, because the server is gone."""
         self._until.clear()
 
     async def _list(self, name: str) -> None:
@@ -148,7 +148,7 @@ class Resources:
         return {"entries": await session.walk(kind.capability, kind.method, kind.member, seconds)}
 
     def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
-        """Those that could not deceive a reader, as with tools."""
+        """Return the entries by key, without those whose texts could deceive a reader, as with tools."""
         entries: dict[str, Mapping[str, Any]] = {}
         for entry in listed:
             key = entry.get(kind.key) if isinstance(entry, dict) else None

@@ -1,16 +1,17 @@
 """
-Roots: the directories of a caller, which an MCP server asks for with ``roots/list``.
+Answer ``roots/list``, with which an MCP server asks for the directories of a caller.
 
-A server of the handshake era asks once and remembers the answer, often right after the handshake, when no call is under
-way. So a process that was given roots is one caller's: they are known before it is called, and it is called by nobody
-who has others.
+A server of the handshake era asks once and remembers the answer, often right after the handshake, when no call is in
+flight. So a process that was given roots belongs to one caller: they are known before it is called, and callers with
+other roots get another process.
 
-- A caller of the handshake era has a session of its own, and so a process of its own. Where its roots change, the
-  process is told, and asks again.
-- Requests of 2026-07-28 stand for themselves: many clients may share one Session-ID. Each request says its roots, and
-  the process is the one of the agent, the session and these roots.
+- A caller of the handshake era has a separate session, and so a separate process. Where its roots change, the process
+  is notified, and asks again.
+- Requests of 2026-07-28 are independent of each other: many clients may share one Session-ID. Each request has its
+  roots, and the process is chosen by the agent, the session and these roots.
 
-The caller says them in ``inputResponses``, under :data:`ROOTS`; one that does not is asked, before anything is sent.
+The caller sends them in ``inputResponses``, under :data:`ROOTS`; a caller that does not is asked before anything is
+sent to the server.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ LONGEST_URI = 4_096
 """Characters of a root's URI, and of its name."""
 
 PATIENCE = 5.0
-"""Seconds that a server waits for the roots of a caller that is not known yet; then it is told that there are none."""
+"""Seconds that a server waits for the roots of an unknown caller; then the answer is an empty list."""
 
 ASKED_AGAIN = 1.0
-"""Seconds in which a server asks again that was told of a change."""
+"""Seconds within which a server that was notified of a change asks again."""
 
 SETTLING = 0.1
-"""Seconds that a server has to look at directories after it was told of them, before it is called."""
+"""Seconds that a server has to read directories after it got them, before it is called."""
 
 MOST_HELD = 16
-"""Requests for roots that wait for an answer, of one process."""
+"""Requests for roots of one process that wait for an answer."""
 
 Roots = tuple[Mapping[str, str], ...]
 
 
 class RootsNeeded(Exception):
-    """A request cannot be sent before its caller has said its roots."""
+    """The error for a request that cannot be sent before its caller has sent its roots."""
 
 
 def configured_roots(uris: Sequence[str]) -> dict[str, Any]:
@@ -72,11 +73,11 @@ def keeps_session(meta: Mapping[str, Any]) -> bool:
 
 def roots_of(responses: Mapping[str, Any]) -> Roots | None:
     """
-    Return the roots that a caller says.
+    Return the roots that a caller sent.
 
     :param responses: its ``inputResponses``.
-    :return: None where it does not say; no roots where it answered with an error.
-    :raises Refusal: 422 for an answer that is no ListRootsResult within the limits.
+    :return: None where it sent none; no roots where it answered with an error.
+    :raises Refusal: 422 for an answer that is not a ListRootsResult within the limits.
     """
     if ROOTS not in responses:
         return None
@@ -85,7 +86,7 @@ def roots_of(responses: Mapping[str, Any]) -> Roots | None:
         return ()
     listed = answer.get("roots") if type(answer) is dict else None
     if type(listed) is not list or len(listed) > MOST_ROOTS:
-        raise _malformed(f"is a ListRootsResult with {MOST_ROOTS} roots at most")
+        raise _malformed(f"must be a ListRootsResult with at most {MOST_ROOTS} roots")
     return tuple(_root(each) for each in listed)
 
 
@@ -93,9 +94,9 @@ def _root(given: object) -> Mapping[str, str]:
     uri = given.get("uri") if isinstance(given, dict) else None
     name = given.get("name") if isinstance(given, dict) else None
     if type(uri) is not str or not 0 < len(uri) <= LONGEST_URI:
-        raise _malformed(f"holds a root whose uri is no URI of {LONGEST_URI} characters at most")
+        raise _malformed(f"holds a root whose uri is not a URI of at most {LONGEST_URI} characters")
     if name is not None and (type(name) is not str or len(name) > LONGEST_URI):
-        raise _malformed(f"holds a root whose name is no text of {LONGEST_URI} characters at most")
+        raise _malformed(f"holds a root whose name is not a text of at most {LONGEST_URI} characters")
     return {"uri": uri} if name is None else {"uri": uri, "name": name}
 
 
@@ -103,22 +104,22 @@ def _malformed(why: str) -> Refusal:
     return Refusal(
         Reason.INVALID_PAYLOAD,
         f"inputResponses[{ROOTS!r}] {why}.",
-        remedy='Answer the request as roots/list is answered: {"roots": [{"uri": "file:///home/me/project"}]}.',
+        remedy='Send the result of roots/list: {"roots": [{"uri": "file:///home/me/project"}]}.',
     )
 
 
 def digest_of(roots: Roots) -> str:
-    """Return what roots are told apart by in the key of a process."""
+    """Return the digest of roots, a part of the key of a process."""
     return sha256(jsontext.encode([dict(root) for root in roots])).hexdigest()
 
 
 class ServerRoots:
     """
-    What one process is told when it asks for roots.
+    The answers to one process that asks for roots.
 
-    :param configured: the operator's; they are the answer for every caller. None: the caller's are.
-    :param alone: whether the process works for one caller. One that is shared is told that there are none.
-    :param offered: whether the process was told that it may ask.
+    :param configured: the operator's roots, the answer for every caller. None: the caller's are used.
+    :param alone: whether the process works for one caller. A shared one gets an empty list.
+    :param offered: whether the process was offered the capability.
     :param noticed: called when the process asks for roots outside of any call.
     """
 
@@ -136,7 +137,7 @@ class ServerRoots:
         self._alone, self._offered = alone, offered
         self._noticed = noticed
         self.known: Roots | None = None
-        """Those of the caller; None: it has not said."""
+        """The caller's roots; None: not known yet."""
 
         self._held: list[tuple[JsonRpcPeer, int | str]] = []
         self._timers: set[IDelayedCall] = set()
@@ -147,7 +148,7 @@ class ServerRoots:
 
     @property
     def wanted(self) -> bool:
-        """Whether the process waits for roots that its caller has not said."""
+        """Whether the process waits for roots that its caller has not sent."""
         return bool(self._held)
 
     def answer(self, peer: JsonRpcPeer, call_id: int | str) -> bool:
@@ -167,7 +168,7 @@ class ServerRoots:
         return True
 
     def hold(self, peer: JsonRpcPeer, call_id: int | str) -> bool:
-        """Keep a request that belongs to no call until the caller is known; return whether it is kept."""
+        """Keep a request that belongs to no call until the caller's roots are known; return whether it is kept."""
         if not self._alone or len(self._held) >= MOST_HELD:
             return False
         self._noticed()
@@ -177,7 +178,7 @@ class ServerRoots:
         return True
 
     def take(self, roots: Roots) -> None:
-        """Take the roots of the caller: waiting requests are answered, and a process that had others is told."""
+        """Take the roots of the caller: answer waiting requests, and notify a process that had other roots."""
         if roots == self.known:
             return
         self.known = roots
@@ -190,9 +191,9 @@ class ServerRoots:
 
     async def settle(self, *, asks: bool) -> None:
         """
-        Wait until the process has looked at the roots that it is to be called with.
+        Wait until the process has read the roots of its caller.
 
-        :param asks: whether the server asks for roots when it starts, so that it is waited for.
+        :param asks: whether the server asks for roots when it starts, so that its request is waited for.
         """
         if self.known is None:
             return
@@ -207,7 +208,7 @@ class ServerRoots:
             await self._within(Deferred(), left)
 
     def forget_link(self) -> None:
-        """The process has ended: nothing that it was told holds for the next one."""
+        """Forget the process that ended; the next one has no roots yet."""
         self._held, self._peer, self._answered, self._waited = [], None, 0.0, False
         for timer in self._timers:
             timer.cancel()
@@ -231,7 +232,7 @@ class ServerRoots:
             self._respond(peer, call_id, ())
 
     async def _within(self, waited: Deferred[None], seconds: float) -> None:
-        """Wait for something that others may wait for too, for so long at most."""
+        """Wait for a Deferred that others may wait for too, with a time limit."""
         mine: Deferred[None] = Deferred()
         late = self._clock.callLater(seconds, mine.callback, None)
 

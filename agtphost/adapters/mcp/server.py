@@ -1,8 +1,8 @@
 """
-One hosted MCP server: kept running, negotiated with, listed, called.
+The service of one hosted MCP server: it is kept running, negotiated with, listed and called.
 
-An upstream that misbehaves harms nobody but its own callers: every wait has a
-deadline, every queue a bound, and a call is sent at most once.
+An upstream that misbehaves affects only its own callers: every wait has a deadline, every queue a bound, and a call is
+sent at most once.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class McpServer(UpstreamService):
     The service of one ``[[mcp.server]]``.
 
     :param reactor: spawns, connects and schedules.
-    :param settings: what the operator says, which :mod:`agtphost.config` has checked.
+    :param settings: the operator's settings, which :mod:`agtphost.config` has checked.
     :param environ: the host's environment, of which a child gets six names.
-    :param calls: attends to the calls of all servers; None: one for this server alone.
-    :param open_link: opens links; None means by the settings.
-    :param pins: which tool definitions are approved; None means those of the settings.
-    :param jitter: a number from 0 to 1, anew each time.
+    :param calls: the tracker of all servers' calls; None: a tracker for this server alone.
+    :param open_link: opens links; None: by the settings.
+    :param pins: which tool definitions are approved; None: those of the settings.
+    :param jitter: returns a new number from 0 to 1 each time.
     :param alone: whether it is the instance of one caller: see :mod:`agtphost.adapters.mcp.instances`.
-    :param handshake: whether the server is spoken to in the handshake era whatever else it speaks.
-    :param floor: how surely a caller of what changes state must be known, where the operator wrote nothing.
-    :param noticed: called when it asks for roots outside of any call; None: it notes that itself.
+    :param handshake: whether the handshake era is used even if the server speaks another as well.
+    :param floor: the least assurance of callers that change state, where the operator set none.
+    :param noticed: called when it asks for roots outside of any call; None: it records that itself.
     """
 
     def __init__(
@@ -80,22 +80,22 @@ class McpServer(UpstreamService):
         floor: Assurance = Assurance.CERTIFICATE,
         noticed: Callable[[], None] | None = None,
     ) -> None:
-        # Whose call a server of the handshake era asks in is known by there being one call.
+        # With one call at a time, a question of a handshake-era server must belong to that call.
         at_once = 1 if alone and not settings.url else None
         log = UpstreamLog(reactor, settings.name, settings.secrets())
         super().__init__(reactor, settings, "mcp", log, at_once=at_once, jitter=jitter)
         self.settings: MCPServerSection = settings
         self.isolated = settings.isolation in ("per-agent", "per-session")
-        """Whether each caller has an instance of its own."""
+        """Whether each caller has a separate instance."""
 
         self.floor = floor
-        """How surely a caller of what changes state must be known, where the operator wrote nothing."""
+        """The least assurance of callers that change state, where the operator set none."""
 
         self.calls = CallTracker(reactor) if calls is None else calls
-        """What is known of calls under way."""
+        """The tracker of calls in flight."""
 
         self.last_used = 0.0
-        """When it was last called, reactor time."""
+        """The reactor's time of the last call."""
 
         self.clock: IReactorTime = reactor
         """The reactor's clock."""
@@ -110,7 +110,7 @@ class McpServer(UpstreamService):
         if not alone:
             approved.on_approval = self._judge
         self.asks_roots = False
-        """Whether the server asks for roots outside of any call, in whichever process."""
+        """Whether any process of the server asks for roots outside of any call."""
 
         offered = alone or settings.isolation != "shared"
         noticed = noticed or self._note_roots
@@ -140,7 +140,7 @@ class McpServer(UpstreamService):
         self.sharing = Sharing(self, self.instances)
         self._handshake = handshake
         self.not_spoken = False
-        """Whether the last attempt failed because the server does not speak the revision that it has to."""
+        """Whether the last attempt failed because the server does not speak the required revision."""
         self._session: ClientSession | None = None
         self._peer: JsonRpcPeer | None = None
         self._closing: Deferred[None] = succeed(None)
@@ -190,9 +190,9 @@ class McpServer(UpstreamService):
 
     async def risen(self, seconds: float | None = None) -> None:
         """
-        Wait until it is up, starting it where it waits for its first call.
+        Wait until the server is up; start it if it waits for its first call.
 
-        :param seconds: for so long; None: as long as it may take to start.
+        :param seconds: how long to wait; None: as long as a start may take.
         :raises UpstreamFailure: it is down.
         """
         self.last_used = self._clock.seconds()
@@ -205,7 +205,7 @@ class McpServer(UpstreamService):
 
     @property
     def terms(self) -> Negotiated | None:
-        """What was agreed with it; None while it is not up."""
+        """The negotiated terms; None while it is not up."""
         return self._session.terms if self._session is not None else None
 
     @property
@@ -215,14 +215,14 @@ class McpServer(UpstreamService):
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way or suspended, or somebody listens."""
+        """Whether a call is in flight or suspended, or a caller listens."""
         return bool(self._at_work or self._attendance or self.events)
 
     def instance_of(self, agent_id: str, session_id: str | None) -> McpServer:
         """
-        What serves a caller: this server itself, or the caller's own instance.
+        Return what serves a caller: this server, or the caller's own instance.
 
-        :raises Busy: there are as many instances as may be.
+        :raises Busy: the table of instances is full.
         """
         return self if self._alone else self.sharing.known(agent_id, session_id)
 
@@ -234,7 +234,7 @@ class McpServer(UpstreamService):
         seconds: float,
         roots: Roots | None = None,
     ) -> Coroutine[Any, Any, McpServer]:
-        """What serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
+        """Return what serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
         return self.sharing.serving(agent_id, session_id, meta, seconds, roots)
 
     def call_tool(
@@ -262,11 +262,11 @@ class McpServer(UpstreamService):
         self, send: Send, seconds: float, asking: CallContext | None = None, caller: Caller = None
     ) -> Mapping[str, Any]:
         """
-        Ask something, once.
+        Send a request, once.
 
         :param send: sends the request.
-        :param seconds: how long it may take, the wait for a turn included.
-        :param asking: its caller, where it can be asked or told anything before the result.
+        :param seconds: how long it may take, including the wait for a turn.
+        :param asking: the caller's side of the request, where the caller can be asked or gets notifications.
         :param caller: whose share of the turns it takes; None: it is the host's own request.
         :return: the result as received, or an ``input_required`` result.
         :raises UpstreamFailure: for every other outcome.
@@ -281,7 +281,7 @@ class McpServer(UpstreamService):
             else:
                 result = await self._attendance.attend(send, session, left, asking)
             if type(result) is not dict:
-                raise Unreadable("the server's result is no object")
+                raise Unreadable("the server's result is not an object")
             return result
 
         self.last_used = self._clock.seconds()
@@ -303,9 +303,9 @@ class McpServer(UpstreamService):
         caller: Caller = None,
     ) -> Mapping[str, Any]:
         """
-        Go on with a call that was suspended.
+        Continue a suspended call.
 
-        :param responses: what its caller answered.
+        :param responses: the caller's answers.
         :raises UpstreamFailure: as :meth:`request` does.
         """
 
@@ -317,7 +317,7 @@ class McpServer(UpstreamService):
         return await self.request(answer, seconds, asking, caller)
 
     def release(self, pending: PendingCall) -> None:
-        """Give a suspended call up."""
+        """Cancel a suspended call."""
         self._attendance.release(pending)
 
     def post(self, method: str, params: dict[str, Any], seconds: float) -> Deferred[Any]:
@@ -329,11 +329,11 @@ class McpServer(UpstreamService):
         return fail(self._down()) if self._session is None else self._session.request(method, params, seconds)
 
     def listen(self, method: str, params: dict[str, Any]) -> Deferred[Any]:
-        """Send a request that lasts; see :meth:`post`."""
+        """Send a subscription request, which has no deadline; see :meth:`post`."""
         return fail(self._down()) if self._session is None else self._session.request(method, params, None)
 
     def snapshot(self) -> ServerSnapshot:
-        """What an operator may see; nothing secret, nothing of a caller."""
+        """Return the state for operators, without secrets and without data of callers."""
         peer = self._peer
         moment = self.moment()
         moment["in_flight"] = peer.in_flight if peer is not None else 0
@@ -349,8 +349,6 @@ class McpServer(UpstreamService):
             link={**peer.link.facts(), **peer.facts()} if peer is not None else {},
             **agreed(self.terms),
         )
-
-    # Behind these
 
     def _notified(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/tools/list_changed":
@@ -368,7 +366,7 @@ class McpServer(UpstreamService):
         self.asks_roots = True
 
     def _judge(self) -> None:
-        """What is approved has changed, for callers' own processes too."""
+        """Check the tools of all processes again, because approvals have changed."""
         for each in (self, *self.instances.all()):
             each.catalogue.judge()
 
@@ -379,10 +377,10 @@ class McpServer(UpstreamService):
         self.events.tell("notifications/tools/list_changed", {})
 
     def _capabilities(self) -> Mapping[str, Any]:
-        """What a server of the handshake era may ask for."""
-        # The process that is only listed says the same as those that are called: tools may depend on it.
+        """Return the capabilities that this host declares to a server of the handshake era."""
+        # The shared process declares the same as callers' processes, since the list of tools may depend on it.
         if self._alone or self.settings.isolation != "shared":
-            # Callers' roots change while their process runs.
+            # A caller's roots can change while its process runs.
             changing = {"listChanged": True} if self.settings.roots is None else {}
             return {**ANSWERABLE, "roots": changing}
         return NOTHING if self.settings.roots is None else {"roots": {}}
@@ -391,11 +389,11 @@ class McpServer(UpstreamService):
         return self._attendance.asked(self._peer, method, params, call_id, within)
 
     def _lost(self, failure: Lost) -> None:
-        """The link ended; while starting, the attempt's own failure tells the same."""
+        """End the service's connection; while starting, the attempt's own failure has the same reason."""
         self.lost(str(failure))
 
     def _closed(self) -> Deferred[None]:
-        """Fires when the last link is gone."""
+        """Return a Deferred that fires when the last link is closed."""
         waiter: Deferred[None] = Deferred()
 
         def gone(result: None) -> None:
@@ -409,7 +407,7 @@ class McpServer(UpstreamService):
 
 def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, str], log: UpstreamLog) -> OpenLink:
     """
-    What opens links to a server.
+    Return the function that opens links to a server.
 
     :param environ: the host's environment, of which a child process gets six names.
     """

@@ -1,4 +1,4 @@
-"""A conversation with one server whose protocol version is settled."""
+"""Send requests to a server whose protocol version is settled."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelop
 from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
 
 MAX_PAGES = 100
-"""Pages of one list; a server that goes on is broken or hostile."""
+"""Pages of one list; a server with more is broken or hostile."""
 
 MAX_ENTRIES = 20_000
 """Entries of one list, on all its pages."""
 
 CANCELLING = 10.0
-"""Seconds that a server has to confirm that a task is cancelled; nobody waits for it."""
+"""Seconds that a server has to confirm the cancellation of a task; no caller waits for it."""
 
 
 class ClientSession:
     """
-    Requests of the agreed version.
+    A session in the negotiated version.
 
-    :param peer: sends them.
-    :param terms: what was agreed.
+    :param peer: sends the requests.
+    :param terms: the negotiated terms.
     :param client: ``name`` and ``version`` of this host.
     """
 
@@ -50,10 +50,10 @@ class ClientSession:
         continues: int | None = None,
     ) -> Deferred[Any]:
         """
-        Send one request as the version has it; see :meth:`JsonRpcPeer.request`.
+        Send one request in the form of the version; see :meth:`JsonRpcPeer.request`.
 
         :param asking: what its caller wants besides the result.
-        :param continues: the request whose work goes on with it.
+        :param continues: the id of the request whose work goes on.
         """
         sink = None if asking is None or asking.sink is None else asking.heard
         if self._envelope is None:
@@ -74,9 +74,9 @@ class ClientSession:
         asking: CallContext | None = None,
     ) -> Deferred[Any]:
         """
-        ``tools/call``.
+        Call a tool by ``tools/call``.
 
-        :param meta: the caller's own ``_meta`` members; those that the protocol owns are dropped.
+        :param meta: the caller's ``_meta`` members; those that belong to the protocol are dropped.
         :return: the result as received.
         """
         params: dict[str, Any] = {"name": tool.name, "arguments": arguments}
@@ -91,10 +91,10 @@ class ClientSession:
 
     async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: CallContext | None) -> Any:
         """
-        ``tools/call`` of a tool that works as a task of 2025-11-25 alone: ask for the task, then for its result.
+        Call a tool that works only as a task of 2025-11-25: ask for the task, then for its result.
 
-        What the server asks meanwhile comes as in any call, and progress with the token of the first request, which
-        holds as long as the task does. A task whose caller gives up is cancelled.
+        The server's questions during the task come as in any call, and progress has the token of the first request,
+        which is valid as long as the task. A task whose caller gives up is cancelled.
         """
         began = self.peer.seconds()
         creating = self.request("tools/call", {**params, "task": {}}, seconds, asking)
@@ -112,23 +112,23 @@ class ClientSession:
             raise
 
     def listen(self) -> Deferred[Any]:
-        """Ask to be told of changed lists (stateless era); fires when the subscription ends."""
+        """Subscribe to changes of lists (stateless era); fires when the subscription ends."""
         listed = ("tools", "resources", "prompts")
         wanted = {f"{kind}ListChanged": True for kind in listed if self.terms.lists_change(kind)}
         return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
     async def list_tools(self, seconds: float) -> Listing:
-        """Walk every page of ``tools/list``; see :meth:`walk`."""
+        """Fetch every page of ``tools/list``; see :meth:`walk`."""
         return await self.walk("tools", "tools/list", "tools", seconds)
 
     async def walk(self, capability: str, method: str, member: str, seconds: float) -> Listing:
         """
-        Walk every page of a list.
+        Fetch every page of a list.
 
-        :param capability: what a server must have to be asked at all.
-        :param member: where the entries of a page are.
+        :param capability: the capability without which the server is not asked.
+        :param member: the member of a page that has the entries.
         :param seconds: how long each page may take.
-        :raises Unreadable: it is no list, or does not end.
+        :raises Unreadable: it is not a list, or does not end.
         """
         entries = Listing()
         if capability not in self.terms.capabilities:
@@ -137,14 +137,14 @@ class ClientSession:
         for _ in range(MAX_PAGES):
             page = await self.request(method, params, seconds)
             if type(page) is not dict or type(page.get(member)) is not list:
-                raise Unreadable(f"the server's {method} is no list")
+                raise Unreadable(f"the server's {method} is not a list")
             entries.extend(page[member])
             entries.ttl = shortest(entries.ttl, page.get("ttlMs"))
             cursor = page.get("nextCursor")
             if cursor is None:
                 return entries
             if type(cursor) is not str:
-                raise Unreadable(f"a cursor of the server's {method} is no string")
+                raise Unreadable(f"a cursor of the server's {method} is not a string")
             if len(entries) > MAX_ENTRIES:
                 raise Unreadable(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
@@ -155,22 +155,24 @@ class Listing(list[object]):
     """The entries of every page of a list."""
 
     ttl: int | None = None
-    """Milliseconds that the server lets its list be kept: the shortest ``ttlMs`` of its pages; None: it names none."""
+    """
+    Milliseconds for which the list may be cached: the shortest ``ttlMs`` of its pages; None: the server names none.
+    """
 
 
 def shortest(*ttls: object) -> int | None:
-    """Return the smallest of several ``ttlMs``; what is no whole number from 0 up does not count."""
+    """Return the smallest of several ``ttlMs``, ignoring values that are not whole numbers from 0 up."""
     return min((ttl for ttl in ttls if type(ttl) is int and ttl >= 0), default=None)
 
 
 def needs_task(definition: Mapping[str, Any]) -> bool:
-    """Whether a tool can be called as a task alone (2025-11-25)."""
+    """Return whether a tool can only be called as a task (2025-11-25)."""
     execution = definition.get("execution")
     return type(execution) is dict and execution.get("taskSupport") == "required"
 
 
 def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What a caller may say in ``_meta``: nothing that the protocol or this host says (T-SC-70)."""
+    """Return the caller's ``_meta`` without members that belong to the protocol or this host (T-SC-70)."""
     return {
         key: value
         for key, value in meta.items()
@@ -179,4 +181,4 @@ def own_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Send = Callable[[ClientSession, "float | None"], Deferred[Any]]
-"""Sends a request in a session, with so many seconds for the answer; None: whoever waits keeps the time."""
+"""Sends a request in a session, with the seconds for the answer; None: the caller of the function keeps the time."""

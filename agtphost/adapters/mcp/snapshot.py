@@ -1,4 +1,4 @@
-"""What DESCRIBE and the operator's tools show of a hosted server."""
+"""The state of a hosted server for DESCRIBE and the operator's tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_INSTRUCTIONS = 8192
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSnapshot(Snapshot):
-    """One server at one moment."""
+    """The state of one server at one moment."""
 
     transport: str
     """``stdio`` or ``http``."""
@@ -30,7 +30,7 @@ class ServerSnapshot(Snapshot):
     """The protocol version in use."""
 
     server: Mapping[str, Any]
-    """Name and version as the server says itself."""
+    """Name and version that the server gives."""
 
     tools: int
     changed_tools: tuple[str, ...]
@@ -40,20 +40,20 @@ class ServerSnapshot(Snapshot):
     """Tools, prompts and resources that the configuration has rules for and the server lacks: for operators."""
 
     invalid_tools: Mapping[str, tuple[str, ...]]
-    """Those that are off because a schema of theirs is none, with what is wrong with it: for operators."""
+    """Tools that are off because a schema is invalid, with the errors: for operators."""
 
     capabilities: Mapping[str, Any]
-    """As the server declares them; empty while not up."""
+    """The capabilities that the server declares; empty while not up."""
 
     instructions: str
     instances: int
-    """Processes or sessions that belong to one caller each, besides this."""
+    """Processes or sessions that belong to one caller each, besides this one."""
 
     link: Mapping[str, object] = field(default_factory=dict)
     """Counters of the link, and the last stderr lines under ``stderr``: for operators only."""
 
     def told(self) -> dict[str, object]:
-        """What DESCRIBE says besides name and version: AGTP-API section 8.6."""
+        """Return what DESCRIBE shows besides name and version: AGTP-API section 8.6."""
         return {
             **super().told(),
             "era": self.era,
@@ -65,7 +65,7 @@ class ServerSnapshot(Snapshot):
         }
 
     def full(self) -> dict[str, object]:
-        """Everything, for operators."""
+        """Return everything, for operators."""
         shown = super().full()
         shown["link"] = {name: list(v) if isinstance(v, tuple) else v for name, v in self.link.items()}
         shown["changed_tools"] = list(self.changed_tools)
@@ -75,7 +75,7 @@ class ServerSnapshot(Snapshot):
 
 
 def agreed(terms: Negotiated | None) -> dict[str, Any]:
-    """The members of :class:`ServerSnapshot` that tell what was agreed with a server; None: it is not up."""
+    """Return the members of :class:`ServerSnapshot` that have the negotiated terms; None: it is not up."""
     return {
         "era": None if terms is None else terms.era,
         "version": None if terms is None else terms.version,

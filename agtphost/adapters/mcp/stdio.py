@@ -1,19 +1,17 @@
 """
 The stdio transport: one child process, newline-delimited JSON on its standard input and output.
 
-Theory of operation. The process runs under :mod:`.launcher`, which has the
-lifeline on descriptor 3; closing it is what kills everything the server
+The process runs under :mod:`.launcher`, which has the lifeline on descriptor 3; closing it kills everything the server
 started. A link ends in one of three ways, each exactly once:
 
-- the process exits: calls in flight fail when its output is read to the end,
-  but at most :data:`GRACE` later, for a grandchild may hold the pipe;
+- the process exits: calls in flight fail when its output is read to the end, but at most :data:`GRACE` later, for a
+  grandchild may hold the pipe;
 - it closes its input or output and does not exit within :data:`MUTE`: it is ended;
-- the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL),
-  :meth:`StdioLink.abort` at once (TERM, KILL), for a server that breaks the rules,
-  one that reads nothing for ``input_timeout`` seconds among them.
+- the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL), :meth:`StdioLink.abort` immediately
+  (TERM, KILL), for a server that breaks the rules, including one that reads nothing for ``input_timeout`` seconds.
 
-A line that is too long ends nothing but its own call: :mod:`.long_lines`. Where many calls wait, answers that come one
-by one are read together: :mod:`.gathering`.
+A line over the size limit ends only its own call: :mod:`.long_lines`. Where many calls wait, answers are read in
+batches: :mod:`.gathering`.
 """
 
 from __future__ import annotations
@@ -51,22 +49,22 @@ MUTE = 0.1
 """Seconds between the end of the output and ending the process: its exit usually follows, with a code."""
 
 INPUT_CLOSED = 0.5
-"""Seconds a server has to end by itself once its input is closed (MCP lifecycle, shutdown of stdio)."""
+"""Seconds a server has to end once its input is closed (MCP lifecycle, shutdown of stdio)."""
 
 TERMINATED = 2.0
 """Seconds between TERM and KILL."""
 
 KILLED = 1.0
-"""Seconds the launcher has to kill everything before it is killed itself."""
+"""Seconds the launcher has to kill everything before it is killed."""
 
 QUEUED_OCTETS = 8 << 20
-"""Octets waiting for a server that does not read its input; one message more is refused."""
+"""Octets that can wait for a server that does not read its input; the next message is refused."""
 
 READ = 8192
-"""Octets that Twisted reads of a pipe at a time; where there were as many, more are waiting."""
+"""Octets that Twisted reads from a pipe at a time; when it got that many, there may be more."""
 
 PIECE = 64 << 10
-"""Octets handed to the pipe's writer at a time: it tells when all of them were taken, and nothing before."""
+"""Octets handed to the pipe's writer at a time, which reports only when all of them were taken."""
 
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
@@ -81,7 +79,7 @@ def child_environment(host: Mapping[str, str], configured: Mapping[str, str]) ->
     :param configured: the ``env`` table of the server.
     """
     inherited = {name: host[name] for name in INHERITED if name in host}
-    # A value that is a shell function definition has no business in a child.
+    # A value that is a shell function definition could run code in a child.
     kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
     return {**kept, **configured}
 
@@ -96,8 +94,8 @@ class StdioLink(ProcessProtocol):
     :param command: program and arguments.
     :param environment: the whole environment of the process.
     :param cwd: its working directory; None means the host's.
-    :param log: where stderr and garbage go.
-    :param input_timeout: seconds in which it has to read something of what it is sent.
+    :param log: gets stderr and unreadable lines.
+    :param input_timeout: seconds within which it has to read some of its input.
     """
 
     def __init__(
@@ -145,7 +143,8 @@ class StdioLink(ProcessProtocol):
         )
         self._process = process
         self._pid: int | None = process.pid
-        # Pull, not push: it says each time that everything was written, and only then is a direct write in order.
+        # Pull, not push: resumeProducing then means that everything was written, so that a direct write keeps the
+        # order.
         process.registerProducer(self, False)
 
     @property
@@ -154,7 +153,7 @@ class StdioLink(ProcessProtocol):
         return None if self._exit is not None else self._pid
 
     def facts(self) -> Mapping[str, object]:
-        """Garbage lines, lines that were too long, times the output was paused, and the last stderr lines."""
+        """Return the counts of unreadable and too long lines and of pauses, and the last stderr lines."""
         return {
             "garbage": self._garbage,
             "too_long": self._too_long,
@@ -163,10 +162,10 @@ class StdioLink(ProcessProtocol):
         }
 
     def agreed(self, version: str) -> None:
-        """Stdio messages look the same in every version."""
+        """Ignore the version: stdio messages look the same in every version."""
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
-        """See :class:`agtphost.adapters.mcp.links.Link`."""
+        """Send or queue a message; see :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
             raise Lost("the process has ended")
         line = jsontext.encode(message) + b"\n"
@@ -196,7 +195,7 @@ class StdioLink(ProcessProtocol):
             if self._exit is None:
                 self._schedule(INPUT_CLOSED, self._terminate)
             else:
-                # Only pipes are left, and whoever holds them will not be waited for.
+                # Only pipes are left; processes that still hold them are not waited for.
                 self._bury()
         return closed
 
@@ -213,7 +212,7 @@ class StdioLink(ProcessProtocol):
         else:
             self._bury()
 
-    # What Twisted calls.
+    # Callbacks of Twisted.
 
     def outReceived(self, data: bytes) -> None:
         if self._lost:
@@ -253,7 +252,7 @@ class StdioLink(ProcessProtocol):
         how = f"by signal {number}" if number is not None else f"with exit code {code}"
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
         self._exit = Lost(said, exit_code=code, signal=number)
-        # Answers written before the end are still worth reading, and the pipes have to be seen to end.
+        # Answers written before the end are still worth reading, and the end of the pipes must be seen.
         self._throttle.close()
         self._read_again()
         if self._output_ended:
@@ -270,24 +269,22 @@ class StdioLink(ProcessProtocol):
         for closed in closers:
             closed.callback(None)
 
-    # IPullProducer: what the writer to standard input calls.
+    # IPullProducer: called by the writer to standard input.
 
     def resumeProducing(self) -> None:
-        """The server read what was written: send what is queued."""
+        """Send what is queued, since the server read what was written."""
         self._paused = False
         self._watch.taken()
         self._pour()
 
     def stopProducing(self) -> None:
-        """The server closed its input: nothing can be asked of it any more."""
+        """Stop sending, since the server closed its input."""
         self._paused = True
         if not self._lost and self._reason is None and self._exit is None:
             self._schedule(MUTE, self._deaf)
 
-    # Behind these.
-
     def _turn_over(self) -> None:
-        """What was to be sent during a turn of the reactor is written at once: each writing wakes the server."""
+        """Write what was queued during a turn of the reactor in one go: each write wakes the server."""
         self._pouring = False
         self._pour()
 
@@ -303,7 +300,7 @@ class StdioLink(ProcessProtocol):
             self._put(b"".join(lines))
 
     def _put(self, line: bytes) -> None:
-        """Write at once what the pipe takes: a turn of the reactor costs more. It writes the rest, in its time."""
+        """Write directly what the pipe takes, for a turn of the reactor costs more; the writer gets the rest."""
         writer = self._process.pipes.get(0)
         taken = 0
         if writer is not None:
@@ -322,7 +319,7 @@ class StdioLink(ProcessProtocol):
             self._process.write(piece)
 
     def _more(self) -> bytes:
-        """What else the pipe holds: a long answer would take a turn of the reactor for every 8 KiB of it."""
+        """Read more from the pipe: otherwise a long answer takes a turn of the reactor for every 8 KiB."""
         reader = self._process.pipes.get(1)
         if reader is None:
             return b""
@@ -332,7 +329,7 @@ class StdioLink(ProcessProtocol):
             return b""  # Nothing, or something is wrong with it: the reactor finds out.
 
     def _let_gather(self) -> None:
-        """Read nothing for a moment, where answers come one by one; long ones would fill the pipe."""
+        """Pause reading for a moment where answers come one by one; not for long ones, which would fill the pipe."""
         if self._lost or self._exit is not None or self._throttle.paused or self._lines.begun:
             return
         reader = self._process.pipes.get(1)
@@ -340,9 +337,9 @@ class StdioLink(ProcessProtocol):
             reader.stopReading()
 
     def _gathered(self) -> None:
-        """Read what has come; where it was nothing, the reactor tells when something comes."""
+        """Read what has come, and let the reactor read again."""
         if self._lost or self._throttle.paused:
-            return  # Whoever reads again reads all of it.
+            return  # The code that resumes reading reads all of it.
         data = self._more()
         self._gathering.found(bool(data))
         if data:
@@ -361,7 +358,7 @@ class StdioLink(ProcessProtocol):
         self.abort(reason, NotReading)
 
     def _take_lines(self) -> None:
-        """Read lines until there are no more, or they are more than the server's share."""
+        """Process lines until none is left, or they exceed the server's allowance."""
         unread = self._unread
         while unread and not self._throttle.paused:
             self._line(unread.popleft())
@@ -381,7 +378,7 @@ class StdioLink(ProcessProtocol):
             self._throttle.spend(len(line))
 
     def _long(self, line: LongLine) -> None:
-        """One that is too long, when that is known and when it has ended: its call ends, as soon as it is known."""
+        """Count a line over the limit, and fail its call as soon as the call is known."""
         if line.settled or self._lost:
             return
         if not line.told:
@@ -389,7 +386,7 @@ class StdioLink(ProcessProtocol):
             self._too_long += 1
             begins = line.head[:200].decode("utf-8", "replace")
             self._log.say(f"wrote a line of more than {line.limit} octets: {begins}")
-        # Where the answer does not say whose it is, it can only be the one call's; among several none is guessed.
+        # An answer without an id can only belong to the one call in flight; among several, none is guessed.
         call_id = self._receiver.only_call if line.call_id is None and line.ended and line.answers else line.call_id
         if call_id is not None:
             line.settled = self._receiver.failed(call_id, TooLong(line.limit))
@@ -401,7 +398,7 @@ class StdioLink(ProcessProtocol):
             self._receiver.failed(call_id, Unreadable(f"the server's answer is refused: {error}"))
             return
         self._garbage += 1
-        self._log.say(f"wrote a line that is no message: {line[:200].decode('utf-8', 'replace')}")
+        self._log.say(f"wrote a line that is not a message: {line[:200].decode('utf-8', 'replace')}")
 
     def _deaf(self) -> None:
         self.abort("the server closed its input")
@@ -419,7 +416,7 @@ class StdioLink(ProcessProtocol):
             self._receiver.lost(self._exit or kind(self._reason or "the process has ended"))
 
     def _bury(self) -> None:
-        """The process is gone: so are its calls, and soon its pipes, whoever still holds them."""
+        """Fail the calls of the process that is gone, and close its pipes even if other processes hold them."""
         self._finish()
         self._schedule(KILLED, self._process.loseConnection)
 

@@ -1,14 +1,13 @@
 """
 The Streamable HTTP transport, in both eras.
 
-Every message is a POST of its own. The answer to a request comes as JSON, or
-as the last event of a stream that belongs to that request. In the handshake
-era (to 2025-11-25) the server may give an ``Mcp-Session-Id`` that every later
-message carries; in the stateless one (from 2026-07-28) headers mirror the
-method and name, and closing the stream is what cancels a call.
+Every message is a separate POST. The answer to a request comes as JSON, or as the last event of a stream that belongs
+to that request. In the handshake era (to 2025-11-25) the server may give an ``Mcp-Session-Id`` that every later message
+carries; in the stateless one (from 2026-07-28) headers mirror the method and name, and closing the stream cancels a
+call.
 
-The link is lost when the server cannot be reached, or forgets the session:
-then the supervisor negotiates anew. A call is never sent twice.
+The link is lost when the server cannot be reached, or forgets the session: then the supervisor negotiates again. A call
+is never sent twice.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ STATELESS_FROM = "2026-07-28"
 """The first version without sessions. Only known versions reach a link, so text order is date order."""
 
 LINGER = 1.0
-"""Seconds a stream may stay open after the answer it was for."""
+"""Seconds a stream may stay open after its answer."""
 
 RESUMPTIONS = 10
 """Times that the stream of one call is resumed in a row without an event."""
@@ -46,23 +45,23 @@ RESUMPTIONS = 10
 RETRY = 1.0
 SHORTEST_RETRY = 0.05
 LONGEST_RETRY = 30.0
-"""Seconds before a stream is resumed: where the server says nothing, at least, and at most."""
+"""Seconds before a stream is resumed: the default, the least, and the most."""
 
 ANSWERS_AT_ONCE = 16
-"""Answers to requests of the server that are on their way; it gets none to what it asks beyond."""
+"""Answers to requests of the server that are being sent; further requests get no answer."""
 
 UNHEARD = 10.0
-"""Seconds in which a server has to take a message that gets no answer."""
+"""Seconds within which a server has to take a message that gets no answer."""
 
 STANDS_WITHIN = 1.0
-"""Seconds that the first calls wait for the server's own stream to be open."""
+"""Seconds that the first calls wait for the server's own stream to open."""
 
 FAREWELL = 2.0
 """Seconds for the DELETE that ends a session."""
 
 
 class _Post:
-    """One POST under way."""
+    """A POST that is being sent or answered."""
 
     __slots__ = ("answer", "answered", "answers", "call_id", "deferred", "last_id", "pause", "throttle")
 
@@ -83,13 +82,13 @@ class HttpLink:
     """
     A link to one Streamable HTTP endpoint.
 
-    :param clock: for the bounds of streams.
+    :param clock: for the time limits of streams.
     :param receiver: takes messages and the end.
     :param client: sends requests; its connections are closed with the link.
     :param url: the endpoint.
     :param headers: sent with every request, such as a bearer token.
-    :param log: where refusals go.
-    :param bearer: the token of this moment; None where ``headers`` have what the server wants.
+    :param log: gets refusals.
+    :param bearer: the current token; None where ``headers`` have what the server needs.
     """
 
     pid = None
@@ -122,15 +121,15 @@ class HttpLink:
         self._stands_by: IDelayedCall | None = None
 
     def facts(self) -> Mapping[str, object]:
-        """Garbage messages and POSTs under way; never the session's id."""
+        """Return the counts of unreadable messages and of open POSTs; never the session's id."""
         return {"garbage": self._garbage, "posts": len(self._posts)}
 
     def agreed(self, version: str) -> None:
-        """From now on every message names the version."""
+        """Name the version in every later message, and open the server's own stream."""
         self._version = version
         if not self._stateless and self._session is not None:
-            # What the server says outside of calls: it has one stream for that, where it offers one at all.
-            # What it says there before the stream is open is lost, questions of the first call included.
+            # A server that sends messages outside of calls uses one stream for them. What it sends before that stream
+            # is open is lost, including questions of the first call.
             self._held_back = []
             self._stands_by = self._clock.callLater(STANDS_WITHIN, self._stood)
             post = _Post(None)
@@ -140,7 +139,7 @@ class HttpLink:
             post.deferred.addBoth(lambda _: self._stood())
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
-        """See :class:`agtphost.adapters.mcp.links.Link`."""
+        """Send a message; see :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
             raise Lost("the link was closed")
         if message.get("method") == "notifications/cancelled":
@@ -150,7 +149,7 @@ class HttpLink:
         body = jsontext.encode(message)
         post = _Post(message["id"] if "method" in message and "id" in message else None)
         if "method" not in message:
-            # Each is a request of its own, and the server decides how many there are.
+            # Each is a separate request, and the server decides how many there are.
             if self._answering >= ANSWERS_AT_ONCE:
                 raise Busy("the server asks faster than it takes answers")
             self._answering += 1
@@ -159,7 +158,7 @@ class HttpLink:
         self._posts.add(post)
         post.deferred = Deferred.fromCoroutine(self._exchange(post, fields, body))
         if post.call_id is None:
-            # A call has its own deadline; nobody waits for the rest.
+            # A call has a deadline; other messages have none.
             unheard = self._clock.callLater(UNHEARD, self._drop, post)
             post.deferred.addBoth(self._sent, post, unheard)
         post.deferred.addErrback(partial(self._broken, post))
@@ -173,7 +172,7 @@ class HttpLink:
         return waiter
 
     def abort(self, reason: str) -> None:
-        """Fail every call now and let go of the endpoint."""
+        """Fail every call now and drop the endpoint."""
         self._end(Lost(reason))
 
     @property
@@ -223,7 +222,7 @@ class HttpLink:
 
     async def _resume(self, post: _Post) -> None:
         """
-        Read on where a stream ended before the answer came (2025-11-25, transports, Resumability and Redelivery).
+        Resume a stream that ended before the answer came (2025-11-25, transports, Resumability and Redelivery).
 
         The request itself is never repeated. The call's deadline, or its cancellation, ends the attempts.
         """
@@ -246,7 +245,7 @@ class HttpLink:
             tries = 0 if post.last_id != before else tries + 1
 
     async def _stand(self, post: _Post) -> None:
-        """Hold the stream on which the server speaks by itself open, as often as it takes."""
+        """Keep the server's own stream open, and reopen it as often as needed."""
         while not self._lost:
             fields = self._headers((("Last-Event-ID", post.last_id),) if post.last_id else ())
             fields.removeHeader("Content-Type")
@@ -263,7 +262,7 @@ class HttpLink:
         self._posts.discard(post)
 
     def _stood(self) -> None:
-        """The stream is open, or there is none, or the server takes too long to say: calls go ahead."""
+        """Send the calls that wait: the stream is open, or there is none, or the server takes too long."""
         held_back, self._held_back = self._held_back or [], None
         timer, self._stands_by = self._stands_by, None
         if timer is not None and timer.active():
@@ -298,7 +297,7 @@ class HttpLink:
             return
         error = _rpc_error(texts)
         if error is not None:
-            # The body names no id, or one that is not ours, where the refusal came before parsing.
+            # The body has no id, or a foreign one, where the refusal came before parsing.
             self._receiver.received({"jsonrpc": "2.0", "id": post.call_id, "error": error})
             return
         refusal = Refused(response.code, f"the server refused the request with HTTP {response.code}")
@@ -316,7 +315,7 @@ class HttpLink:
         reason = await ended
         post.last_id = answer.last_id or post.last_id
         if not final or (answer.lost and post.last_id and not post.answered and not self._stateless):
-            # The stream can be read on from its last event.
+            # The stream can be resumed from its last event.
             return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
@@ -326,19 +325,19 @@ class HttpLink:
             self._receiver.failed(post.call_id, ending)
 
     def _text(self, post: _Post, octets: bytes) -> None:
-        """One JSON text of an answer."""
+        """Process one JSON text of an answer."""
         try:
             message = jsontext.decode(octets)
         except ValueError as error:
             self._garbage += 1
-            # A single text that came for a call is that call's answer, whatever it is.
+            # A single text that came for a call is that call's answer, readable or not.
             alone = post.answer is not None and not post.answer.stream
             if post.call_id is not None and (alone or whose(octets) == post.call_id):
                 post.answered = True
                 refusal = Unreadable(f"the server's answer is refused: {error}")
                 self._receiver.failed(post.call_id, refusal)
             else:
-                self._log.say(f"sent an event that is no message: {octets[:200].decode('utf-8', 'replace')}")
+                self._log.say(f"sent an event that is not a message: {octets[:200].decode('utf-8', 'replace')}")
             return
         if self._receiver.received(message, post.call_id):
             post.answered = True
@@ -374,7 +373,7 @@ class HttpLink:
             post.deferred.cancel()
 
     def _broken(self, post: _Post, failure: Any) -> None:
-        """A POST ended with an exception."""
+        """Fail the call of a POST that ended with an exception."""
         self._posts.discard(post)
         error = failure.value
         if self._lost or (isinstance(error, CancelledError) and post.answered):
@@ -414,7 +413,7 @@ class HttpLink:
             try:
                 await request
             except Exception as error:
-                # The session ends with its time-out then; nothing depends on this request.
+                # The session then ends with its time-out; nothing depends on this request.
                 self._log.say(f"the session was not ended: {error or type(error).__name__}")
         await self._client.close()
 

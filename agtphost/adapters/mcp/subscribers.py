@@ -1,4 +1,4 @@
-"""Who wants to hear of changes at one server, and what the server is asked for on their behalf."""
+"""Keep the subscribers to changes at one server, and subscribe at the server for them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LIST_CHANGES = {
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
 }
-"""Notifications, and what subscribers call them."""
+"""Notifications, and the names that subscribers use for them."""
 
 UPDATED = "notifications/resources/updated"
 MOST = 1_000
-"""Subscribers of one server."""
+"""The largest number of subscribers of one server."""
 
 
 class Subscriber:
     """
-    One who wants to hear.
+    A subscriber to changes.
 
     :param lists: names of :data:`LIST_CHANGES`.
     :param uris: resources.
@@ -45,13 +45,13 @@ class Subscriber:
         self.take = take
 
     def wants(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether a notification is one of those."""
+        """Return whether the subscriber wants a notification."""
         if method in LIST_CHANGES:
             return LIST_CHANGES[method] in self.lists
         uri = params.get("uri")
         if method != UPDATED or not isinstance(uri, str):
             return False
-        # What changed may be a part of what was subscribed to.
+        # The changed resource may be a part of the one that was subscribed to.
         return any(uri == wanted or uri.startswith(wanted.rstrip("/") + "/") for wanted in self.uris)
 
 
@@ -59,26 +59,26 @@ class Subscribers:
     """
     The subscribers of one server.
 
-    :param server: is asked to tell of resources.
+    :param server: the server to subscribe at.
     """
 
     def __init__(self, server: SendsRequests) -> None:
         self._server = server
-        self._subscribers: dict[Subscriber, None] = {}  # in the order in which they came
+        self._subscribers: dict[Subscriber, None] = {}  # in order of their subscription
         self._untold: dict[tuple[Subscriber, str], Mapping[str, Any]] = {}
         self._guests = 0
         self._uris: Counter[str] = Counter()
         self._listening: dict[str, Deferred[Any]] = {}
 
     def __len__(self) -> int:
-        """Those for whose sake the server is kept, so without guests."""
+        """Return the number of subscribers that keep the server running, without guests."""
         return len(self._subscribers) - self._guests
 
     def add(self, subscriber: Subscriber, *, guest: bool = False) -> None:
         """
-        Tell someone from now on.
+        Add a subscriber.
 
-        :param guest: as long as there is this server anyhow: see :class:`Listeners`.
+        :param guest: whether it does not keep the server running: see :class:`Listeners`.
         """
         if subscriber in self._subscribers:
             return
@@ -90,7 +90,7 @@ class Subscribers:
                 self._begin(uri)
 
     def remove(self, subscriber: Subscriber, *, guest: bool = False) -> None:
-        """Tell them no more."""
+        """Remove a subscriber."""
         if subscriber not in self._subscribers:
             return
         self._guests -= guest
@@ -103,10 +103,10 @@ class Subscribers:
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
         """
-        Pass a notification on to those who want it.
+        Pass a notification on to the subscribers who want it.
 
-        That a list changed is told to many in several turns, since each is asked what of the list is for it; who is
-        still to be told of one change hears once of two.
+        Notifications of a changed list are spread over several turns of the reactor, since each subscriber checks which
+        entries it may use. A subscriber whose turn is still to come gets one notification for two changes.
         """
         wanting = [subscriber for subscriber in self._subscribers if subscriber.wants(method, params)]
         if method not in LIST_CHANGES:
@@ -126,15 +126,18 @@ class Subscribers:
                 try:
                     subscriber.take(method, params)
                 except Exception:
-                    _log.failure("a listener cannot be told of {method}", method=method)
+                    _log.failure("a listener did not get {method}", method=method)
             yield
 
     def lost(self) -> None:
-        """The link ended, and every subscription with it."""
+        """Forget all subscriptions at the server, because the link ended."""
         self._listening.clear()
 
     def restore(self, *, again: bool) -> None:
-        """There is a link. Where there was one before, whatever was missed meanwhile counts as a change."""
+        """
+        Subscribe at the new link. After an earlier link, all resources count as changed, since changes may have been
+        missed.
+        """
         for uri in self._uris:
             self._begin(uri)
             if again:
@@ -166,12 +169,13 @@ class Subscribers:
 
 class Listeners:
     """
-    What agents listen for at a server, wherever it happens: in a process, or HTTP session, of their own too.
+    The subscriptions of agents at a server, in all their processes or HTTP sessions.
 
-    An agent's call may work in another process than the one that its subscription began with, and what it changes is
-    told there. So all processes of an agent tell all that it listens for, and no process of another's does.
+    An agent's call may run in another process than the one that its subscription began with, and that process announces
+    the changes of the call. So all processes of an agent announce to all its subscriptions, and none to another
+    agent's.
 
-    :param of_agent: the subscribers at each of an agent's own processes.
+    :param of_agent: returns the subscribers at each of an agent's own processes.
     """
 
     def __init__(self, of_agent: Callable[[str], Iterable[Subscribers]]) -> None:
@@ -179,13 +183,13 @@ class Listeners:
         self._of: dict[str, list[Subscriber]] = {}
 
     def add(self, agent_id: str, subscriber: Subscriber) -> None:
-        """Have every process of an agent tell, those yet to come included."""
+        """Add a subscriber to every present and future process of an agent."""
         self._of.setdefault(agent_id, []).append(subscriber)
         for events in self._of_agent(agent_id):
             events.add(subscriber, guest=True)
 
     def remove(self, agent_id: str, subscriber: Subscriber) -> None:
-        """Have them tell no more."""
+        """Remove a subscriber from every process of an agent."""
         listening = self._of[agent_id]
         listening.remove(subscriber)
         if not listening:
@@ -194,6 +198,6 @@ class Listeners:
             events.remove(subscriber, guest=True)
 
     def introduce(self, agent_id: str, events: Subscribers) -> None:
-        """A new process of an agent."""
+        """Add an agent's subscribers to a new process of the agent."""
         for subscriber in self._of.get(agent_id, ()):
             events.add(subscriber, guest=True)

@@ -1,4 +1,6 @@
-"""``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: tasks, for the agents whose they are."""
+"""
+``mcp.tasks.get``, ``mcp.tasks.update`` and ``mcp.tasks.cancel``: requests about tasks, by the agents who own them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class _OfTask:
-    """One request about a task: see :class:`agtphost.adapters.mcp.requests.Call`."""
+    """A request about a task: see :class:`agtphost.adapters.mcp.requests.Call`."""
 
     member = "mcp_response"
     meta = _NOTHING
@@ -38,7 +40,7 @@ class _OfTask:
     def perform(
         self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """See :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
 
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             asked = CallContext(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})
@@ -50,10 +52,10 @@ class _OfTask:
 @implementer(IBuiltInHandler)
 class TaskRequest:
     """
-    Asks about a task, for the agent whose it is.
+    The handler of a request about a task, for the agent who owns it.
 
     :param servers: the hosted servers by name.
-    :param method: MCP's name of the request.
+    :param method: the MCP method.
     :param server: the server that the caller names; None where it names none.
     """
 
@@ -75,7 +77,7 @@ class TaskRequest:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Ask.
+        Send the request and return its answer.
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """

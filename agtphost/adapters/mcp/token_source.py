@@ -1,9 +1,8 @@
 """
-The host's own token for an HTTP server: OAuth 2.0 client credentials (RFC 6749 section 4.4).
+Keep the host's own token for an HTTP server: OAuth 2.0 client credentials (RFC 6749 section 4.4).
 
-Where tokens come from is configured, and never learned from the server
-(T-MC-110). A token is fetched before the first request, and renewed before it
-expires, so that no call waits for it; a refused one is fetched anew.
+The token endpoint is configured, and never learned from the server (T-MC-110). A token is fetched before the first
+request, and renewed before it expires, so that no call waits for it; after a refusal a new one is fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
 
 LIFETIME = 300.0
-"""Seconds that a token counts as good where the answer does not say."""
+"""Seconds that a token counts as valid where the answer does not say."""
 
 RENEWED_AT = 0.8
 """The part of its lifetime after which a token is renewed."""
@@ -41,12 +40,12 @@ _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 
 class TokenSource:
     """
-    Keeps one token current while anybody uses it.
+    A source of one token, kept current while it is used.
 
     :param clock: for expiry.
-    :param client: speaks to the token endpoint.
-    :param credentials: what to show there.
-    :param log: where failures are told; never a token.
+    :param client: connects to the token endpoint.
+    :param credentials: the client's credentials.
+    :param log: gets failures, never a token.
     """
 
     def __init__(self, clock: IReactorTime, client: HTTPSClient, credentials: OAuthClient, log: UpstreamLog) -> None:
@@ -62,7 +61,7 @@ class TokenSource:
 
     @property
     def token(self) -> str:
-        """The token; empty while there is none that is good."""
+        """The valid token; empty where there is none."""
         self._used = True
         return self._token if self._clock.seconds() < self._expires else ""
 
@@ -82,7 +81,7 @@ class TokenSource:
             await self._fetch()
 
     def refused(self) -> None:
-        """The server takes the token no more: the next request waits for another one."""
+        """Drop the token that the server refused; the next request waits for a new one."""
         self._expires = 0.0
 
     async def _fetch(self) -> None:
@@ -94,7 +93,7 @@ class TokenSource:
             failure = error
             raise
         except Exception as error:
-            failure = Refused(0, f"no token was got: {type(error).__name__}")
+            failure = Refused(0, f"the token request failed: {type(error).__name__}")
             raise failure from error
         finally:
             self._fetching = None
@@ -126,7 +125,7 @@ class TokenSource:
         if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
             raise Refused(0, "the token endpoint answered without a token")
         if str(answer.get("token_type", "")).lower() != "bearer":
-            raise Refused(0, "the token endpoint gave a token that is no bearer token")
+            raise Refused(0, "the token endpoint gave a token of another type than bearer")
         lifetime = answer.get("expires_in", LIFETIME)
         lifetime = float(lifetime) if type(lifetime) in (int, float) and lifetime > 0 else LIFETIME
         self._log.conceal(token)
@@ -139,14 +138,14 @@ class TokenSource:
             response = await self._client.request("POST", self._credentials.token_url, fields, body)
             octets = await read(response, ANSWER)
         except (Lost, TooLong) as failure:
-            # The server itself is neither lost nor unreadable.
-            raise Refused(0, f"no token was got: {failure}") from None
+            # The failure is the token endpoint's, not the server's.
+            raise Refused(0, f"the token request failed: {failure}") from None
         if response.code != 200:
             raise Refused(response.code, f"the token endpoint answered with HTTP {response.code}")
         try:
             return jsontext.decode(octets)
         except ValueError:
-            raise Refused(response.code, "the token endpoint's answer is no JSON") from None
+            raise Refused(response.code, "the token endpoint's answer is not JSON") from None
 
     def _renew_in(self, seconds: float) -> None:
         if self._timer is not None and self._timer.active():
@@ -155,7 +154,7 @@ class TokenSource:
         self._timer = self._clock.callLater(seconds, self._renew)
 
     def _renew(self) -> None:
-        """Renew a token that was used; one that nobody used since is let go."""
+        """Renew a token that was used since the last renewal; otherwise let it expire."""
         if not self._used:
             return
         renewing = Deferred.fromCoroutine(self._fetch())
@@ -168,6 +167,6 @@ class TokenSource:
         renewing.addErrback(failed)
 
     def stop(self) -> None:
-        """Renew nothing more."""
+        """Stop renewing the token."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()

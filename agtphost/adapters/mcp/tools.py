@@ -1,10 +1,9 @@
 """
-What a server says its tools are, and which of that is believed.
+Read and check the tool definitions of a server.
 
-A definition is refused, with a log line, when it could deceive a reader or
-this host: characters that do not show, a name that is no name, a size that
-only an attack needs (security section 2.4, T-MC-90). A definition that
-changed since it was approved is kept but off (design decision 16).
+A definition is refused, with a log line, when it could deceive a reader or this host: invisible characters, an invalid
+name, a size that only an attack needs (security section 2.4, T-MC-90). A definition that changed since it was approved
+is kept but off (design decision 16).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ MAX_NAME = 128
 
 _DEFINING = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _INVISIBLE = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and symbols that show nothing, beside the categories below."""
+"""Letters and symbols that show nothing, besides the categories below."""
 
 _DECEPTIVE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 """Controls, formats (bidi, zero-width, tags), surrogates, private use, line and paragraph separators."""
@@ -65,7 +64,7 @@ def _annotated(schema: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[
 
 def parameter_headers(schema: object) -> ParameterHeaders:
     """
-    Read the annotations of an input schema.
+    Return the headers that an input schema's annotations ask for.
 
     :raises ValueError: an annotation that the protocol forbids; such a tool cannot be called over HTTP.
     """
@@ -77,13 +76,13 @@ def parameter_headers(schema: object) -> ParameterHeaders:
         if inner.get("type") not in _KINDS:
             raise ValueError(f"x-mcp-header of {'.'.join(path)} is not on a string, integer or boolean")
         if token.lower() in found:
-            raise ValueError(f"x-mcp-header {token} stands twice")
+            raise ValueError(f"x-mcp-header {token} is used twice")
         found[token.lower()] = (path, f"Mcp-Param-{token}")
     return tuple(found.values())
 
 
 def render(headers: ParameterHeaders, arguments: Mapping[str, Any]) -> HeaderPairs:
-    """The headers of one call; an argument that is absent or null has none."""
+    """Return the headers of one call; an argument that is absent or null has none."""
     fields = []
     for path, name in headers:
         value: Any = arguments
@@ -98,34 +97,34 @@ def render(headers: ParameterHeaders, arguments: Mapping[str, Any]) -> HeaderPai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool whose definition passed."""
+    """A tool whose definition passed."""
 
     name: str
     """The server's own name for it."""
 
     definition: Mapping[str, Any]
-    """As ``tools/list`` gave it, nothing dropped."""
+    """The definition as ``tools/list`` gave it, complete."""
 
     digest: str
-    """SHA-256 of what defines it, hex: what an approval pins."""
+    """The SHA-256 of the defining members in hex, which an approval pins."""
 
     schema: CompiledSchema | None
-    """None where the input schema is one that this host does not run; the server checks alone then."""
+    """The input schema; None for one that this host does not support: then only the server checks."""
 
     headers: ParameterHeaders = ()
     output: CompiledSchema | None = None
-    """None where the tool declares no output schema, or one that this host does not run."""
+    """The output schema; None where there is none, or one that this host does not support."""
 
     invalid: tuple[str, ...] = ()
-    """Where its schemas are no JSON Schema, in sentences; one that has any is off."""
+    """The errors of its schemas, in sentences; a tool with any is off."""
 
 
 def deceptive_character(text: str, *, lines: bool) -> str | None:
     """
-    The first character that a reader would not see as it is.
+    Return the first character that a reader would not see as it is.
 
     :param lines: whether line breaks and tabs are allowed, as in descriptions.
-    :return: such as ``U+202E``; None where there is none.
+    :return: such as ``U+202E``; None if there is none.
     """
     if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
         return None
@@ -151,7 +150,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _fault(definition: Mapping[str, Any]) -> str | None:
-    """Why a definition is refused."""
+    """Return why a definition is refused; None if it is not."""
     name = definition["name"]
     if not 0 < len(name) <= MAX_NAME or any(char.isspace() for char in name):
         return f"its name is empty, has spaces, or is longer than {MAX_NAME} characters"
@@ -170,12 +169,12 @@ def _fault(definition: Mapping[str, Any]) -> str | None:
 
 
 def defining(definition: Mapping[str, Any]) -> bytes:
-    """What an approval is about: name, texts, schemas and annotations, as canonical JSON."""
+    """Return what an approval covers: name, texts, schemas and annotations, as canonical JSON."""
     return canonical({key: definition[key] for key in _DEFINING if key in definition})
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
-    """What an approval pins: the SHA-256 of :func:`defining`, hex."""
+    """Return what an approval pins: the SHA-256 of :func:`defining`, hex."""
     return hashlib.sha256(defining(definition)).hexdigest()
 
 
@@ -202,9 +201,9 @@ def _compiled(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -
 
 def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
     """
-    Where tools' schemas break their dialects; for a thread of its own.
+    Return the errors in tools' schemas; slow enough for a thread.
 
-    :return: by tool, of those that have any.
+    :return: errors by tool, for the tools that have any.
     """
     found: dict[str, tuple[str, ...]] = {}
     for tool in tools:
@@ -224,11 +223,11 @@ def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
 
 def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: UpstreamLog) -> dict[str, Tool]:
     """
-    Judge what ``tools/list`` gave.
+    Check what ``tools/list`` gave.
 
     :param listed: the ``tools`` members of all pages.
     :param known: the tools of the last listing; an unchanged one is not compiled again.
-    :return: the tools that passed, by name, in order of name.
+    :return: the tools that passed, in order of name.
     """
     tools: dict[str, Tool] = {}
     seen: set[str] = set()
@@ -236,13 +235,13 @@ def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: Upstrea
         log.event(f"lists {len(listed)} tools; only the first {MAX_TOOLS} are read")
     for definition in listed[:MAX_TOOLS]:
         if not isinstance(definition, dict) or not isinstance(definition.get("name"), str):
-            log.say("lists something that is no tool", LogLevel.warn)
+            log.say("lists something that is not a tool", LogLevel.warn)
             continue
         name = definition["name"]
         fault = "another tool of this server has its name" if name in seen else _fault(definition)
         seen.add(name)
         if fault is not None:
-            # Of two with one name neither is known to be the one an operator means.
+            # When two have one name, it is unclear which one the operator means, so neither is taken.
             tools.pop(name, None)
             log.say(f"tool {name[:64]!r} is refused: {fault}", LogLevel.warn)
             continue

@@ -1,4 +1,4 @@
-"""Requests to MCP servers as spans, and what a server is told of the trace: ``_meta.traceparent`` (SEP-414)."""
+"""Trace requests to MCP servers as spans, and pass the trace on in ``_meta.traceparent`` (SEP-414)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSpan | None:
     """
-    A span for a request, after OpenTelemetry's conventions for MCP.
+    Return a span for a request, after OpenTelemetry's conventions for MCP.
 
-    :param tool: of ``tools/call``.
+    :param tool: the tool of ``tools/call``.
     :return: None where the call is not traced.
     """
     if not is_traced():
@@ -35,11 +35,13 @@ def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSp
 
 
 def linked(meta: Mapping[str, Any], span: ClientSpan) -> dict[str, Any]:
-    """The ``_meta`` of a request with the span's place in the trace, and not with one that its caller wrote there."""
+    """
+    Return the ``_meta`` of a request with the span's place in the trace, which replaces one that its caller wrote.
+    """
     own = {name: value for name, value in meta.items() if name not in (TRACEPARENT, TRACESTATE)}
     return {**own, **dict(span.fields)}
 
 
 def tool_failed(result: Mapping[str, Any]) -> str:
-    """What is wrong with the result of a tool, as a word; empty where nothing is."""
+    """Return the error type of a tool's result; empty for a success."""
     return "tool_error" if result.get("isError") is True else ""

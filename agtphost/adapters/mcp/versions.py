@@ -1,11 +1,9 @@
 """
-Which protocol version a server speaks, and what each version adds to a request.
+Negotiate the protocol version with a server, and add to requests what each version needs.
 
-Two eras (adapters section 1.1): the handshake era, to 2025-11-25, begins
-with ``initialize``; the stateless era, from 2026-07-28, with
-``server/discover``, and every request carries its version and the client's
-capabilities in ``_meta``. ``auto`` tries ``server/discover`` first: only a
-positive answer makes a server stateless.
+Two eras (adapters section 1.1): the handshake era, to 2025-11-25, begins with ``initialize``; the stateless era, from
+2026-07-28, with ``server/discover``, and every request carries its version and the client's capabilities in ``_meta``.
+``auto`` tries ``server/discover`` first: only a positive answer makes a server stateless.
 """
 
 from __future__ import annotations
@@ -26,13 +24,13 @@ HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 UNSUPPORTED_VERSION = -32022
 PROBE_TIMEOUT = 5.0
-"""Seconds a server has to answer ``server/discover``; older ones may ignore what they do not know."""
+"""Seconds a server has to answer ``server/discover``; older ones may ignore unknown methods."""
 
 PROBES = 2
-"""Times that ``server/discover`` is sent to a server that refuses the version and names it all the same."""
+"""Times that ``server/discover`` is sent to a server that refuses the version although it supports it."""
 
 META = "io.modelcontextprotocol/"
-"""Prefix of ``_meta`` keys that the protocol owns: a caller's own are never forwarded (core v08 section 8.3)."""
+"""Prefix of ``_meta`` keys that belong to the protocol: a caller's are never forwarded (core v08 section 8.3)."""
 
 _META_VERSION = META + "protocolVersion"
 _META_CLIENT = META + "clientInfo"
@@ -59,17 +57,17 @@ NOTHING: Capabilities = {}
 
 
 class NegotiationFailed(NotApproved):
-    """The server and this host share no protocol version, or it answered the negotiation with nonsense."""
+    """The error that the server and this host share no version, or that its negotiation answer is invalid."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Negotiated:
-    """What was agreed with one server."""
+    """The terms that were negotiated with one server."""
 
     version: str
     capabilities: Mapping[str, Any]
     server: Mapping[str, Any] = field(default_factory=dict)
-    """The server's name and version, as it says itself."""
+    """The server's name and version, as the server gives them."""
 
     instructions: str = ""
 
@@ -80,18 +78,18 @@ class Negotiated:
 
     @property
     def era(self) -> str:
-        """``stateless`` or ``handshake``."""
+        """The era of the server: ``stateless`` or ``handshake``."""
         return "stateless" if self.stateless else "handshake"
 
     def lists_change(self, kind: str = "tools", feature: str = "listChanged") -> bool:
-        """Whether the server announces changes of its tools, its resources or its prompts."""
+        """Return whether the server announces changes of its tools, its resources or its prompts."""
         offered = self.capabilities.get(kind)
         return type(offered) is dict and offered.get(feature) is True
 
 
 def envelope(client: Mapping[str, str], capabilities: Capabilities = NOTHING, level: str = "") -> dict[str, Any]:
     """
-    The ``_meta`` members that every stateless request carries.
+    Return the ``_meta`` members that every stateless request carries.
 
     :param capabilities: what may be asked of this request's caller.
     :param level: the least level of log messages wanted; empty for none.
@@ -101,7 +99,7 @@ def envelope(client: Mapping[str, str], capabilities: Capabilities = NOTHING, le
 
 
 def mirrored(method: str, params: Mapping[str, Any]) -> HeaderPairs:
-    """The HTTP headers that repeat method and name of a stateless request."""
+    """Return the HTTP headers that repeat method and name of a stateless request."""
     headers = [("MCP-Protocol-Version", STATELESS), ("Mcp-Method", method)]
     key = _NAMED.get(method)
     if key is not None:
@@ -113,7 +111,7 @@ _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 
 
 def header_value(text: str) -> str:
-    """``text`` as an HTTP field value: as it is where that survives, else in the ``=?base64?...?=`` form."""
+    """Return ``text`` as an HTTP field value: unchanged where possible, else in the ``=?base64?...?=`` form."""
     if text == "" or (_PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?="))):
         return text
     return f"=?base64?{base64.b64encode(text.encode('utf-8')).decode('ascii')}?="
@@ -129,14 +127,14 @@ async def negotiate(
     capabilities: Capabilities = NOTHING,
 ) -> Negotiated:
     """
-    Agree on a version.
+    Negotiate the version.
 
     :param client: ``name`` and ``version`` of this host.
-    :param protocol: ``auto`` or the version to insist on.
+    :param protocol: ``auto`` or the required version.
     :param seconds: how long each request may take.
-    :param probe: False skips ``server/discover`` under ``auto``, for a server that it has killed before.
-    :param capabilities: what a server of the handshake era may ask of this host, for as long as the link lasts.
-    :raises NegotiationFailed: nothing in common.
+    :param probe: False skips ``server/discover`` under ``auto``, for a server that ended because of it before.
+    :param capabilities: what a server of the handshake era may ask of this host while the link lasts.
+    :raises NegotiationFailed: the two have no version in common.
     :raises agtphost.upstream.failures.UpstreamFailure: the server went away or did not answer.
     """
     if protocol == STATELESS:
@@ -152,7 +150,7 @@ async def negotiate(
     try:
         return await _initialize(peer, client, protocol, seconds, capabilities)
     except ErrorAnswer as error:
-        # Its answer to the probe came too late, and the probe had made the connection stateless: so it says by now.
+        # The answer to the probe came too late, but the probe made the connection stateless, as the server now reports.
         if error.code != UNSUPPORTED_VERSION:
             raise
         terms = await _discover(peer, client, seconds)
@@ -162,7 +160,7 @@ async def negotiate(
 
 
 async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Negotiated | None:
-    """The terms of a stateless server; None for everything that is no positive answer."""
+    """Return the terms of a stateless server; None for every answer that is not positive."""
     for _ in range(PROBES):
         try:
             return await _discover(peer, client, seconds)
@@ -193,9 +191,9 @@ async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float
 
 def _speaks_stateless(data: object) -> bool:
     """
-    Whether a server that refused the version names it among those it speaks, and so may be asked again.
+    Return whether a server that refused the version lists it as supported, so that it can be asked again.
 
-    :raises NegotiationFailed: it speaks none that this host does.
+    :raises NegotiationFailed: it speaks no version that this host does.
     """
     supported = data.get("supported") if isinstance(data, dict) else None
     if not isinstance(supported, list):

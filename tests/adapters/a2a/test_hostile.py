@@ -165,7 +165,7 @@ LIES: dict[str, tuple[Any, str]] = {
         "no interface",
     ),
     "no name": (lambda port: card(port, name=""), "no proper name"),
-    "no object": (lambda port: [1], "no JSON object"),
+    "no object": (lambda port: [1], "not a JSON object"),
     "skills without ids": (lambda port: card(port, skills=[{}]), "no id"),
     "a thousand skills": (lambda port: card(port, skills=[{"id": "x"}] * 1000), "proper list of skills"),
     "huge": (lambda port: card(port, description="x" * (300 << 10)), "longer than"),

@@ -115,7 +115,7 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
             service = on.adapter.by_name["bee"]
             await until(lambda: service.state is State.BACKOFF)
             assert sentence in service.snapshot().reason
-            assert "off until that is mended" in service.snapshot().reason
+            assert "off until that is fixed" in service.snapshot().reason
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
