@@ -179,7 +179,7 @@ def test_check_asks_servers_what_a_grant_names(tmp_path: Path) -> None:
     done = agtp("check", str(config), "--ask", "--json")
     notes = [note for note in json.loads(done.stdout)["notes"] if "[[grant]]" in note]
     assert notes == [
-        "[[grant]] of demo: files.read_fil is no tool of files (did you mean files.read_file?), and grants nothing"
+        "[[grant]] of demo: files has no tool files.read_fil (did you mean files.read_file?); the entry grants nothing"
     ], done.stdout
 
 
