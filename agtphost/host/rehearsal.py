@@ -168,7 +168,7 @@ def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
             try:
                 tomltext.read(file)
             except TomlError as error:
-                yield Problem(message=f"the file {error}", file=str(file), line=error.line, hint=error.hint)
+                yield Problem(message=f"it {error}", file=str(file), line=error.line, hint=error.hint)
 
 
 def _unwritable(state: Path) -> Problem | None:

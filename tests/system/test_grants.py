@@ -222,7 +222,7 @@ def test_grants_of_the_file_that_name_nothing_are_told_with_their_lines(tmp_path
     told = json.loads(done.stdout)["problems"]
     lines = config.read_text().splitlines()
     said = [(lines[each["line"] - 1], each["message"], each["hint"]) for each in told]
-    assert [(line.partition(" ")[0], "no agent known here" in message) for line, message, _ in said] == [
+    assert [(line.partition(" ")[0], "this host knows no such agent" in message) for line, message, _ in said] == [
         ("agent", True),
         ("allow", False),
         ("allow", False),
