@@ -1,4 +1,4 @@
-"""``[[a2a.agent]]`` entries become services."""
+"""Build the services of ``[[a2a.agent]]`` entries."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ W = TypeVar("W", A2AAgentSection, ACPServerSection)
 
 def card_key(text: str, folder: Path) -> CardKey:
     """
-    A key that signs cards.
+    Return the key that signs cards.
 
     :param text: base64url of an Ed25519 key, or ``file:PATH`` of a PEM or JWK file.
-    :raises OSError, ValueError: it is none, or the extra ``oauth`` is not installed.
+    :raises OSError, ValueError: the text gives no usable key, or the extra ``oauth`` is not installed.
     """
     if not extras.is_installed("joserfc"):
         raise ValueError(extras.missing("joserfc"))
@@ -43,7 +43,7 @@ def card_key(text: str, folder: Path) -> CardKey:
             key = import_key(jsontext.decode(octets))
             if isinstance(key, kinds):
                 return key
-            raise ValueError("no public key")
+            raise ValueError("the file holds a JWK that is not a public key of type EC, OKP or RSA")
         for kind in kinds:
             try:
                 return kind.import_key(octets)
@@ -51,12 +51,12 @@ def card_key(text: str, folder: Path) -> CardKey:
                 continue
     except (JoseError, TypeError) as error:
         raise ValueError(str(error)) from None
-    raise ValueError("neither a JWK nor PEM of a public key")
+    raise ValueError("the file is neither a JWK nor the PEM of a public key")
 
 
 def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, CardKey]:
     """
-    Who may have signed cards, by ``kid``.
+    Return the keys that may sign cards of an agent or a provider, by ``kid``.
 
     :raises ConfigurationError: a key cannot be used.
     """
@@ -74,7 +74,7 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
                     Problem(
                         message=f"{place} card_keys: {kid[:64]!r} cannot be used: {error}",
                         file=str(config.file),
-                        hint="base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
+                        hint="write base64url of an Ed25519 public key, or file:PATH of a PEM or JWK file",
                     )
                 ]
             ) from None
@@ -82,16 +82,16 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
 
 
 def web_rules(entry: W, irreversible: bool) -> W:
-    """Says whether a person approves what is sent to an upstream: that is irreversible."""
+    """Require a person's approval of calls to an upstream where ``irreversible`` calls need one."""
     return entry.model_copy(update={"approval": "required"}) if irreversible else entry
 
 
 def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[A2AAgent]:
     """
-    A service for each entry.
+    Return a service for each ``[[a2a.agent]]`` entry.
 
-    :param store: where approvals are kept.
-    :param supply: what has those that are there already.
+    :param store: keeps approvals of changed definitions.
+    :param supply: returns a running service again where its entry is unchanged.
     :raises ConfigurationError: a key of a card cannot be used.
     """
     agents = []
@@ -108,9 +108,9 @@ def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew
 
 def carried_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True) -> tuple[Binding, ...]:
     """
-    EXECUTE on further paths, each of which names one upstream.
+    Return bindings of EXECUTE to further paths, each of which names one upstream.
 
-    :param operators: whether operators without an agent come as far as with EXECUTE.
+    :param operators: whether operators without an agent may call them, as they may EXECUTE.
     """
     floor = next(binding for binding in built_ins if (binding.method, binding.path) == ("EXECUTE", "/"))
     return tuple(replace(floor, path=path, operators=floor.operators and operators) for path in paths)
@@ -118,10 +118,10 @@ def carried_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True
 
 def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:
     """
-    Where the front has operations carried to agents behind the host; nowhere where it does not.
+    Return the binding by which the A2A front forwards operations to agents behind the host, if it forwards any.
 
-    Clients of every front come this far, and no further than where the operator has set ``min_assurance`` of the agent
-    to ``gateway``, or to ``header`` for a front that asks for nothing: what an action asks is asked after this.
+    Clients of every front may call it. What an action requires is checked after this, so the operator has to set
+    ``min_assurance`` of the agent to ``gateway``, or to ``header`` for a front that asks for no credentials.
     """
     if all(entry.upstream is None for entry in config.a2a.front.agent):
         return ()

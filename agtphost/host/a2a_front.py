@@ -1,4 +1,4 @@
-"""``[a2a.front]`` becomes a server, its clients' tasks state items."""
+"""Build the server of ``[a2a.front]``; the tasks of its clients are state items."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from agtphost.vocabulary import jsontext
 
 
 def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontedTasks | None:
-    """The tasks of A2A clients; None where there is no front."""
+    """Return the tasks of A2A clients, or None without a front."""
     if config.a2a.front.listen is None:
         return None
 
@@ -58,13 +58,13 @@ def front_facts(
     match: Callable[[str, str], Match | None],
 ) -> FrontFacts | None:
     """
-    What the front is about under a configuration; None where there is none.
+    Return what the front needs to know under a configuration, or None without a front.
 
-    :param offered: which agents can be called at present.
+    :param offered: returns those of the given agents that can be called at present.
     :param upstreams: the A2A agents behind the host, by name.
-    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
     :param match: finds the binding of a method and a path.
-    :raises ConfigurationError: for agents that are not hosted.
+    :raises ConfigurationError: the configuration names agents that are not hosted.
     """
     given = config.a2a.front
     if given.listen is None:
@@ -97,9 +97,9 @@ def a2a_front(
     reactor: Any, facts: FrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontedTasks
 ) -> FrontResource:
     """
-    What serves ``[a2a.front]``.
+    Return the HTTP resource that serves ``[a2a.front]``.
 
-    :param facts: at the start; others take their place by :meth:`FrontResource.turn_to`.
+    :param facts: those at the start; :meth:`FrontResource.turn_to` replaces them.
     :param tasks: from :func:`fronted_tasks`.
     """
     runs = Runs(dispatcher, tasks, CallQueue(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))
@@ -107,7 +107,7 @@ def a2a_front(
 
 
 def surface(resource: FrontResource) -> Served:
-    """The surface of ``[a2a.front]``."""
+    """Return the surface of ``[a2a.front]``."""
     return Served(name=FRONT, what="the A2A front", resource=resource)
 
 
@@ -117,7 +117,7 @@ def _exposed(
     upstreams: Mapping[str, A2AAgent],
     match: Callable[[str, str], Match | None],
 ) -> tuple[dict[str, Exposed | Relayed], list[Problem]]:
-    """Return what the front shows, and what is wrong with its list."""
+    """Return the agents that the front shows, by name, and the problems of its list."""
     given = config.a2a.front
     problems: list[Problem] = []
     exposed: dict[str, Exposed | Relayed] = {}
@@ -127,7 +127,7 @@ def _exposed(
             continue
         agent = directory.by_name(entry.name)
         if agent is None:
-            message = f'[[a2a.front.agent]] "{entry.name[:64]}" is no hosted agent'
+            message = f'[[a2a.front.agent]] "{entry.name[:64]}" is not a hosted agent'
             problems.append(Problem(message=message, file=str(config.file)))
             continue
         template, found = _plain(entry.input), match(entry.method, entry.path)
@@ -146,7 +146,9 @@ def _exposed(
 
 
 def _speaker(config: Config, directory: AgentDirectory) -> tuple[str, list[Problem]]:
-    """Return the Agent-ID of the agent that calls for clients of the front, empty where none is named; and faults."""
+    """
+    Return the Agent-ID of the agent that calls for clients of the front, empty where none is named; and the problems.
+    """
     named = config.a2a.front.agent_id
     if named is None:
         return "", []
@@ -163,7 +165,7 @@ def _speaker(config: Config, directory: AgentDirectory) -> tuple[str, list[Probl
 
 
 def _schema_of(binding: Binding) -> Mapping[str, Any]:
-    """Return the schema of what a binding takes; that of a built-in is in its contract."""
+    """Return the input schema of a binding; that of a built-in is in its contract."""
     if binding.input_schema is not None:
         return binding.input_schema.schema
     return contract_of(binding.method, binding.path).input_schema(binding.path)
@@ -173,7 +175,7 @@ def text_member(schema: Mapping[str, Any], template: Mapping[str, Any]) -> str:
     """
     Return the member of an input that plain text fills: ``text``, or the one required member that takes text.
 
-    Empty where there is no such member: then the agent takes data alone.
+    Return an empty string if the input has no such member: then the agent takes data only.
     """
     known = schema.get("properties")
     known = known if isinstance(known, Mapping) else {}
@@ -201,7 +203,7 @@ def _relayed(agent: A2AAgent) -> Relayed:
 
 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A table of the file as JSON has it."""
+    """Return a table of the configuration file as plain JSON types."""
     plain = jsontext.decode(jsontext.encode(dict(value)))
     assert isinstance(plain, dict), "a table is an object"
     return plain

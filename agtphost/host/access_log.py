@@ -1,8 +1,8 @@
 """
-Access lines: one JSON object a request, for what reads logs; ``[log] access`` switches them on.
+Write access lines, one JSON object per request; ``[log] access`` switches them on.
 
-Every kind of request writes them by :func:`access_log`, with the member ``kind`` to tell them apart. They are what the
-operator asked for, line by line, and so none is left out: :mod:`agtphost.host.log_throttle` passes their namespace.
+Every kind of request writes them by :func:`access_log`, with its own value of the member ``kind``. The operator asked
+for each of these lines, so none is left out: :mod:`agtphost.host.log_throttle` lets their namespace pass.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from agtphost.http.access import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"
 AT_ONCE = 16
-"""Lines, until others may have their turn."""
+"""Lines that are written in one reactor turn."""
 
 
 def access_log() -> Callable[[Mapping[str, object]], None]:
-    """What writes the line of one request, from its members."""
+    """Return a function that writes the line of one request, given its members."""
     log = Logger(namespace=NAMESPACE)
 
     def write(told: Mapping[str, object]) -> None:
-        # ASCII alone, and no control character: what a client chose stays inside its member.
+        # JSON in ASCII has no control characters: text chosen by a client cannot leave its member.
         log.info("{line}", line=json.dumps(told, separators=(",", ":")))
 
     return write
 
 
 def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
-    """What watches the ledger and tells of each call as it ends, whether its record could be stored or not."""
+    """Return a ledger watcher that writes a line for each finished call, whether its record could be stored or not."""
 
     def saw(group: ObservedGroup) -> Iterator[None]:
         for number, record in enumerate(group.records):
@@ -67,9 +67,9 @@ def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
 
 class AccessLog:
     """
-    Tells of calls, or does not, as ``[log] access`` says at the moment.
+    A switch that starts and stops the access lines as ``[log] access`` says.
 
-    :param ledger: watched while it does.
+    :param ledger: watched while lines are written.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -78,7 +78,7 @@ class AccessLog:
         self._on = False
 
     def turn(self, on: bool) -> None:
-        """On, or off."""
+        """Switch the lines on or off."""
         if on != self._on:
             self._on = on
             (self._ledger.watch if on else self._ledger.unwatch)(self._watcher)

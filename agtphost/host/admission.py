@@ -1,4 +1,4 @@
-"""The one way in and the one way out: gates, dispatcher, and what seals every answer."""
+"""Gates, dispatcher and sealer: every request enters and every answer leaves here."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ from agtphost.vocabulary.paths import PathGrammar
 
 @dataclass(frozen=True, kw_only=True)
 class Admission:
-    """What every request goes through."""
+    """The parts that every request passes."""
 
     gates: Sequence[IGate]
-    """In order."""
+    """Gates in the order in which a request passes them."""
 
     dispatcher: Dispatcher
     objection: Objecting
-    """Why a request would be refused now, before its handler."""
+    """Return why a request would be refused now, before its handler runs."""
 
     sealer: Sealer
     principals: Credentials
 
     @property
     def principal(self) -> ActingPrincipalGate | None:
-        """Judges tokens of identity providers; None where none are trusted."""
+        """Return the gate that checks tokens of identity providers, or None where none are trusted."""
         return self.principals.gate
 
     @property
     def issuer_keys(self) -> Sequence[IssuerKeys]:
-        """Services that keep the keys of these providers fresh."""
+        """Return the services that refresh the keys of these providers."""
         return self.principals.keys
 
 
@@ -80,11 +80,12 @@ def admitting(
     prices: PriceList,
 ) -> Admission:
     """
-    Put the gates in order, and the dispatcher behind them.
+    Put the gates in order and build the dispatcher behind them.
 
     :param table: everything that can be called.
-    :param bound: the operator's endpoints, and ``prices`` their estimates.
-    :raises agtphost.errors.ConfigurationError: a server name stands for no hosted agent.
+    :param bound: the operator's endpoints.
+    :param prices: the operator's price estimates.
+    :raises agtphost.errors.ConfigurationError: a server name belongs to no hosted agent.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
@@ -127,7 +128,7 @@ def admitting(
         )
     )
     order = _with_operators(on, order)
-    # What may be called is asked of these very gates (design decision 14).
+    # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, on.latest)
     on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
@@ -162,7 +163,9 @@ def _dispatcher(on: Foundation, order: Sequence[IGate], sealer: Sealer, records:
 
 
 def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
-    """The gates for RUN, and for an operator's AUTHORIZE in the built-in's place, where there are any."""
+    """
+    Return the gate for RUN, and the one for an operator's AUTHORIZE that replaces the built-in, where they are bound.
+    """
     found: list[IGate] = []
     if any(binding.method == "RUN" for binding in table.bindings):
         found.append(ProcedureGate(on.evidence.held, on.reactor))
@@ -173,9 +176,9 @@ def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
 
 def bounds(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> Sequence[IGate]:
     """
-    The gates for scope dimensions and budgets, where there is anything for them to do.
+    Return the gates for scope dimensions and budgets, where the configuration gives them something to check.
 
-    :param prices: of the operator.
+    :param prices: the operator's price estimates.
     """
     rules = config.policies.scope_dimensions
     found: list[IGate] = [ScopeDimensionGate(rules)] if rules else []
@@ -186,9 +189,9 @@ def bounds(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> S
 
 def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
     """
-    The gates of the operator's packages among the host's.
+    Return the gates of the host with those of the operator's packages in their places.
 
-    :raises agtphost.errors.ConfigurationError: one is to stand where it cannot.
+    :raises agtphost.errors.ConfigurationError: a gate names a place that it cannot take.
     """
     seconds, faults = on.config.limits.request_timeout, []
     for at, (section, gate) in enumerate(on.loaded.plugins.gates):
@@ -203,7 +206,7 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
 
 
 def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
-    """One that attests, where there is evidence."""
+    """Return a sealer, which attests answers if evidence is configured."""
     given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
     kept = failure_changes if "RETRY" in methods else None
     if given.type is None or given.evidence is None:
@@ -220,14 +223,14 @@ def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: RuleSource) -> 
 
 def _server_names(loaded: Loaded) -> Mapping[str, str]:
     """
-    Which hosted agent a name asked for by SNI stands for.
+    Return the labels of hosted agents by the server names (SNI) that lead to them.
 
-    :raises agtphost.errors.ConfigurationError: it is none of this host's.
+    :raises agtphost.errors.ConfigurationError: a label is not that of a hosted agent.
     """
     config = loaded.config
     wrong = [
         Problem(
-            message=f"[identity] server_names: {name} stands for {label}, and no hosted agent has that label",
+            message=f"[identity] server_names: {name} = {label!r}, but no hosted agent has that label",
             file=str(config.file),
             hint="`agtp agent ls` lists them",
         )

@@ -1,9 +1,8 @@
 """
-Agents that a host takes up: those of its start, and those issued while it runs (core v08 section 6.5.6).
+Admit agents: those of the start, and those issued while the host runs (core v08 section 6.5.6).
 
-The first event in the chain of an issued agent says so: the genesis audit
-entry, with the registrar's statement of what was checked. An agent that comes
-while the host runs is not admitted before that entry is durable.
+The chain of an issued agent begins with the genesis audit entry, which holds the registrar's statement of what was
+checked. An agent issued while the host runs is admitted once that entry is durable.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ log = Logger()
 
 class AgentAdmission(Service):
     """
-    Takes agents up.
+    A service that admits new agents and records their issue.
 
-    :param directory: what the host knows; grows.
+    :param directory: the agents that the host knows; new ones are added.
     :param changed: called when the known agents have changed.
-    :param now: seconds since the Unix epoch.
+    :param now: returns seconds since the Unix epoch.
     """
 
     name = "agents"
@@ -76,27 +75,30 @@ class AgentAdmission(Service):
         self._begin(self._record_all(known))
 
     def in_the_way(self) -> Iterator[Problem]:
-        """Labels that cannot be used again yet; see :class:`agtphost.host.rehearsal.IPrecondition`."""
+        """
+        Yield a problem for each label that cannot be used again yet; see
+        :class:`agtphost.host.rehearsal.IPrecondition`.
+        """
         return (
             problem for agent in self._directory.list_known() if (problem := self._label_problem(agent)) is not None
         )
 
     def stopService(self) -> Deferred[None] | None:
-        """What was begun is finished."""
+        """Stop, and wait for the recording that was begun."""
         super().stopService()  # type: ignore[no-untyped-call]
         return self._recording
 
     def newcomers(self, found: AgentDirectory) -> list[Agent]:
-        """Those that are not known yet."""
+        """Return the agents that the host does not know yet."""
         return [agent for agent in found.list_known() if self._directory.by_id(agent.agent_id) is None]
 
     def objections(self, found: AgentDirectory) -> list[Problem]:
-        """Why newcomers cannot be taken up."""
+        """Return the problems that keep newcomers from being admitted."""
         return [problem for agent in self.newcomers(found) if (problem := self._label_problem(agent)) is not None]
 
     async def record(self, found: AgentDirectory) -> bool:
         """
-        Record the issue of every newcomer; they are admitted after that.
+        Record the issue of every newcomer, so that they can be admitted.
 
         :return: whether all of it is on record.
         """
@@ -110,7 +112,7 @@ class AgentAdmission(Service):
         return all(done) and len(done) == len(newcomers)
 
     def admitted(self, newcomers: Sequence[Agent]) -> None:
-        """They are: say so, and have the host look at who is known now."""
+        """Log that newcomers are admitted, and report that the known agents have changed."""
         for agent in newcomers:
             log.info(
                 "{name} ({agent_id}) is admitted as {kind}",
@@ -122,7 +124,9 @@ class AgentAdmission(Service):
             self._changed()
 
     def _begin(self, work: Any) -> Deferred[None]:
-        """One after the other: two hang-ups in a row must not record one agent twice."""
+        """
+        Record after the recording before this one has ended: two reloads in a row must not record one agent twice.
+        """
         before = self._recording
 
         async def in_turn() -> None:
@@ -141,7 +145,7 @@ class AgentAdmission(Service):
             await self._recorded(agent)
 
     def _label_problem(self, agent: Agent) -> Problem | None:
-        """Of an agent that was never recorded: what has a history had its label before."""
+        """Return the problem of a new agent whose label is still reserved for one that ended, or None."""
         if self._states.find_recorded(agent.agent_id) is not None or not agent.hosted:
             return None
         items = self._held.items_by(retention.RETAINED, "label", agent.name)
@@ -155,7 +159,7 @@ class AgentAdmission(Service):
         )
 
     async def _recorded(self, agent: Agent) -> bool:
-        """Whether the agent's chain says that it was issued, or nothing needs to."""
+        """Return whether the agent's chain says that it was issued, or need not say so."""
         if agent.issue is None or agent.document_status != LifecycleStatus.ACTIVE.value:
             return True
         if self._states.find_recorded(agent.agent_id) is not None:
@@ -163,7 +167,7 @@ class AgentAdmission(Service):
         try:
             await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_entry(agent, agent.issue)))
         except StaleLifecycle:
-            # It got a state in this very moment, and with it an event.
+            # A concurrent request gave the agent its first state and, with it, an event.
             return True
         except LedgerUnavailable as error:
             log.error("the issue of {name} cannot be recorded: {why}", name=agent.name, why=str(error))
@@ -172,7 +176,7 @@ class AgentAdmission(Service):
 
 
 def _entry(agent: Agent, statement: Mapping[str, Any]) -> LifecycleEvent:
-    """The genesis audit entry. Of the Genesis it has the hash alone: the event may be read by everyone."""
+    """Return the genesis audit entry. It has only the hash of the Genesis, because everyone may read the event."""
     genesis = agent.genesis
     return LifecycleEvent(
         agent_id=agent.agent_id,

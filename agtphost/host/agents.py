@@ -16,16 +16,16 @@ from agtphost.identity.trust import TrustedIssuers, trusted_issuers
 
 
 def descriptions(config: Config) -> list[Path]:
-    """What the development profile issues hosted agents from."""
+    """Return the description files from which the development profile issues hosted agents."""
     folder = config.identity.agents
     return descriptions_in(folder) if folder is not None and folder.is_dir() else []
 
 
 def load(config: Config, problems: list[Problem]) -> list[Agent]:
     """
-    Every agent, hosted ones first.
+    Return every agent, hosted ones first.
 
-    :param problems: takes what is wrong; an agent with a problem is not admitted.
+    :param problems: collects problems; an agent with a problem is not admitted.
     """
     issuers = _trusted(config, problems)
     agents: list[Agent] = []
@@ -51,11 +51,11 @@ def _folders(config: Config) -> list[tuple[Path, bool]]:
 
 def trusted(config: Config, awaited: Iterable[VerifyingKey] = ()) -> TrustedIssuers:
     """
-    Whose issuing counts.
+    Return the issuers whose Genesis documents are trusted.
 
     :param awaited: keys that identity providers publish at present.
-    :raises agtphost.identity.keys.KeyFormatError: for a key that is none.
-    :raises OSError: for a file that cannot be read.
+    :raises agtphost.identity.keys.KeyFormatError: a configured key is malformed.
+    :raises OSError: a file cannot be read.
     """
     identity = config.identity
     found = trusted_issuers(

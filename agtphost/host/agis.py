@@ -1,4 +1,4 @@
-"""This host in AGIS: what its documents say of it, and whether its endpoints can be said (AGIS v01 section 8)."""
+"""Describe this host in AGIS documents, and check that its endpoints fit into them (AGIS v01 section 8)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 log = Logger()
 
 _MEMBERS: Mapping[int, str] = {4: "path", 5: "semantic", 6: "semantic", 8: "input_schema"}
-"""What of a declaration each pass is about; the others are about its method."""
+"""The member of a declaration that each pass checks; the other passes check its method."""
 
 _CONSISTENCY = 6
-"""The pass that compares the words of an intent with the method."""
+"""The number of the pass that compares the words of an intent with the method."""
 
 
 def root_of(config: Config) -> str:
-    """Where the host describes itself over AGTP."""
+    """Return the ``agtp://`` URI at which the host describes itself."""
     name, port = public_authority(config)
     return f"{SCHEME}://{name}" + (f":{port}" if port not in (0, DEFAULT_PORT) else "")
 
@@ -43,15 +43,15 @@ def service_of(
     endpoints: Sequence[Endpoint],
 ) -> Service:
     """
-    What a document says of the host.
+    Return the description of the host for a document.
 
-    :param root: its ``agtp://`` URI.
-    :param version: of what it offers.
-    :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 14).
-    :param about: whose document it is.
+    :param root: the host's ``agtp://`` URI.
+    :param version: the version of what it offers.
+    :param known: whether the reader is authenticated: only then data classes are listed in full (AGIS v01 section 14).
+    :param about: the agent that the document describes; by default the host.
     :param endpoints: the operator's.
     """
-    # It is needed where AGIS is asked for, and reads a dictionary of verbs.
+    # Imported here because the module reads a dictionary of verbs, which only AGIS needs.
     from agtphost.agis.service import Service
 
     given = config.agis
@@ -71,18 +71,18 @@ def service_of(
 
 
 def namespace_of(config: Config) -> str:
-    """What tells the verbs of this host from those of others."""
+    """Return the namespace that distinguishes the verbs of this host from those of others."""
     return config.agis.namespace or config.host.server_id
 
 
 def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     """
-    What is wrong with the host's own document.
+    Return the problems of the host's own document.
 
     An endpoint whose intent contradicts its method (pass 6) is left out of the document and logged: the words of a
-    description are no reason to keep a host from starting.
+    description do not keep a host from starting.
 
-    :return: what keeps a host from starting that is to publish it; where it is not, it is told in the log.
+    :return: problems that keep a host from starting if it is to publish its document; otherwise they are only logged.
     """
     if config.agis == AgisSection() or not endpoints:
         return []
@@ -98,12 +98,12 @@ def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
 
 
 def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
-    """Every rule of AGIS that an endpoint breaks, with its file; there has to be an endpoint."""
+    """Yield a problem for every rule of AGIS that an endpoint breaks; there must be at least one endpoint."""
     return (problem for _, conforms, problem in _findings(config, endpoints) if not conforms)
 
 
 def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, bool, Problem]]:
-    """What is found in the document of endpoints: its pass, whether the document conforms, and the problem."""
+    """Yield each finding in the document of the endpoints: its pass, whether the document conforms, and the problem."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.findings import Severity
     from agtphost.agis.service import examined

@@ -1,4 +1,6 @@
-"""Trust anchors that are identity providers: their keys say which Genesis issuers count (core v08 section 8.6)."""
+"""
+Fetch trust anchors from identity providers: their keys say which Genesis issuers are trusted (core v08 section 8.6).
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,14 @@ log = Logger()
 
 def published_keys(octets: bytes) -> frozenset[VerifyingKey]:
     """
-    The Ed25519 keys of a JSON Web Key Set; those of other kinds are left out.
+    Return the Ed25519 keys of a JSON Web Key Set, without those of other kinds.
 
-    :raises ValueError: if it is none.
+    :raises ValueError: the document is not a JSON Web Key Set.
     """
     document = jsontext.decode(octets)
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
-        raise ValueError("it is no JSON Web Key Set")
+        raise ValueError("the document is not a JSON Web Key Set")
     found = set()
     for entry in listed:
         if not isinstance(entry, Mapping) or (entry.get("kty"), entry.get("crv")) != ("OKP", "Ed25519"):
@@ -37,16 +39,16 @@ def published_keys(octets: bytes) -> frozenset[VerifyingKey]:
         try:
             found.add(VerifyingKey.from_text(str(entry.get("x", ""))))
         except KeyFormatError as error:
-            raise ValueError(f"a key of it is none: {error}") from None
+            raise ValueError(f"a key of the set is malformed: {error}") from None
     return frozenset(found)
 
 
 class AnchorKeys(Looking):
     """
-    Keeps the keys of one identity provider, fetched at start and from time to time, never during a request.
+    The keys of one identity provider, fetched at start and periodically, never during a request.
 
-    A provider that cannot be reached keeps the keys it had; until it was
-    reached once, the issuers it would vouch for are unresolved.
+    While a provider cannot be reached, the keys of its last answer stay in use. Until its first answer, the issuers
+    that it would vouch for are unresolved.
 
     :param changed: called when the keys have changed.
     """
@@ -77,9 +79,9 @@ class AnchorKeys(Looking):
 
 def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
     """
-    What keeps the anchors of type ``oidc`` fresh, and the agents' postures with them.
+    Return the services that refresh anchors of type ``oidc``, and the agents' postures with them.
 
-    :raises OSError: an authority's file cannot be read.
+    :raises OSError: a certificate authority's file cannot be read.
     """
     kept: list[AnchorKeys] = []
 
@@ -95,13 +97,13 @@ def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
 
 
 def judge_anew(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> None:
-    """See :func:`judge`, under the keys that anchors have at present; nothing where there is no such anchor."""
+    """Call :func:`judge` with the present keys of the anchors; do nothing without anchors."""
     if kept:
         judge(config, directory, (key for each in kept for key in each.keys))
 
 
 def judge(config: Config, directory: Known, published: Iterable[VerifyingKey]) -> None:
-    """Resolve the posture of every agent anew under the issuers that count now."""
+    """Resolve the posture of every agent under the issuers that are trusted now."""
     issuers = agents.trusted(config, published)
     for agent in directory.list_known():
         genesis = agent.genesis

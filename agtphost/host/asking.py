@@ -1,4 +1,4 @@
-"""Asking MCP servers for what they list without a host: for ``agtp check --ask``."""
+"""Ask MCP servers for their lists without a running host, for ``agtp check --ask``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agtphost.upstream.supervision import State
 from agtphost.vocabulary.grants import ANY, upstream_of
 
 LOOK_EVERY = 0.05
-"""Seconds between two looks whether a server has answered."""
+"""Seconds between two checks whether a server has answered."""
 
-MEND = "have the server's author mend its schema"
+MEND = "ask the server's author to correct its schema"
 
 SETTLED = frozenset({State.BACKOFF, State.FAILED})
 """States in which a server will not answer soon."""
@@ -28,9 +28,9 @@ SETTLED = frozenset({State.BACKOFF, State.FAILED})
 
 async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
     """
-    Start every MCP server, compare what it lists with the rules for that, and end it again.
+    Start every MCP server, compare its lists with the rules for them, and stop it again.
 
-    :return: what keeps tools off, and what a host would warn of.
+    :return: problems that keep tools from being offered, and warnings.
     """
     production = not config.host.development
     servers = [
@@ -64,7 +64,7 @@ async def _answered(server: McpServer, reactor: Any) -> None:
 
 
 def _grants(config: Config, server: McpServer) -> Iterator[str]:
-    """What ``[[grant]]`` names of a server that it has not: nothing is granted by that."""
+    """Yield a warning for each tool in ``[[grant]]`` that the server does not have: such an entry grants nothing."""
     name, tools = server.settings.name, [f"{server.settings.name}.{tool}" for tool in server.catalogue.tools]
     for section in config.grant if server.catalogue.known else ():
         for text in section.allow:
@@ -75,11 +75,11 @@ def _grants(config: Config, server: McpServer) -> Iterator[str]:
             if not any(tool == text or (beginning != text and tool.startswith(beginning)) for tool in tools):
                 near = difflib.get_close_matches(text, tools, 1)
                 meant = f" (did you mean {near[0]}?)" if near else ""
-                yield f"[[grant]] of {section.agent}: {text} is no tool of {name}{meant}, and grants nothing"
+                yield f"[[grant]] of {section.agent}: {name} has no tool {text}{meant}; the entry grants nothing"
 
 
 def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
-    """What is wrong with a server and the rules for it, with the line of the server or of the rule."""
+    """Return the problems of a server and of the rules for it, with the line of the server or the rule."""
     catalogue, place = server.catalogue, ("mcp", "server", number)
     locations: list[tuple[str | int, ...]] = [(*place, kind, name) for kind, name in catalogue.unmatched]
     sentences = catalogue.sentences()
@@ -102,18 +102,18 @@ def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
 
 
 def _hint(server: McpServer, kind: str) -> str:
-    """What to write in place of a rule's name that fits nothing."""
+    """Return the hint for a rule whose name matches nothing."""
     names = sorted(server.catalogue.tools) if kind == "tools" else sorted(server.catalogue.others.get(kind, ()))
     known = f": {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}" if names else ""
     return f'write a name that the server lists{known}; or unmatched_rules = "warn"'
 
 
 def unasked(config: Config) -> Iterator[str]:
-    """Which rules were not compared with anything, where the servers were not asked."""
+    """Yield a warning for each server whose rules were not compared with its lists, because it was not asked."""
     for server in config.mcp.server:
         ruled = [name for name in ("tools", "pins", "prompts", "resources") if getattr(server, name)]
         if ruled:
             yield (
                 f"the rules for {', '.join(ruled)} of {server.name} were not compared with what it lists: "
-                "`agtp check --ask` starts it and does"
+                "`agtp check --ask` starts it and compares them"
             )

@@ -1,8 +1,8 @@
 """
-What is loaded and a reactor in, services out: the bill of materials of a host.
+Build the services of a host from what was loaded and a reactor.
 
-Each part is made by one function that returns it complete, from the parts
-above it. What answers requests is :mod:`agtphost.host.core`, made anew for each configuration; here is what lasts.
+Each part is built by one function, which returns it complete, from the parts above it. What answers requests is in
+:mod:`agtphost.host.core`, rebuilt for each configuration; the services here outlive a reload.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ log = Logger()
 
 @dataclass(frozen=True, kw_only=True)
 class Assembled:
-    """A host that can be started."""
+    """A host that is ready to start."""
 
     services: OrderedServices
     generations: Generations
@@ -66,10 +66,10 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
     """
     Build the host.
 
-    Opens the store, so it is called once the process is the one that serves:
-    a database connection must not live through the fork of a daemon.
+    This opens the store, so call it once the process is the one that serves: a database connection must not live
+    through the fork of a daemon.
 
-    :param store: another one than the configuration names: a rehearsal's.
+    :param store: a store to use instead of the configured one, for a rehearsal.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
@@ -80,17 +80,17 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
     making = Upstreaming(reactor, on.evidence, environ)
     generations = Generations(on, making, factory)
     agents = _agents(on, generations)
-    # Started in this order, stopped in the reverse: no connection outlives its ledger.
+    # Started in this order, stopped in the reverse: the ledger outlives every connection.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     ledger = on.evidence.ledger
     manager = ServiceManager(reactor, environ, lambda: ledger.healthy or ledger.low)
     for service in (
-        # The last to stop: whoever watches over the process hears that it lives until all is written.
+        # It stops last, so that the service manager gets its watchdog notices until everything is written.
         manager,
         *_keeping(on, generations, agents),
         factory,
         _workers(on, generations),
-        # These stop together: a server that is deaf to SIGTERM takes seconds, and there may be many.
+        # These stop together: a server that ignores SIGTERM takes seconds, and there may be many.
         _together(making.servers.service, making.cancellations.service),
         on.lasting.delegated.service,
         orchestration_service(on, lambda: generations.core.connected),
@@ -101,7 +101,7 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
 
 
 def _workers(on: Foundation, generations: Generations) -> IService:
-    """The worker processes: after a reload they are started anew, as is all that answers requests."""
+    """Return the worker processes; a reload restarts them, like everything that answers requests."""
     compute = on.lasting.compute
     generations.when_turned(lambda core: compute.renew())
     return compute
@@ -122,7 +122,7 @@ def _agents(on: Foundation, generations: Generations) -> AgentAdmission:
 
 
 def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
-    """Services that look after what is on record; the ledger first."""
+    """Yield the services that maintain what is on record, the ledger first."""
     config, evidence, directory, propagation = on.config, on.evidence, on.lasting.directory, on.lasting.propagation
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
     yield LedgerService(ledger)
@@ -161,13 +161,13 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
     yield evidence.witnesses
     yield generations.keys
     kept = anchors(on.reactor, config, directory)
-    # Agents were read anew, and nobody had asked whose issuing counts at present.
+    # A reload reads agents again, without asking which issuers the anchors' present keys make trusted.
     generations.prepare(lambda core: judge_anew(kept, core.on.config, core.on.loaded.directory))
     yield from kept
 
 
 def _serving(on: Foundation, generations: Generations, manager: ServiceManager) -> Iterator[IService]:
-    """Services that take what comes from outside: signals, changed files, connections. The ready line comes last."""
+    """Yield the services that take outside events: signals, changed files, connections. The ready line comes last."""
     config, loaded, reactor, front = on.config, on.loaded, on.reactor, generations.front
 
     def rotated(_: Succession) -> None:
@@ -191,7 +191,7 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:
-        # Two protocols have their card at one place (HAIDIP-002).
+        # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, metrics(on, look), _gateway(on, generations))

@@ -1,4 +1,4 @@
-"""Everything that can be called: the protocol's own methods and the operator's endpoints."""
+"""List everything that can be called: the protocol's own methods and the operator's endpoints."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def built_ins(
     carrying: Assurance = execution.FLOOR,
 ) -> tuple[Binding, ...]:
     """
-    Tier A: what every host of this kind answers, whatever its operator configures.
+    Return tier A: the methods that every host of this kind answers under any configuration.
 
-    :param floor: how surely a caller of what changes state must be known.
-    :param carrying: how surely a caller of EXECUTE must be known: :func:`carrying_assurance`.
+    :param floor: the least assurance of a caller that changes state.
+    :param carrying: the least assurance of a caller of EXECUTE, from :func:`carrying_assurance`.
     """
 
     def read(method: str, path: str, handler: IBuiltInHandler, *, server_level: bool = True) -> Binding:
@@ -55,7 +55,7 @@ def built_ins(
         return Binding.native(method, path, handler, statement, Assurance.NONE, server_level=server_level)
 
     carried = Binding.native("EXECUTE", "/", carrier, catalog.statement("EXECUTE"), carrying, changes=True)
-    # As far as their actions: the others ask for an agent once the body has named them.
+    # Operators may call EXECUTE; actions that need an agent ask for one once the body has named the action.
     carried = replace(carried, operators=True)
     return (
         *(read("DISCOVER", path, discover) for path in reserved.DISCOVERY),
@@ -66,7 +66,7 @@ def built_ins(
         read("DESCRIBE", "/agents/{name}/status", describe, server_level=False),
         *(read("FETCH", path, describe, server_level="{" not in path) for path in reserved.FETCHED),
         read("INSPECT", "/", inspect),
-        # Who may change a lifecycle is decided by the client certificate's key, not by a calling agent.
+        # The client certificate's key decides who may change a lifecycle, not a calling agent.
         *(replace(read(method, "/", change), state_changing=True, vital=True) for method in reserved.LIFECYCLE),
         *execution.bindings(carrier, carried),
         *(_negotiation(catalog, propose, floor) if propose is not None else ()),
@@ -77,14 +77,14 @@ def carrying_assurance(
     config: Config, endpoints: Iterable[Binding], adapters: Iterable[IPayloadAdapter], floor: Assurance
 ) -> Assurance:
     """
-    Return how surely a caller of EXECUTE must be known, before its action asks for more.
+    Return the least assurance of a caller of EXECUTE, before its action asks for more.
 
-    EXECUTE runs nothing by itself. It takes what every binding takes for which the operator wrote nothing, or less
-    where the operator opened an action, so that this one can be called.
+    EXECUTE only carries actions. It needs the default assurance, or less where the operator opened an action to callers
+    of less assurance, so that this action can be called.
 
     :param endpoints: the operator's; those with an action are called by EXECUTE as well.
-    :param adapters: those whose tools are known from the start are asked for them.
-    :param floor: how surely a caller of what changes state must be known.
+    :param adapters: asked for the tools that they know at start.
+    :param floor: the least assurance of a caller that changes state.
     """
     opened = [each.min_assurance for each in endpoints if "action" in each.details]
     opened += [tool.min_assurance for adapter in adapters for tool in adapter.tools()]
@@ -97,28 +97,31 @@ def carrying_assurance(
 
 
 def _negotiation(catalog: Catalog, propose: IBuiltInHandler, floor: Assurance) -> Iterator[Binding]:
-    """Who may propose depends on what is proposed, so the handler decides (core v08 section 7.5)."""
+    """
+    Yield the bindings of negotiation. The proposal decides who may make it, so the handler checks (core v08 section
+    7.5).
+    """
     for method, path in reserved.NEGOTIATION:
         decides = method == "CONFIRM"
         least = floor if decides else Assurance.NONE
         statement, changes = catalog.statement(method), method != "QUERY"
         made = Binding.native(method, path, propose, statement, least, changes=changes, vital=decides)
-        # Operators decide, and are no agents.
+        # Operators decide, and operators are not agents.
         yield replace(made, operators=decides)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Endpoints that come from no file of ``[endpoints] directory``, and where functions are looked for."""
+    """Endpoints from outside ``[endpoints] directory``, and the resolver of their functions."""
 
     declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]] = lambda rules: ((), ())
-    """The sound ones, and what is wrong with the others."""
+    """Return the sound endpoints, and the problems of the others."""
 
     find: handler_factory.Resolve = resolve
-    """Finds their functions."""
+    """Find their functions."""
 
     plugins: Mapping[str, Factory] = field(default_factory=dict)
-    """Factories of plugins that are installed nowhere, by the names that endpoints and settings call them by."""
+    """Factories of plugins that are not installed, by the names that endpoints and settings use."""
 
 
 def endpoints(
@@ -130,10 +133,10 @@ def endpoints(
     given: Given | None = None,
 ) -> tuple[list[Endpoint], list[handler_factory.Prepared], RecipeBook]:
     """
-    Tier B: the operator's endpoints with whatever their handlers need, and the recipes.
+    Return tier B: the operator's endpoints with what their handlers need, and the recipes.
 
-    :param given: endpoints besides those of ``[endpoints] directory``.
-    :param problems: takes what is wrong; with ``on_error = "skip"`` the host starts without those endpoints.
+    :param given: endpoints in addition to those of ``[endpoints] directory``.
+    :param problems: collects problems; with ``on_error = "skip"`` the host starts without those endpoints.
     """
     read = settling.read(config.recipes.file, rules, problems)
     folder = config.endpoints.directory
@@ -165,7 +168,7 @@ def endpoints(
             line = _handler_line(endpoint, ("plugin",)) if endpoint.handler.plugin else endpoint.line
             problem = Problem(message=f"{endpoint.name}: {error}", file=endpoint.file, line=line, hint=error.hint)
             if error.place is not None:
-                # Of a file that several endpoints need, once.
+                # A file that several endpoints need is reported once.
                 problem = Problem(message=str(error), file=error.place[0], line=error.place[1], hint=error.hint)
             if error.cause:
                 lacking.setdefault(error.cause, []).append(problem)
@@ -186,12 +189,12 @@ def endpoints(
 
 
 def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_factory.Prepared:
-    """With what an approval of it is bound to: known once all that it leads to is."""
+    """Return the endpoint with the definition that approvals are bound to; it is known once its steps are."""
     return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
 
 def _handler_line(endpoint: Endpoint, key: Location) -> int:
-    """Return the line of a key of its ``[handler]``, or of the nearest thing around it."""
+    """Return the line of a key of the endpoint's ``[handler]``, or of the nearest enclosing key."""
     if not endpoint.file:
         return endpoint.line
     lines = locate(Path(endpoint.file).read_text(encoding="utf-8"))
@@ -224,14 +227,14 @@ def _agent_ids(endpoint: Endpoint, directory: IAgentDirectory) -> Iterator[str]:
 
 
 def make_importable(config: Config) -> None:
-    """Functions are looked for in the operator's directories first."""
+    """Put the operator's directories first on the module search path."""
     for path in config.endpoints.python_path:
         if str(path) not in sys.path:
             sys.path.insert(0, str(path))
 
 
 def overrides(config: Config, problems: list[Problem], given: Given | None = None) -> dict[str, IHandler]:
-    """The built-ins that the operator answers himself, by path (AGTP-API section 5.9)."""
+    """Return the operator's handlers that replace built-ins, by path (AGTP-API section 5.9)."""
     find = resolve if given is None else given.find
     if config.policies.builtins:
         make_importable(config)
@@ -246,10 +249,10 @@ def overrides(config: Config, problems: list[Problem], given: Given | None = Non
 
 
 def units_of(bindings: Iterable[Binding]) -> frozenset[str]:
-    """Units in which something here tells its cost: those that a Budget-Limit is held to."""
+    """Return the units in which bindings state a cost; a Budget-Limit may use only these."""
     return frozenset(unit for binding in bindings for unit in (binding.cost or ()))
 
 
 def methods_of(bindings: Iterable[Binding]) -> Sequence[str]:
-    """Every method that something is bound to, in the order of first appearance."""
+    """Return every bound method, in the order of first appearance."""
     return list(dict.fromkeys(binding.method for binding in bindings))

@@ -1,4 +1,4 @@
-"""The well-known documents of this host over HTTPS, where ``[wellknown]`` has a listener."""
+"""Serve the well-known documents of this host over HTTPS, where ``[wellknown]`` has a listener."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agtphost.http.wellknown import PATH, Namespace, encoded
 
 def bootstrap(config: Config, summary: Summary) -> Served | None:
     """
-    The surface of ``[wellknown]``; None where it is not served.
+    Return the surface of ``[wellknown]``, or None where it is not served.
 
-    :param summary: what ``agis.json`` says.
+    :param summary: returns the content of ``agis.json``.
     """
     if config.wellknown.listen is None:
         return None

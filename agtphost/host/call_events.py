@@ -1,10 +1,9 @@
 """
-Every line of the log that belongs to a call says to which: Audit-ID, Response-ID, Agent-ID and Task-ID.
+Mark each log line of a call with its Audit-ID, Response-ID, Agent-ID and Task-ID.
 
-What is logged in the course of a call waits until its record is made, a
-second at most, since the Audit-ID is the record's hash. A call that takes
-longer, or logs much, or logs from a thread, has its lines written with the
-Response-ID; once its record is made, one more line has both identifiers.
+The Audit-ID is the hash of the call's record. So lines logged during a call wait until the record is made, for at most
+a second. If a call takes longer, logs many lines, or logs from a thread, its lines are written with the Response-ID;
+once the record is made, one more line has both identifiers.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ MOST = 50
 @implementer(ILogObserver)
 class CallEvents:
     """
-    Marks events with their call, and passes all on.
+    A log observer that marks events with their call and forwards all of them.
 
-    :param forward: takes them.
+    :param forward: the observer that gets the events.
     """
 
     def __init__(self, forward: ILogObserver, clock: IReactorTime) -> None:
@@ -38,7 +37,7 @@ class CallEvents:
         self._clock = clock
 
     def __call__(self, event: LogEvent) -> None:
-        """One event."""
+        """Mark an event and forward it, or hold it until its Audit-ID is known."""
         call = CALL.get()
         if call is None:
             self._forward(event)
@@ -60,19 +59,19 @@ class CallEvents:
 
 
 def _give_up(call: Call) -> None:
-    """Write what waits, without the Audit-ID where it is not known yet."""
+    """Write the waiting lines, without the Audit-ID where it is not known yet."""
     if call.held is not None:
         call.early = call.early or not call.audit_id
         call.let_go()
 
 
 def marked(event: LogEvent, call: Call) -> LogEvent:
-    """The event with its call, as members and at the end of its text."""
+    """Return the event with its call, in members and at the end of its text."""
     told: LogEvent = {**event, "call": call.text}
     for name in ("audit_id", "response_id", "agent_id", "task_id"):
         told.setdefault(name, getattr(call, name))
     if told.get("message"):
-        # Twisted's older form: what observers of that form read.
+        # Observers of Twisted's older kind read this form.
         told["message"] = (*told["message"], f"[{call.text}]")
     form = told.get("log_format")
     if isinstance(form, str):

@@ -1,4 +1,4 @@
-"""A configuration beside the running one: read and checked in a thread, all of it, before anything is made of it."""
+"""Read and check a new configuration in a thread, completely, before anything is built from it."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.protocols import ServerTLS
 
 ATTEMPTS = 3
-"""Times that everything is read, where files change meanwhile."""
+"""How often everything is read again because files changed during the reading."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """What is in force."""
+    """The configuration and files in force."""
 
     loaded: Loaded
     files: Inventory
-    """When each was last taken."""
+    """Each file as it was when it was last applied."""
 
     modules: Modules | None = None
-    """The operator's, where they were imported anew; None: as Python imported them."""
+    """The operator's modules if they were imported by the host; None if Python imported them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What was found, sound as far as can be said before anything is made of it."""
+    """A configuration that was read and checked, as far as it can be checked before it is applied."""
 
     loaded: Loaded
-    """With the key and the TLS of the running host, which live as long as that."""
+    """The loaded configuration, with the key and TLS of the running host, which outlive a reload."""
 
     tls: ServerTLS
     """What the files of ``[tls]`` hold now."""
 
     https: Mapping[str, Certified]
-    """The same of listeners for HTTP."""
+    """Certificates of the HTTP listeners as their files are now."""
 
     modules: Modules | None
     files: Inventory
     digest: str
     outcome: Outcome
-    """What there is to take."""
+    """What a reload applies and what needs a restart."""
 
 
 def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
     """
-    Read everything that there is; in any thread.
+    Read the whole configuration; callable in any thread.
 
     :param environ: where secrets are looked up.
     :raises ConfigurationError: with every problem found.
@@ -68,7 +68,7 @@ def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
         if candidate is not None:
             return candidate
     problem = Problem(
-        message="files of the configuration change while they are read",
+        message="the files of the configuration were changed while they were read",
         file=str(running.loaded.config.file),
         hint="ask for the reload once all of them are written",
     )
@@ -76,7 +76,7 @@ def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
 
 
 def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
-    """None where files changed meanwhile."""
+    """Return the candidate, or None if files changed while they were read."""
     old, parts = running.loaded, Parts()
     config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
     if config.host.development:
@@ -125,7 +125,7 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
         modules=config.reloads_modules,
     )
     taken = replace(loaded, tls=old.tls)
-    _ = taken.graph  # made here, where nobody waits for it
+    _ = taken.graph  # built in this thread, where no request waits
     return Candidate(
         loaded=taken,
         tls=fresh[0],
@@ -138,19 +138,19 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
 
 
 def _hinted(problem: Problem) -> Problem:
-    """Of a function that a module may have by now, whose file has changed since it was imported: what to do."""
+    """Add a hint to a problem that may come from a module whose file changed after its import."""
     if "the module " not in problem.message:
         return problem
     return replace(problem, hint="modules have changed since they were imported: set [endpoints] reload = true")
 
 
 def _kept(files: Inventory) -> Inventory:
-    """Those that reading itself adds nothing to."""
+    """Return the inventory without the kind that reading itself extends."""
     return {kind: found for kind, found in files.items() if kind != HANDLERS}
 
 
 def _modules(running: Running, config: Config) -> Modules | None:
-    """The operator's modules: anew where any of them is another one, or they are elsewhere."""
+    """Return the operator's modules, imported again if a file changed or the search path is different."""
     given = config.endpoints
     if not config.reloads_modules:
         return running.modules
@@ -163,9 +163,9 @@ def _modules(running: Running, config: Config) -> Modules | None:
 
 def merged(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:
     """
-    Those that were found, and those that the host knows: their lifecycle ends agents, and not a file.
+    Return a directory of the agents found and the agents known: only its lifecycle ends an agent, not a missing file.
 
-    :param problems: takes what is wrong.
+    :param problems: collects problems.
     """
     ids = {agent.agent_id for agent in found}
     gone = [agent for agent in running.list_known() if agent.agent_id not in ids]

@@ -1,4 +1,4 @@
-"""EXECUTE of cards, and hosted MCP servers as the registry of MCP has them."""
+"""Execute cards, and list hosted MCP servers in the form of the MCP registry."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.reasons import Reason
 
 SECONDS = 900.0
-"""That a call by a card may take: what it leads to has a time of its own, which is shorter."""
+"""Seconds that a call by a card may take; each call it makes has a shorter timeout."""
 
 KEY = "Idempotency-Key"
-"""The field by which an agent elsewhere knows a call that it had before."""
+"""The header field by which an agent on another host recognizes a repeated call."""
 
 
 def invoking(
     cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers, own: Collection[str] = ()
 ) -> Binding:
     """
-    What answers EXECUTE on a card.
+    Return the binding of EXECUTE on a card.
 
-    :param peers: what has other hosts call theirs.
-    :param factory: makes what calls agents elsewhere, and closes it.
-    :param own: origins at which this host itself answers HTTP: a card that leads there would lead in a circle.
+    :param peers: calls agents at other hosts of AGTP.
+    :param factory: makes and closes clients of agents elsewhere.
+    :param own: HTTP origins of this host: a card that leads there would call itself.
     """
 
     def make(url: str) -> ExternalService | None:
@@ -77,7 +77,7 @@ def invoking(
 
 
 def serving_servers(on: Foundation, adapter: McpAdapter) -> tuple[Binding, ...]:
-    """Return what answers about hosted MCP servers: ``[mcp.front]`` reaches them where ``agis.json`` names it too."""
+    """Return the bindings that list hosted MCP servers, under ``[mcp.front]`` if it is served, as in ``agis.json``."""
     url = mcp_front_url(on.config)
     front = None if url is None else f"{url}/{{}}".format
     handler = McpServers(adapter, on.config.host.server_id, front, on.seconds, root=root_of(on.config))

@@ -1,4 +1,4 @@
-"""Agents at other hosts of AGTP, called by their cards: at hosts of ``[[delegation.peers]]`` and nowhere else."""
+"""Call agents at other AGTP hosts by their cards, only at hosts of ``[[delegation.peers]]``."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import DEFAULT_PORT
 
 SECONDS = 300.0
-"""That a call at another host may take."""
+"""Seconds that a call at another host may take."""
 
 _KINDS = {"agents": "agent", "mcp": "mcp", "a2a": "a2a", "acp": "acp"}
-"""What generated cards name as their endpoint over AGTP, ``agtp://HOST/KIND/NAME``, and the kind of their id."""
+"""Kinds of endpoints in generated cards, ``agtp://HOST/KIND/NAME``, and the prefix of their card ids."""
 
 VIA = "Via"
-"""The hosts that a call came by, as HTTP has it (RFC 9110 section 7.6.3): cards can lead in a circle."""
+"""The header field that lists the hosts of a call, as in HTTP (RFC 9110 section 7.6.3): cards can lead in a circle."""
 
 MOST_HOSTS = 5
 
 _MOST_TOLD = 500
 _STATUSES = {int(each): each for each in Status}
 _PASSED_ON = frozenset(("faults", "parameter", "operations", "approval_id", "expires_at", "details", "retry_after"))
-"""Members of a refusal over there that whoever asked for the call needs."""
+"""Members of another host's refusal that are passed on to the caller."""
 
 
 class CardPeers:
     """
-    Has other hosts call agents of theirs: EXECUTE on the card over there.
+    A client that asks other hosts to EXECUTE the cards of their agents.
 
-    The other host is asked over this one's own connection, under the Agent-ID of the caller, which it takes for what
-    it is: said by a host and not proven. None of the caller's credentials go there.
+    It uses this host's own connection and states the caller's Agent-ID, which the other host takes as stated, not
+    proven. The caller's credentials are not sent.
 
     :param links: hosts that this one may ask.
     :param server_id: of this host.
@@ -51,13 +51,13 @@ class CardPeers:
         self._server_id = server_id
         self._links: dict[str, HostLink] = {}
         for link in links:
-            # Cards that a host makes of what it hosts name it as it calls itself.
+            # Cards that a host generates name it by its server_id.
             self._links[_place(f"agtp://{link.server_id}")] = link
         for link in links:
             self._links[_place(link.uri)] = link
 
     def names(self, endpoint: str) -> tuple[str, ...]:
-        """Return the URIs by which a provider can name the peer that an endpoint belongs to; none without a peer."""
+        """Return the URIs by which a provider can name the peer that an endpoint belongs to; empty without a peer."""
         link = self._links.get(_place(endpoint)) if endpoint.lower().startswith("agtp:") else None
         return () if link is None else (link.uri, f"agtp://{link.server_id}")
 
@@ -65,16 +65,16 @@ class CardPeers:
         self, context: BuiltInContext, endpoint: str, card_id: str, action: str | None, given: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         """
-        Have a host call an agent of its own.
+        Ask another host to execute the card of one of its agents.
 
         :return: the result, and the other host's record of it.
-        :raises Refusal: 403 it is none of this host's peers; 422 the call has been here before; 503 it did not answer;
-            500 its answer is not proven; else what it refused with, its record beside.
+        :raises Refusal: 403, the host is not a peer; 422, the call has been here before; 503, it did not answer; 500,
+            its answer cannot be verified; otherwise its own refusal, with its record.
         """
         link = self._links.get(_place(endpoint))
         if link is None:
             raise not_provided(endpoint)
-        # Who is known by a header alone is no more to the peer than a nameless stranger.
+        # A caller known only by a header is anonymous to the peer.
         named = context.assurance >= Assurance.GATEWAY
         caller, came_by = context.caller if named else None, self._came_by(context)
         asked: dict[str, Any] = {"parameters": dict(given)}
@@ -106,7 +106,10 @@ class CardPeers:
         return _result(answer, told), told
 
     def _came_by(self, context: BuiltInContext) -> str:
-        """Every host of a call, this one last. :raises Refusal: it was here before, or came by too many."""
+        """
+        Return the ``Via`` value with this host added. :raises Refusal: the call was here before, or passed too many
+        hosts.
+        """
         said = context.headers.get(VIA.lower()) or ""
         hosts = [each.split()[-1] for each in said.split(",") if each.strip()]
         if self._server_id in hosts or len(hosts) >= MOST_HOSTS:
@@ -120,10 +123,10 @@ class CardPeers:
 
 def path_of(endpoint: str, card_id: str) -> str:
     """
-    Where a host has the card of its agent.
+    Return the path of an agent's card at its host.
 
-    That is the path of the endpoint; ``/KIND/NAME``, which generated cards have, is the card ``KIND:NAME``; without a
-    path it is the card of the same id.
+    It is the path of the endpoint. ``/KIND/NAME`` of generated cards becomes the card ``KIND:NAME``. Without a path it
+    is the card with the same id.
     """
     path = urlsplit(endpoint).path.rstrip("/")
     if not path:
@@ -135,7 +138,7 @@ def path_of(endpoint: str, card_id: str) -> str:
 
 
 def _place(uri: str) -> str:
-    """The host and port of a URI."""
+    """Return the host and port of a URI."""
     parts = urlsplit(uri)
     return f"{(parts.hostname or '').rstrip('.').lower()}:{parts.port or DEFAULT_PORT}"
 
@@ -156,7 +159,7 @@ def _result(answer: HostAnswer, told: Mapping[str, Any]) -> Any:
 
 
 def _refused(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
-    """What another host refused with; who it does not know, or does not let in, is not to sign in anew here."""
+    """Return another host's refusal as one of this host; 401 and 403 become 403, as signing in here would not help."""
     document = answer.document
     said = str(document.get("explanation", ""))[:_MOST_TOLD]
     reason: Reason | ForeignReason = Reason.UPSTREAM_FAILED

@@ -1,4 +1,4 @@
-"""Looks after registered cards as long as the host runs."""
+"""Maintain registered cards while the host runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agtphost.iagtp import ILedger
 from agtphost.registry.maintenance import Maintenance
 
 EVERY = 5.0
-"""Seconds between two looks: half of the shortest time between two probes."""
+"""Seconds between two rounds: half of the shortest time between two probes."""
 
 
 class CardWatch(Looking):
     """
-    Fetches, probes and forgets registered cards, as the configuration in force has it.
+    A service that fetches, probes and forgets registered cards under the configuration in force.
 
-    :param seconds: since the Unix epoch.
+    :param seconds: returns seconds since the Unix epoch.
     """
 
     trouble = "registered cards could not be looked after"
@@ -40,13 +40,13 @@ class CardWatch(Looking):
         )
 
     def turn_to(self, core: Core) -> None:
-        """Another configuration is in force."""
+        """Apply another configuration."""
         self.maintenance.terms = terms_of(core.on)
 
     async def _look(self) -> None:
         await self.maintenance.look()
 
     def stopService(self) -> Deferred[None] | None:
-        """Look no more; nobody is lost any more."""
+        """Stop, and expire no more leases."""
         self._leases.stop()
         return super().stopService()

@@ -1,4 +1,4 @@
-"""The registry of cards, as one configuration has it."""
+"""Build the registry of cards for one configuration."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def cards_of(
     factory: HandlerFactory,
 ) -> tuple[Cards | None, tuple[Binding, ...]]:
     """
-    The registry under one configuration, and what AGTP answers of it; None where there is none.
+    Return the registry under one configuration and its bindings; None and none without a registry.
 
-    :param factory: makes what calls agents elsewhere.
+    :param factory: makes clients of agents elsewhere.
     """
     section = on.config.registry
     if section is None:
@@ -89,7 +89,7 @@ def cards_of(
     finding = Paced(FindCards(cards, engine, logging=section.log_queries))
     handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": finding}
     of_cards = tuple(
-        # Operators are known by their certificate's key, and are no agents.
+        # Operators are known by their certificate's key and are not agents.
         Binding.native(
             *place,
             handlers.get(place[0], changing),
@@ -105,7 +105,7 @@ def cards_of(
 
 
 def terms_of(on: Foundation) -> Terms | None:
-    """By what registered cards are looked after under one configuration; None where there is no registry."""
+    """Return the terms by which registered cards are maintained, or None without a registry."""
     return None if on.config.registry is None else _terms(on, on.config.registry)
 
 

@@ -1,13 +1,11 @@
 """
-Tells of certificates that count no longer: ``certificate_revoked`` (companion section 9.3).
+Publish revoked certificates: ``certificate_revoked`` (companion section 9.3).
 
-Theory of operation. A certificate is revoked by an entry of a revocation list
-that is in force, and with its agent: nobody may use the certificates of a
-retired agent. Both are compared, every other second, with what was told
-before; what is new is committed as a signed event of the host's own chain,
-together with one notice for each subscriber. So each revocation is told once,
-also of one that came while the host was down, and within the 60 seconds that
-core v08 section 7.2.16 allows.
+Theory of operation. A certificate is revoked by an entry of a revocation list in force, or with its agent: the
+certificates of a retired agent may not be used. Every other second both are compared with the revocations that were
+published before. New ones are committed as signed events of the host's own chain, together with one notice for each
+subscriber. So each revocation is published once, even if it happened while the host was down, and within the 60 seconds
+that core v08 section 7.2.16 allows.
 """
 
 from __future__ import annotations
@@ -40,16 +38,16 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 TOLD = "certificate-revocation"
-"""The kind of state item: a revocation that was told."""
+"""The kind of state item that marks a revocation as published."""
 
 LOOK_EVERY = 2.0
-"""Seconds between two looks at what is in force."""
+"""Seconds between two comparisons."""
 
 FILES_EVERY = 15
-"""Looks after which the certificates of known agents are looked for anew."""
+"""Comparisons after which the certificate files of known agents are read again."""
 
 MOST = ITEM_KINDS[TOLD].in_all
-"""Revocations remembered; lists that are longer are told of as far as this goes."""
+"""Revocations that are remembered; of longer lists, the rest is not published."""
 
 AT_ONCE = 50
 """Revocations in one commit."""
@@ -59,7 +57,7 @@ log = Logger()
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """A certificate of an agent, as far as this host has it."""
+    """A certificate of an agent that this host has a file of."""
 
     link: str
     serial: str
@@ -68,10 +66,10 @@ class Known:
 
 class CertificateNotices(Looking):
     """
-    Compares, commits, and hands over to the queue of notices.
+    A service that finds new revocations, records them and queues their notices.
 
-    :param tls: has the lists in force.
-    :param states: the present state of an agent.
+    :param tls: has the revocation lists in force.
+    :param states: returns the present state of an agent.
     """
 
     name = "certificate notices"
@@ -103,7 +101,7 @@ class CertificateNotices(Looking):
         self._looks = 0
 
     def changed(self, agent_id: str, state: LifecycleState) -> None:
-        """An agent's state is another one now."""
+        """Note that an agent's state has changed."""
         self._changed = self._changed or state.status is LifecycleStatus.RETIRED
 
     def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
@@ -136,11 +134,14 @@ class CertificateNotices(Looking):
                 yield known
 
     async def _tell(self, due: Mapping[str, Mapping[str, str]]) -> bool:
-        """Commit what was not told before; whether all of it is."""
+        """Commit the revocations that were not published before; return whether all of them are now."""
         told = self._held.count(TOLD)
         new = [link for link in due if self._held.get(TOLD, link) is None]
         if told + len(new) > MOST:
-            log.warn("{count} revocations are more than are told of", count=told + len(new))
+            log.warn(
+                "{count} revocations are more than the host publishes; shorten the lists of [tls] client_crl",
+                count=told + len(new),
+            )
             new = new[: max(0, MOST - told)]
         subjects = {known.link: known.agent_id for known in self._certificates.known.values()}
         moment = times.stamp()
@@ -169,7 +170,7 @@ class CertificateNotices(Looking):
 
 class AgentCertificates:
     """
-    The certificates of known agents that lie beside their documents, ``*/*.pem``; read in a thread.
+    The certificates of known agents from ``*/*.pem`` next to their documents; read in a thread.
 
     :param folder: the directory of known agents.
     """
@@ -180,7 +181,10 @@ class AgentCertificates:
         self._stamps: dict[Path, Stamp] = {}
 
     def look(self) -> bool:
-        """Read what is new; whether anything was. What was once there is remembered: it may be used elsewhere."""
+        """
+        Read new files; return whether there were any. Removed files stay known: their certificates may be used
+        elsewhere.
+        """
         found = stamps(self._folder.glob("*/*.pem"))
         fresh = [path for path, stamp in found.items() if stamp is not None and self._stamps.get(path) != stamp]
         for path in fresh:
@@ -203,7 +207,7 @@ def _read(path: Path) -> Known | None:
 
 
 def _entries(paths: Iterable[Path]) -> dict[str, dict[str, str]]:
-    """What revocation lists say of each certificate, by its link; those that cannot be read say nothing."""
+    """Return the revocation list entries by the link of their certificate; unreadable lists are ignored."""
     found: dict[str, dict[str, str]] = {}
     for path in paths:
         try:

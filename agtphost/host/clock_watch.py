@@ -1,4 +1,4 @@
-"""Watches the system's clock: what happens to it is logged, and becomes a signed event of the host's own chain."""
+"""Watch the system's clock: its jumps are logged and become signed events of the host's own chain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agtphost.vocabulary.bounds import DAY
 from agtphost.vocabulary.holdings import CLOCK_LEAP
 
 LOOK_SECONDS: Final = 5.0
-"""From one look at the clock to the next: the most events that a clock can cause that is set again and again."""
+"""Seconds between two checks; they limit the events caused by a clock that is set again and again."""
 
 log = Logger()
 
@@ -47,11 +47,11 @@ MESSAGES: Final = {
 
 class ClockWatch(Service):
     """
-    Looks at the system's clock from the start of the host to its stop.
+    A service that checks the system's clock while the host runs.
 
-    :param reactor: schedules the looks.
+    :param reactor: schedules the checks.
     :param ledger: takes the events; it is started before :meth:`begin`.
-    :param held: keeps the leaps ahead that answers of keyed requests have to outlast.
+    :param held: keeps the forward leaps that answers of keyed requests have to outlast.
     """
 
     name = "clock"
@@ -64,13 +64,13 @@ class ClockWatch(Service):
         held.watch(CLOCK_LEAP, self._leaped)
 
     def startService(self) -> None:
-        """Compare the clock with the newest record, and look at it again and again."""
+        """Compare the clock with the newest record, and start the periodic check."""
         super().startService()  # type: ignore[no-untyped-call]
         self.begin()
         self._looking.start(LOOK_SECONDS, now=False)
 
     def stopService(self) -> None:
-        """Look no more."""
+        """Stop the periodic check."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._looking.running:
             self._looking.stop()
@@ -93,13 +93,13 @@ class ClockWatch(Service):
         if event is None:
             return
         system, host = _stamp(event.system), _stamp(event.host)
-        # A host that was off for a night is no news.
+        # It is normal that a host was off for a night.
         usual = event.kind in (JumpKind.RETURNED, JumpKind.AHEAD) and event.seconds < DAY
         (log.info if usual else log.error)(MESSAGES[event.kind], seconds=event.seconds, system=system, host=host)
         changes: tuple[Change, ...] = ()
         if event.leap:
             key, until = f"{event.host:.6f}", event.host + DAY
-            # From now on, and not only once it is durable: answers may be looked for in between.
+            # Remembered before the record is durable: answers may be looked up in between.
             self._clock.remember(key, until, event.leap)
             value = {"seconds": event.leap, "system_time": system}
             changes = (Change(kind=CLOCK_LEAP, key=key, value=value, expires_at=int(until * 1000)),)
@@ -107,9 +107,11 @@ class ClockWatch(Service):
         stream = StreamEvent(chain=HOST_CHAIN, event_type=event.kind.value, fields=fields)
         draft = Draft(chain=HOST_CHAIN, payload={}, events=(stream,), changes=changes, vital=True)
         noted = self._ledger.submit(draft)
-        noted.addErrback(lambda failure: log.error("no record of it: {why}", why=failure.getErrorMessage()))
+        noted.addErrback(
+            lambda failure: log.error("the clock event could not be recorded: {why}", why=failure.getErrorMessage())
+        )
 
 
 def _stamp(seconds: float) -> str:
-    """A time as text; what no date can say as a number."""
+    """Return a time as text, or as a number if no date can express it."""
     return times.stamp(seconds) if times.EARLIEST <= seconds <= times.LATEST else f"{seconds:.0f}"

@@ -1,4 +1,4 @@
-"""Work off the reactor that is Python's own: one such function runs at a time, and agents take turns."""
+"""Run Python work off the reactor: one function at a time, and agents take turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BY_REACTOR: WeakKeyDictionary[Any, Computing] = WeakKeyDictionary()
 
 
 def computing_of(reactor: Any) -> Computing:
-    """What calls functions off a reactor: one for all of its host."""
+    """Return the executor of a reactor; all of its host share it."""
     made = _BY_REACTOR.get(reactor)
     if made is None:
         made = _BY_REACTOR[reactor] = Computing(reactor)
@@ -25,12 +25,12 @@ def computing_of(reactor: Any) -> Computing:
 
 class Computing:
     """
-    Calls functions in the reactor's pool of threads.
+    An executor that calls functions in the reactor's thread pool, one at a time.
 
-    Two at a time would not be done sooner, since one of them has the interpreter; and the reactor would wait for both.
-    Who has many of them waits for its own: of each agent that waits one is taken, then the next one's.
+    Two at a time would not finish sooner, since only one has the interpreter, and the reactor would wait for both.
+    Agents take turns, so an agent with many functions delays only its own.
 
-    :param reactor: lookups of names and reads of files have the rest of its pool.
+    :param reactor: its pool's other threads are left to name lookups and file reads.
     """
 
     def __init__(self, reactor: Any) -> None:
@@ -40,9 +40,10 @@ class Computing:
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         """
-        Fires with what the function returns; see :data:`agtphost.vocabulary.steps.Executor`.
+        Return a Deferred of what the function returns; see :data:`agtphost.vocabulary.steps.Executor`.
 
-        Cancelled, it is not begun any more; what has begun goes on, and nobody hears of it.
+        If the Deferred is cancelled, the function does not start; one that has started runs on, and its result is
+        dropped.
         """
         answer: Deferred[Any] = Deferred()
 
@@ -59,14 +60,14 @@ class Computing:
         return answer
 
     def _next(self) -> None:
-        """Begin one, if any waits."""
+        """Start the next waiting function, if any."""
         self._busy = False
         while self._waiting and not self._busy:
             agent_id = next(iter(self._waiting))
             own = self._waiting.pop(agent_id)
             begin = own.popleft()
             if own:
-                self._waiting[agent_id] = own  # behind the others
+                self._waiting[agent_id] = own  # at the end of the queue
             self._busy = True
             if begin() is None:
                 self._busy = False

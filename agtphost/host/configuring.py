@@ -1,4 +1,4 @@
-"""What AGTP answers about the configuration of a host."""
+"""Bind the methods of AGTP that reload a host's configuration."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ STATEMENT = "Take what was changed in the host's configuration, all of it or not
 
 
 def configuration_bindings(on: Foundation) -> tuple[Binding, ...]:
-    """ACTIVATE; nothing where there are no files that could have changed."""
+    """Return the binding of ACTIVATE, or none if the configuration has no files that could change."""
     if on.loaded.volatile:
         return ()
     handler = ConfigurationAccess(on.lasting.reloads, on.authorization, on.loaded.directory.list_known)
-    # People are known by their certificate's key, and are no agents.
+    # People are known by their certificate's key and are not agents.
     return tuple(
         Binding.native(*(*place, handler, STATEMENT, Assurance.NONE), changes=True, server_level=True, timeout=SECONDS)
         for place in CONFIGURATION

@@ -1,4 +1,4 @@
-"""What answers requests under one configuration: everything between a request and its record."""
+"""Build what answers requests under one configuration: everything between a request and its record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ from agtphost.negotiation.negotiator import Negotiator
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """What answers requests: all of a host but what lasts, listens, looks after things, and starts and stops."""
+    """
+    The part of a host that answers requests under one configuration; services and state that outlive it are elsewhere.
+    """
 
     on: Foundation
     connected: Upstreams
@@ -46,21 +48,21 @@ class Core:
     """The operator's endpoints."""
 
     front: FrontFacts | None
-    """What the A2A front is about; None where there is none."""
+    """The facts of the A2A front, or None without one."""
 
     gateway: GatewayFacts | None
-    """What the HTTP gateway goes by; None where there is none."""
+    """The facts of the HTTP gateway, or None without one."""
     registry: RegistryFacts | None
-    """What the registry over HTTP is about; None where it is not served."""
+    """The facts of the registry over HTTP, or None where it is not served."""
 
     mcp_front: McpFrontFacts | None
-    """The same of the MCP front."""
+    """The facts of the MCP front, or None without one."""
 
     summary: Summary
-    """What ``/.well-known/agis.json`` says; None where it is for nobody without a name."""
+    """Return the content of ``/.well-known/agis.json``, or None if anonymous clients may not see it."""
 
     def announce(self) -> None:
-        """Every response carries the version of what can be called here, from now on."""
+        """Put the present version of what can be called into every response from now on."""
         self.shown.publication.announce_to(self.admission.sealer.announce)
         admission = self.admission
         self.on.lasting.workflows.turn_to(admission.dispatcher, self.on.registry.match, admission.objection)
@@ -73,20 +75,20 @@ STEP = 100
 
 def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     """
-    Build what answers requests. It starts nothing, listens nowhere, and is to be told to :meth:`Core.announce`.
+    Build what answers requests. It starts nothing and listens nowhere until :meth:`Core.announce` is called.
 
-    In steps: with thousands of endpoints it takes longer than others can wait.
+    It is built in steps, because thousands of endpoints would take longer than other work can wait.
 
     :param connected: MCP servers, A2A agents and ACP servers.
-    :param factory: what handlers are made with.
+    :param factory: makes handlers.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
-    :raises agtphost.errors.ConfigurationError: something is named that there is not.
+    :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
     held, states, lease = on.evidence.held, on.evidence.states, on.lease
     steps = _composed(on, connected, factory)
     try:
         while True:
-            # What others enter between two steps is theirs.
+            # Watchers that others add between two steps do not belong to this lease.
             with held.leasing.filling(lease), states.leasing.filling(lease):
                 try:
                     next(steps)
@@ -101,7 +103,7 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Ge
 
 def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
-    # Contracts: state items that stand in for endpoints nobody registered.
+    # Contracts are state items that act as endpoints.
     negotiating = negotiator(
         *(loaded, evidence.held, on.registry.all, on.authorization, reactor, on.seconds), on.lasting.negotiations
     )
@@ -132,7 +134,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
     yield
     configure_grants(on, connected)
     admission = admitting(on, table, methods, connected, purchase, negotiating, bound, prices)
-    # The manifest names those agents alone that can be called.
+    # The manifest lists only agents that can be called, so it changes with their states.
     evidence.states.watch(lambda agent_id, state: shown.publication.renew())
     if methods.access is not None:
         methods.access.end_by(on.lasting.running.end)

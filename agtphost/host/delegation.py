@@ -1,4 +1,4 @@
-"""DELEGATE as ``[delegation]`` describes it: here, on other hosts, and beyond the answer."""
+"""Build DELEGATE as ``[delegation]`` configures it: tasks here, on other hosts, and after the answer."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
 SECONDS_TO_ANSWER = 5.0
-"""How long after the longest task DELEGATE itself may go on: it still has to say that the task was late."""
+"""Seconds that DELEGATE may take beyond the longest task: it still has to report that the task was late."""
 
 CONNECT_SECONDS = 10.0
 KEYS_SECONDS = 600.0
-"""After which a peer is asked for its keys again."""
+"""Seconds after which a peer's keys are fetched again."""
 
 
 class HostLink:
     """
-    One ``[[delegation.peers]]``, called over AGTP with this host's own client certificate.
+    A client of one ``[[delegation.peers]]`` host, with this host's own client certificate.
 
-    The tokens prove who delegates; the certificate only says which host brings them.
+    The tokens prove who delegates; the certificate only shows which host presents them.
     """
 
     def __init__(self, reactor: Any, settings: DelegationHost) -> None:
@@ -88,7 +88,7 @@ class HostLink:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """Return the peer's URI."""
         return self._settings.uri
 
     async def delegate(self, forwarded: Forwarded, seconds: float) -> HostAnswer:
@@ -108,11 +108,11 @@ class HostLink:
         self, method: str, path: str, parameters: Mapping[str, Any], seconds: float, **options: Unpack[CallOptions]
     ) -> HostAnswer:
         """
-        Make one request of it, once, and check the record of its answer.
+        Send one request once, and check the record of its answer.
 
-        :param options: ``headers`` among them: the caller's own, ``Agent-ID`` too.
-        :raises HostUnreachable: it was never asked.
-        :raises HostLost: it was asked, and no answer came.
+        :param options: ``headers`` may include ``Agent-ID`` of the caller.
+        :raises HostUnreachable: the request was never sent.
+        :raises HostLost: the request was sent, and no answer came.
         """
         client = self.connected()
         keys = await self._signing_keys(client)
@@ -135,7 +135,9 @@ class HostLink:
         )
 
     async def _signing_keys(self, client: Client) -> Mapping[str, VerifyingKey]:
-        """What it signs with: as configured, or as its manifest says, which its TLS certificate vouches for."""
+        """
+        Return the peer's signing keys: as configured, or from its manifest, which its TLS certificate vouches for.
+        """
         key = self._settings.signing_key
         if key is not None:
             return {key.kid: key}
@@ -144,7 +146,7 @@ class HostLink:
             try:
                 self._asked = await client.fetch_signing_keys(self._settings.uri)
             except ClientError as error:
-                raise HostUnreachable(f"it does not show its keys: {error}") from None
+                raise HostUnreachable(f"its manifest with its signing keys could not be fetched: {error}") from None
             self._asked_at = now
         return self._asked
 
@@ -154,7 +156,7 @@ class HostLink:
             self._asked = {}
             return failures[0].detail.rstrip(".")
         if reply.server_id != self._settings.server_id:
-            return "the record is another host's"
+            return "the record was made by another host"
         return ""
 
     def connected(self) -> Client:
@@ -171,16 +173,16 @@ class HostLink:
         return self._client
 
     async def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections to the peer."""
         if self._client is not None:
             await self._client.close()
 
 
 class DelegationService(Service):
     """
-    Marks what an earlier process left, and ends in good order.
+    A service that marks tasks of an earlier process as lost, and stops running ones in order.
 
-    :param seconds: that running tasks have to end by themselves.
+    :param seconds: how long running tasks may take to end at shutdown.
     """
 
     name = "delegation"
@@ -206,7 +208,7 @@ class DelegationService(Service):
 
 @dataclass(frozen=True, kw_only=True)
 class DelegatedWork:
-    """Tasks, and the hosts that they are handed to: as ``[delegation]`` says at the start."""
+    """Delegated tasks and the hosts that take them, as ``[delegation]`` says at the start."""
 
     rules: DelegationSection
     links: Sequence[HostLink]
@@ -226,9 +228,9 @@ class DelegatedWork:
         now: Callable[[], float],
     ) -> DelegatedWork:
         """
-        That of one host.
+        Build the delegated work of one host.
 
-        :raises agtphost.stores.StoreError: a peer cannot be reached as configured.
+        :raises agtphost.stores.StoreError: a peer's settings cannot be used.
         """
         given = config.delegation
         links = [HostLink(reactor, entry) for entry in given.peers]
@@ -239,7 +241,7 @@ class DelegatedWork:
             except ClientError as error:
                 raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
             by_agent.update(dict.fromkeys(entry.agents, link))
-        # Whatever is accepted has room to wait: an accepted task is never sent away.
+        # The queue holds as many tasks as may exist, so an accepted task is never rejected.
         turns = CallQueue(reactor, AT_WORK, waiting=ITEM_KINDS[TASK].in_all, share=AT_WORK_OF_ONE)
         tasks = AsynchronousTasks(held, directory, ledger, reactor, turns, now)
         return cls(
@@ -254,14 +256,14 @@ class DelegatedWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Delegating:
-    """All of it."""
+    """The bindings, INSPECT targets and gates of delegation."""
 
     bindings: tuple[Binding, ...]
     targets: Mapping[str, Target]
-    """Of INSPECT."""
+    """Targets of INSPECT."""
 
     gates: tuple[IGate, ...]
-    """What holds requests to governance tokens; none where no platform is believed."""
+    """The gate that checks requests against governance tokens; empty where no platform is trusted."""
 
 
 def delegating(
@@ -277,9 +279,9 @@ def delegating(
     latest: Callable[[], float],
 ) -> Delegating:
     """
-    DELEGATE, and what tells of delegated tasks.
+    Build DELEGATE, and the methods that report on delegated tasks.
 
-    :param latest: the time that tokens are judged by.
+    :param latest: returns the time for checking tokens.
     """
     given, server_id = work.rules, loaded.config.host.server_id
     handler = Delegation(
@@ -309,15 +311,15 @@ def delegating(
 
 def delegate_binding(handler: Delegation, timeout: float, description: str = "DELEGATE") -> Binding:
     """
-    DELEGATE on ``/``.
+    Return the binding of DELEGATE on ``/``.
 
-    Its token proves who delegates, and each call of its task is held to what that call needs. So a header is enough
-    here: another host connects with its own certificate, and names the agent whose token it brings.
+    Its token proves who delegates, and each call of its task needs its own rights. So the assurance of a header is
+    enough here: another host connects with its own certificate and names the agent whose token it presents.
     """
     return Binding.native("DELEGATE", "/", handler, description, Assurance.HEADER, changes=True, timeout=timeout)
 
 
 def task_binding(reading: TaskReading) -> Binding:
-    """``QUERY /delegations``; the handler decides who reads whose."""
+    """Return the binding of ``QUERY /delegations``; the handler decides who may read which tasks."""
     statement = "Asynchronous tasks that the calling agent delegated, and what became of them."
     return Binding.native("QUERY", PATH, reading, statement, Assurance.NONE)

@@ -1,4 +1,4 @@
-"""What follows from domains that expired: agents are suspended, deprecated and reinstated when it is time for it."""
+"""Apply expired domains: suspend, deprecate and reinstate their agents at the right time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
 
 RETRY_SECONDS = 5.0
-"""From a failure of the store to the next attempt."""
+"""Seconds from a failure of the store to the next attempt."""
 
 LONGEST_SLEEP = 3_600.0
-"""Seconds between two looks at the most: the clock may be set."""
+"""The longest time between two checks, in seconds, because the clock may be set."""
 
 Following = Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]]
 
@@ -30,13 +30,13 @@ log = Logger()
 
 class DomainWatch(Looking):
     """
-    Records what is due of the agents under each domain.
+    A service that records lifecycle changes caused by the agents' domains.
 
-    :param states: the present state of an agent.
-    :param following: what is committed with a transition, as after a lifecycle method.
-    :param own_domain: the host's; its agents that name no domain are under it.
-    :param changed: told that other agents are listed now than before.
-    :param now: seconds since the Unix epoch.
+    :param states: returns the present state of an agent.
+    :param following: returns the changes that are committed with a transition, as after a lifecycle method.
+    :param own_domain: the host's; agents that name no domain belong to it.
+    :param changed: called when other agents are listed than before.
+    :param now: returns seconds since the Unix epoch.
     """
 
     name = "domains"
@@ -67,7 +67,7 @@ class DomainWatch(Looking):
         self._withdrawn: frozenset[str] = frozenset()
 
     def startService(self) -> None:
-        """Look now, and whenever something is told or due."""
+        """Start, and check at every change of a domain and at every deadline."""
         self._held.watch(ORG_DOMAIN, self._told)
         super().startService()
 
@@ -75,7 +75,7 @@ class DomainWatch(Looking):
         self.look()
 
     def look(self) -> None:
-        """Record what is due now, or once what is being recorded is. What goes wrong is logged, and tried again."""
+        """Record the pending changes, after a recording in progress. Failures are logged and retried."""
         self._again = self._looking is not None
         super().look()
 
@@ -86,7 +86,7 @@ class DomainWatch(Looking):
             self.look()
 
     def _withdraw(self) -> None:
-        """Agents without standing are in no list (core v08 section 11.8)."""
+        """Hide agents without standing from all lists (core v08 section 11.8)."""
         domains, now = tuple(read_domains(self._held.items_of(ORG_DOMAIN))), self._now()
         withdrawn = frozenset(
             agent.agent_id

@@ -1,4 +1,4 @@
-"""Evidence: the store, the ledger over it, and what follows from what they hold."""
+"""Build the store, the ledger and the services that depend on what they hold."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ log = Logger()
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is on record, and what keeps it."""
+    """The records and state of a host, and the services that keep them."""
 
     ledger: Ledger
     clock: HostClock
-    """The host's time, and that of the system."""
+    """The host's time, and the system's."""
 
     clock_watch: ClockWatch
     records: IRecordStore
@@ -55,7 +55,7 @@ class Evidence:
     held: StateTable
     tree: TreeKeeper
     signer: Signer | None
-    """None on a host without a key, whose records are not signed."""
+    """The signer of records; None on a host without a key, whose records are not signed."""
 
     witnesses: Witnesses
     observers: Observers
@@ -71,11 +71,11 @@ def keep_evidence(
     clock: HostClock | None = None,
 ) -> Evidence:
     """
-    Open the store, and make what writes to it.
+    Open the store, and build the ledger that writes to it.
 
-    :param store: another one than the configuration names: a rehearsal's, or one in memory.
-    :param writing: the ledger's class: one that writes without a thread, for tests.
-    :param clock: the host's time; None: that of the system.
+    :param store: a store to use instead of the configured one: a rehearsal's, or one in memory.
+    :param writing: the ledger's class; tests pass one that writes without a thread.
+    :param clock: the host's time; by default the system's.
     :raises agtphost.stores.StoreError: the store cannot be opened.
     """
     clock = clock or HostClock()
@@ -93,7 +93,7 @@ def keep_evidence(
         store = opened(config, loaded.plugins.store, create=is_new(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
-    # A cosignature comes in long after the ledger below was made, of which its witnesses are a part.
+    # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     files = () if loaded.volatile else (_witness(loaded),)
     known = () if config.host.development else traces(config)
@@ -146,7 +146,7 @@ def keep_evidence(
 
 
 def _state_keeper(store: IChainStore, loaded: Loaded, files: Sequence[WitnessFile]) -> StateKeeper:
-    """What signs the state of a host, and compares it with what was signed; the witness file knows of that too."""
+    """Return what signs the host's state and compares it with the signed one, also with that of the witness file."""
     return StateKeeper(
         store,
         partial(every_public, loaded.key),
@@ -156,9 +156,9 @@ def _state_keeper(store: IChainStore, loaded: Loaded, files: Sequence[WitnessFil
 
 def opened(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:
     """
-    The store that ``[store]`` names, open for writing.
+    Return the store that ``[store]`` names, open for writing.
 
-    :param plugged: that of a plugin; None where none is named.
+    :param plugged: the store of a plugin; None without one.
     :raises agtphost.stores.StoreError: it cannot be opened.
     """
     if plugged is None:
@@ -173,7 +173,7 @@ def opened(config: Config, plugged: IPluggableStore | None, *, create: bool) -> 
 
 
 def _ballast(config: Config) -> Ballast:
-    """Beside the database: what is given back there helps there."""
+    """Return the reserve file, in the database's directory: space freed there is free for the database."""
     octets = config.store.free_space_reserve
     if octets is None:
         octets = 0 if config.host.development else 16 * 1024 * 1024
@@ -183,9 +183,9 @@ def _ballast(config: Config) -> Ballast:
 
 def _make_room(config: Config, ballast: Ballast) -> None:
     """
-    On a disk that is full to the last octet, have the ballast give back what a start needs.
+    Free some of the reserve if the disk is full.
 
-    Without a little room no database can be opened, and a host that does not start revokes nobody.
+    A database cannot be opened on a full disk, and a host that does not start can revoke no agent.
     """
     with suppress(OSError):
         found = os.statvfs(config.store.path.parent)
@@ -194,7 +194,7 @@ def _make_room(config: Config, ballast: Ballast) -> None:
 
 
 def is_new(config: Config) -> bool:
-    """Whether this host never ran before: only then is a store made. A missing one later is a fault."""
+    """Return whether this host never ran before: only then a store is created. A store missing later is an error."""
     return config.host.development or not traces(config)
 
 
@@ -202,8 +202,8 @@ def _witness(loaded: Loaded) -> WitnessFile:
     audit, state = loaded.config.audit, loaded.config.host.state_dir
     if not audit.witnesses and audit.witness.resolve().is_relative_to(state.resolve()):
         log.warn(
-            "the witness file {file} lies in the state directory, and no other host witnesses the log: whoever brings "
-            "back an older state directory brings back the file with it, and nobody notices; put [audit] witness on "
+            "the witness file {file} lies in the state directory, and no other host witnesses the log: restoring "
+            "an older state directory restores the file with it, and the host cannot detect it; put [audit] witness on "
             "another disk, or name [audit] witnesses",
             file=str(audit.witness),
         )
@@ -215,11 +215,11 @@ def _witness(loaded: Loaded) -> WitnessFile:
 
 def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Problem]:
     """
-    Return why files could not be written.
+    Return a problem for each file that could not be written.
 
-    This is looked at on the host's machine alone: a configuration may be read on another.
+    Only the host's machine is checked: a configuration may be read on another.
 
-    :param files: by the key that names them; what lies in the state directory is made by the start.
+    :param files: by the key that names them; those in the state directory are created at the start.
     """
     faults: list[ConfigFault] = []
     for location, file in files.items():
@@ -231,7 +231,7 @@ def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Probl
             ConfigFault(
                 location=location,
                 message=f"lies in a directory that {'does not exist' if missing else 'cannot be written'}: {place}",
-                hint=f"run: mkdir -p {place}" if missing else "the host runs as the user who owns it",
+                hint=f"run: mkdir -p {place}" if missing else "run the host as the user who owns the directory",
             )
         )
     return problems_in(config.file, faults)
@@ -239,11 +239,11 @@ def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Probl
 
 def traces(config: Config) -> tuple[Path, ...]:
     """
-    What shows that a host has had a store, where the store itself and its witness file say nothing, if any.
+    Return the files that show that a host has had a store, even if the store and its witness file are missing.
 
-    An emptied database beside a witness file that was removed looks like the first start of a new host. These files
-    are made by a host that has started, after its witness file was: by them a host that lost its evidence is told from
-    a new one. Where nothing of it remains, nobody on this machine can tell; a witness that somebody else runs can.
+    An emptied database without its witness file looks like the first start of a new host. A host creates these files at
+    its start, after the witness file, so they distinguish a host that lost its evidence from a new one. If all of them
+    are removed, nothing on this machine shows it; a witness run by another party can.
     """
     state, store, witness = config.host.state_dir, config.store.path, config.audit.witness
     found = [state / HISTORY, store.with_name(f"{store.name}.reserve")]

@@ -1,8 +1,8 @@
 """
-The one place that knows everything of a host that ends: certificates, authorities, revocation lists and grants.
+List everything with an expiry date: certificates, authorities, revocation lists and grants.
 
-It is told 14 days ahead, in the log, in metrics and to operators; ``agtp agent ls`` and ``agtp check`` ask here too.
-Signing keys have no end: one is followed when its operator says so.
+Expiry is announced 14 days ahead in the log, in metrics and to operators; ``agtp agent ls`` and ``agtp check`` use this
+module too. Signing keys do not expire: an operator replaces them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.expiry import Expiring
 
 LOOK_EVERY = 600.0
-"""Seconds between two looks at the files."""
+"""Seconds between two reads of the files."""
 
 TELL_EVERY = 86_400.0
-"""Seconds after which the log says again what ends soon."""
+"""Seconds after which the log repeats what expires soon."""
 
 MOST = 200
-"""That are kept in mind, those that end first: of many agents, who comes first is what counts."""
+"""How many items are kept, those that expire first: of many agents the next ones matter."""
 
 log = Logger()
 
 
 def expiring_files(config: Config) -> Iterator[Expiring]:
-    """Everything whose end stands in a file; reads the files."""
+    """Yield everything whose expiry date is in a file; reads the files."""
     tls = config.tls
     yield from expiry.of_certificates(expiry.HOST, config.host.server_id, tls.certificate)
     for server in tls.server:
@@ -54,14 +54,14 @@ def expiring_files(config: Config) -> Iterator[Expiring]:
 
 
 def agent_certificates(config: Config) -> Iterator[Expiring]:
-    """Those that lie beside the documents of known agents, by label."""
+    """Yield the certificates in the directories of known agents, by label."""
     folder = config.identity.known_agents
     for path in sorted(folder.glob("*/agent.pem")) if folder.is_dir() else ():
         yield from expiry.of_certificates(expiry.AGENT, path.parent.name, path)
 
 
 def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
-    """What this host shows to others, and what others show it."""
+    """Yield the client certificates that this host presents, and the authorities by which it verifies others."""
     hosts: list[tuple[str, Path | None, Path | None]] = [
         ("[lifecycle] notify", config.lifecycle.notify_cert, config.lifecycle.notify_ca),
         *((peer.server_id, peer.cert, peer.ca) for peer in config.delegation.peers),
@@ -78,7 +78,7 @@ def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
 
 
 def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Iterator[Expiring]:
-    """Grants that are in force and end."""
+    """Yield the grants in force that have an end."""
     names = {agent.agent_id: agent.name for agent in known}
     for agent_id in rights.list_narrowed():
         for grant in rights.grants(agent_id):
@@ -88,7 +88,7 @@ def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Itera
 
 
 def remarks(config: Config, now: float) -> Iterator[str]:
-    """What a start would warn of, soonest first."""
+    """Yield the warnings that a start would log, soonest expiry first."""
     for each in sorted(expiring_files(config), key=lambda one: one.ends):
         if each.is_soon(now):
             yield each.describe(now)
@@ -96,10 +96,10 @@ def remarks(config: Config, now: float) -> Iterator[str]:
 
 class ExpiryWatch(Looking):
     """
-    Looks at what ends, and tells what does soon: at start, and once a day.
+    A service that checks expiry dates and logs those that are close, at start and once a day.
 
-    :param on: what the host stands on at the time.
-    :param known: every agent that the host knows.
+    :param on: returns the services of the configuration in force.
+    :param known: returns every agent that the host knows.
     """
 
     name = "expiries"
@@ -115,7 +115,7 @@ class ExpiryWatch(Looking):
 
     @property
     def found(self) -> list[Expiring]:
-        """What ends first, soonest first."""
+        """Return what expires first, soonest first."""
         on = self._on()
         grants = expiring_grants(on.rights, self._known(), on.seconds())
         return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST]
@@ -129,7 +129,7 @@ class ExpiryWatch(Looking):
             if now - self._told.get(each, -TELL_EVERY) < TELL_EVERY:
                 continue
             self._told[each] = now
-            # A grant ends because an operator said so; everything else ends because nobody has renewed it.
+            # An operator chose the end of a grant; everything else ends only because it was not renewed.
             say = log.info if each.kind == expiry.GRANT else log.warn
             say("{what}", what=each.describe(now))
 

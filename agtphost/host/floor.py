@@ -1,4 +1,4 @@
-"""The rest of the floor: QUERY, SUMMARIZE, PLAN, ESCALATE, CONFIRM, SUSPEND, NOTIFY, and RESUME with it."""
+"""Build the rest of the floor methods: QUERY, SUMMARIZE, PLAN, ESCALATE, CONFIRM, SUSPEND, NOTIFY and RESUME."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from agtphost.vocabulary.steps import Executor
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """What there is to call, and the gate that keeps still what was stopped."""
+    """The bindings of the floor methods, and the gate that holds suspended sessions."""
 
     bindings: tuple[Binding, ...]
     gate: IGate
@@ -48,7 +48,7 @@ class Floor:
 
 
 def state_changing_floor(config: Config) -> Assurance:
-    """How surely a caller of what changes state must be known (design decision 4)."""
+    """Return the least assurance of a caller that changes state (design decision 4)."""
     relaxed = config.host.development and config.listen.loopback
     return Assurance.HEADER if relaxed else Assurance.CERTIFICATE
 
@@ -82,18 +82,22 @@ def floor_methods(
     """
     Build the methods.
 
-    :param listed: everything that can be called, at every call.
-    :param endpoints: the operator's; one on ``/`` takes the place of QUERY, SUMMARIZE or PLAN.
-    :param offload: calls a function off the reactor, and ``authorization`` tells who acts for the people.
-    :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller is shown.
-    :param states: the present lifecycle state of an agent.
-    :param assurance: how surely callers of what changes state must be known.
+    :param listed: returns everything that can be called; asked at every call.
+    :param endpoints: the operator's; one on ``/`` replaces QUERY, SUMMARIZE or PLAN.
+    :param offload: calls a function off the reactor.
+    :param visibility: decides which hosted agents a caller may see.
+    :param authorization: decides who acts for people.
+    :param approvals: calls that wait for a person.
+    :param states: returns the present lifecycle state of an agent.
+    :param assurance: the least assurance of callers that change state.
     :param release: answers SUSPEND with ``synthesis_id``.
-    :param continuations: makes the tokens of lists that are longer than an answer.
-    :param hosts: Agent-IDs by which other hosts tell the operator of lifecycles and certificates.
-    :param address: the names and the port that the host's own URIs have.
-    :param sessions: which there are, and ``suspensions``: which of them stand still.
-    :param workflows: resumes what is no session and no task; ``cancel`` answers a NOTIFY that ends a subscription.
+    :param continuations: makes the cursors of lists that are longer than an answer.
+    :param hosts: Agent-IDs by which other hosts notify the operator of lifecycles and certificates.
+    :param address: the names and the port of the host's own URIs.
+    :param sessions: all sessions.
+    :param suspensions: which sessions are suspended.
+    :param workflows: resumes what is neither a session nor a task.
+    :param cancel: answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, offload)
     escalation = Escalation(held, directory, authorization, offload, states, now, continuations, address)
@@ -118,7 +122,7 @@ def floor_methods(
         bindings=(
             *(binding for binding in cognitive if (binding.method, binding.path) not in taken),
             change("ESCALATE", escalation),
-            # Operators and registrars are no agents: the handlers decide who reads and confirms.
+            # Operators and registrars are not agents: the handlers decide who reads and confirms.
             read("QUERY", "/escalations", escalation, Assurance.NONE),
             read("QUERY", "/approvals", decisions, Assurance.NONE),
             replace(change("CONFIRM", confirmation, Assurance.NONE), vital=True),

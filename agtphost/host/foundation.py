@@ -1,4 +1,4 @@
-"""What every part of a host stands on: one for each configuration, and under all of them the same that lasts."""
+"""Hold the services that every part of a host uses: one set per configuration, over a part that outlives reloads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Foundation:
-    """Made first, and given to all that builds something."""
+    """The services that are built first and passed to everything that builds a part of the host."""
 
     loaded: Loaded
     reactor: Any
@@ -35,30 +35,30 @@ class Foundation:
     registry: Registry
     lasting: Lasting
     lease: Lease
-    """What is watched for this configuration, and no longer."""
+    """The watchers that end with this configuration."""
 
     floor: Assurance
-    """How surely a caller of what changes state must be known."""
+    """The least assurance of a caller that changes state."""
 
     rights: Rights
-    """What the host lets agents do."""
+    """The rights that the host grants to agents."""
 
     traces: Traces | None = None
-    """Gives calls their spans; None where there are none."""
+    """Makes spans of calls; None where tracing is off."""
 
     seconds: Callable[[], float]
     """The host's time, in seconds since the Unix epoch; see :mod:`agtphost.audit.host_clock`."""
 
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence) -> Foundation:
-        """That of one host, as it starts."""
+        """Build the services of a host as it starts."""
         seconds = evidence.clock.seconds
         lasting = Lasting.of(loaded, reactor, evidence, seconds)
         traces = tracing(reactor, loaded.config)
         return cls._made(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
 
     def under(self, loaded: Loaded) -> Foundation:
-        """That of the same host under another configuration."""
+        """Build the services of the same host under another configuration."""
         return self._made(
             loaded,
             reactor=self.reactor,
@@ -91,17 +91,17 @@ class Foundation:
 
     @property
     def latest(self) -> Callable[[], float]:
-        """The later of the host's time and the system's, for certificates, tokens and what else others wrote."""
+        """Return a clock that gives the later of the host's and the system's time, for dates that others wrote."""
         return self.evidence.clock.latest
 
     @property
     def offload(self) -> Executor:
-        """Calls a function off the reactor."""
+        """Return the executor that calls functions off the reactor."""
         return self.lasting.computing
 
 
 def authorization_of(loaded: Loaded, floor: Assurance) -> Authorization:
-    """Make what tells operators, registrars, people and agents of one configuration apart."""
+    """Return what distinguishes operators, registrars, people and agents under one configuration."""
     config = loaded.config
     addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
     registrars = _registrars(loaded) if config.host.development else ()
@@ -113,8 +113,8 @@ def _registrars(loaded: Loaded) -> tuple[str, ...]:
     """
     Return the keys that agents known here were issued with.
 
-    A development host has no operators until somebody lists them: until then whoever has such a key looks at what
-    operators see, and approves calls, as it reloads the host and grants what its agents may call.
+    A development host has no operators until the configuration lists some. Until then the holder of such a key sees
+    what operators see and approves calls, just as it reloads the host and grants what its agents may call.
     """
     issuers = (agent.issuer_fingerprint for agent in loaded.directory.list_known())
     return tuple(each for each in dict.fromkeys(issuers) if each)

@@ -1,4 +1,4 @@
-"""``[gateway]`` becomes the HTTP gateway."""
+"""Build the HTTP gateway of ``[gateway]``."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def gateway_facts(
     registered: Callable[[str], Collection[str]],
 ) -> GatewayFacts | None:
     """
-    What the gateway goes by under a configuration; None where there is none.
+    Return what the gateway needs to know under a configuration, or None without a gateway.
 
-    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
-    :param own: what it answers itself, by path.
-    :param adapters: say where hosted tools are called.
+    :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
+    :param own: the documents that it answers itself, by path.
+    :param adapters: give the addresses of hosted tools.
     :param registered: returns the methods that endpoints have at a path.
-    :raises ConfigurationError: for agents that this host does not know.
+    :raises ConfigurationError: the configuration names an agent that this host does not know.
     """
     given = config.gateway
     if given.listen is None:
@@ -84,20 +84,20 @@ def _agent(config: Config, directory: AgentDirectory) -> str:
 
 def gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> GatewayResource:
     """
-    What serves ``[gateway]``.
+    Return the HTTP resource that serves ``[gateway]``.
 
-    :param facts: at the start; others take their place by :meth:`GatewayResource.turn_to`.
+    :param facts: those at the start; :meth:`GatewayResource.turn_to` replaces them.
     """
     return GatewayResource(facts, dispatcher, config.limits.body)
 
 
 def surface(resource: GatewayResource) -> Served:
-    """The surface of ``[gateway]``."""
+    """Return the surface of ``[gateway]``."""
     return Served(
         name=GATEWAY,
         what="the HTTP gateway",
         resource=resource,
-        # The viewer's page calls what it shows.
+        # The viewer's page calls the endpoints that it shows.
         pages=True,
         fields=(("X-Content-Type-Options", "nosniff"),),
         cross_origin=resource.cross_origin,

@@ -1,12 +1,12 @@
 """
-One configuration after the other, without a restart: each is a generation of everything that answers requests.
+Replace one configuration by the next without a restart: each is a generation of everything that answers requests.
 
-Theory of operation. A generation is a whole :class:`agtphost.host.core.Core`, made beside the one in force from the
-same foundation: ledger, state, sessions, running calls. It comes into force in one turn of the reactor: every listener
-hands its requests to a :class:`Front`, and from that turn on the front hands them to another dispatcher. A request is
-judged, carried out and answered by the dispatcher that it was handed to, with every call that is made in its course, so
-none is judged by one configuration and answered by another. The generation before ends its calls; once the last one is
-over it lets go of what it watches, and servers that no other generation has are stopped.
+Theory of operation. A generation is a whole :class:`agtphost.host.core.Core`, built while another one is in force, on
+the same services: ledger, state, sessions, running calls. It comes into force in one turn of the reactor: every
+listener hands its requests to a :class:`Front`, and from that turn on the front hands them to the new dispatcher. The
+dispatcher that gets a request judges, carries out and answers it, with all calls made for it, so two configurations
+never handle one request. The generation before finishes its calls. After the last one it drops its watchers, and
+servers that no other generation uses are stopped.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from agtphost.vocabulary.steps import run_to_end
 log = Logger()
 
 PATIENCE = 10.0
-"""Seconds that new servers have to come up before the configuration that names them is in force; it is then anyway."""
+"""Seconds that new servers get to start before the configuration that names them is in force in any case."""
 
 COLLECT = 16
 """
-Generations whose parts hold one another, a thousand objects of each, until what they leave is collected.
+Retired generations after which their objects, a thousand each in reference cycles, are collected.
 
-Of fewer where they had many endpoints, which leave :data:`OF_EACH` objects more: collecting those of 16 generations
-with 5,000 endpoints held everybody up for more than a second, and of one it is a tenth of that.
+Generations with many endpoints count for more, :data:`OF_EACH` objects per endpoint: collecting those of 16 generations
+with 5,000 endpoints blocked the reactor for more than a second, of one it takes a tenth of that.
 """
 
 OF_EACH = 20
 
 LOOK = 0.05
-"""Seconds between two looks at them."""
+"""Seconds between two checks of new servers."""
 
 
 @implementer(IDispatcher)
 class Front:
-    """Where every listener takes its requests: to the dispatcher in force, whose methods it has for its own."""
+    """A dispatcher that listeners call; it has the methods of the dispatcher in force."""
 
     dispatch: Callable[..., Any]
     refuse: Callable[..., Any]
     turn_away: Callable[..., Any]
 
     def turn_to(self, dispatcher: Dispatcher) -> None:
-        """Hand the next request to this one."""
+        """Hand further requests to another dispatcher."""
         self.dispatch = dispatcher.dispatch
         self.refuse = dispatcher.refuse
         self.turn_away = dispatcher.turn_away
@@ -70,10 +70,10 @@ class Front:
 
 class Generations:
     """
-    Makes generations, puts them in force, and ends them.
+    Builds generations, puts them in force, and ends them.
 
-    :param on: of the first one.
-    :param factory: whose threads all of them share.
+    :param on: the services of the first one.
+    :param factory: owns the threads that all of them share.
     """
 
     def __init__(self, on: Foundation, upstreaming: Upstreaming, factory: HandlerFactory) -> None:
@@ -86,40 +86,40 @@ class Generations:
         self._over = 0
         self.front = Front()
         self.living = 0
-        """Generations whose calls are not all over, the one in force included."""
+        """Generations that still have calls, with the one in force."""
 
         self.keys = MultiService()  # type: ignore[no-untyped-call]
-        """Parent of what keeps the keys of identity providers fresh."""
+        """The parent of the services that refresh keys of identity providers."""
 
         self.core = run_to_end(self._compose(on))
         self._begin(self.core)
         self._put_in_force(self.core)
 
-    # What lasts is told
+    # Callbacks
 
     def prepare(self, prepare: Callable[[Core], None]) -> None:
-        """Have it called with every generation before that comes into force, and now with the present one."""
+        """Register a callback for every generation before it comes into force; call it now with the present one."""
         self._prepared.append(prepare)
         prepare(self.core)
 
     def when_turned(self, turned: Callable[[Core], None]) -> None:
-        """Have it called with every further generation, in the turn of the reactor in which that comes into force."""
+        """Register a callback for every further generation, called in the reactor turn in which it comes into force."""
         self._turned.append(turned)
 
     def renew(self) -> None:
-        """Other agents can be called: what is published is told anew."""
+        """Publish the documents again because other agents can be called."""
         self.core.shown.publication.renew()
 
     # Candidates
 
     def compose(self, loaded: Loaded) -> Generator[None, None, Core]:
         """
-        A further generation, which is to be given to :meth:`discard` or to :meth:`turn_to`. It starts nothing.
+        Build a further generation, which the caller passes to :meth:`discard` or to :meth:`turn_to`. It starts nothing.
 
-        It is made in steps, as is due to thousands of endpoints: while calls are answered.
+        It is built in steps while calls are answered, because thousands of endpoints take long.
 
         :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
-        :raises agtphost.errors.ConfigurationError: something is named that there is not.
+        :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
         """
         core = yield from self._compose(self._on.under(loaded))
         for prepare in self._prepared:
@@ -136,12 +136,12 @@ class Generations:
             raise
 
     def discard(self, core: Core) -> None:
-        """It never comes into force."""
+        """Drop a generation that never comes into force."""
         core.on.lease.release()
         self._let_go(core)
 
     async def begin(self, core: Core) -> None:
-        """Start what is new behind it, and wait for that: calls should find it, as they do after a start."""
+        """Start its new services, and wait for them, so that calls find them as they do after a start."""
         fresh = self._begin(core)
         reactor = self._on.reactor
         await in_turns(core.shown.publication.prepare(), reactor)
@@ -160,7 +160,7 @@ class Generations:
     # Coming into force
 
     def turn_to(self, core: Core) -> None:
-        """Put it in force, now, and have the one before end. :meth:`begin` was called with it."""
+        """Put a generation in force that :meth:`begin` has started, and let the one before end."""
         before, self.core = self.core, core
         before.shown.publication.end()
         self._put_in_force(core)
@@ -168,7 +168,8 @@ class Generations:
             try:
                 turned(core)
             except Exception:
-                # It is in force: what one of them makes of it must not keep the others from hearing of it.
+                # The configuration is in force already; an error of one callback must not keep the others from being
+                # called.
                 log.failure("something of the host did not follow its configuration")
         before.admission.dispatcher.under_way.when_over(lambda: self._retire(before))
 
@@ -182,14 +183,14 @@ class Generations:
         self._upstreaming.adopt(core.connected)
         key = core.on.loaded.key
         if key is not None:
-            # It may have been followed by another one since the candidate was made.
+            # The key may have been rotated since the candidate was built.
             core.shown.publisher.adopt(fastest_signer(key), key.public)
         core.announce()
         self.front.turn_to(core.admission.dispatcher)
 
     def _retire(self, core: Core) -> None:
-        """Its last call is over."""
-        # Not in the middle of that call's end: what it still has in hand is its own.
+        """End a generation after its last call."""
+        # Later, because that call is just ending and still uses its parts.
         self._on.reactor.callLater(0, self._retired, core)
 
     def _retired(self, core: Core) -> None:
@@ -199,7 +200,7 @@ class Generations:
         core.on.registry.clear()
         self._over += 1_000 + OF_EACH * len(core.bound)
         if self._over >= 1_000 * COLLECT:
-            # The collector comes so rarely by itself that hundreds of them would wait for it.
+            # The collector runs so rarely that hundreds of retired generations would accumulate.
             self._over = 0
             gc.collect()
 

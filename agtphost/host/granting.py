@@ -1,4 +1,4 @@
-"""What the host lets agents do: the configuration's grants, and the methods by which operators change theirs."""
+"""Apply grants: those of the configuration, and the methods by which operators change them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agtphost.upstream.failures import UpstreamFailure
 log = Logger()
 
 RISING = 15.0
-"""Seconds that a server may take to say what it has, before it is granted unseen."""
+"""Seconds that a server gets to list its tools before a grant is accepted unchecked."""
 
 STATEMENTS = {
     "AUTHORIZE": "Let an agent call what is named, and nothing else that is not granted; for operators.",
@@ -35,7 +35,7 @@ STATEMENTS = {
 
 
 def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
-    """What AGTP answers about grants."""
+    """Return the bindings that change and list grants."""
     grantable = Grantable(on.registry.admitted, upstreams.adapters)
 
     async def ask(upstream: str) -> None:
@@ -48,7 +48,7 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
         on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
     )
     return tuple(
-        # People are known by their certificate's key, and are no agents.
+        # People are known by their certificate's key and are not agents.
         Binding.native(
             *place,
             handler,
@@ -64,11 +64,11 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
 
 def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
     """
-    Take over the grants of the configuration.
+    Apply the grants of the configuration.
 
-    What a server has is known once it runs: of one that does not, the name of the server alone is compared.
+    A server's tools are known once it runs. Of a server that does not run, only the name is checked.
 
-    :raises agtphost.errors.ConfigurationError: one is of an agent that is not known here, or names nothing.
+    :raises agtphost.errors.ConfigurationError: a grant names an unknown agent, or nothing that can be granted.
     """
     grantable = Grantable(on.registry.admitted, upstreams.adapters)
     faults: list[ConfigFault] = []
@@ -86,23 +86,23 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
         if agent is not None:
             grants += [Grant(agent_id=agent.agent_id, allow=text, until=section.ends) for text in section.allow]
         if section.ends is not None and section.ends <= on.seconds():
-            log.warn("[[grant]] of {agent} ended at {end}, and grants nothing", agent=section.agent, end=section.until)
+            log.warn("[[grant]] of {agent} ended at {end} and grants nothing", agent=section.agent, end=section.until)
     if faults:
         raise ConfigurationError(problems_of(on.config, faults))
     on.rights.configure(grants)
 
 
 def _agent(on: Foundation, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
-    """The agent that an entry names."""
+    """Return the agent that a grant names, or add a fault and return None."""
     known = on.loaded.directory.list_known()
     found = [agent for agent in known if named in (agent.name, agent.agent_id)]
     if len(found) == 1:
         return found[0]
     if found:
-        said, hint = f"names {named}, and several agents are called so", "give the Agent-ID: `agtp agent ls` lists them"
+        said, hint = f"names {named}, the name of several agents", "give the Agent-ID: `agtp agent ls` lists them"
     else:
         near = difflib.get_close_matches(named, sorted({agent.name for agent in known}), 1)
-        said, hint = f"names {named}, and no agent known here is called so", "`agtp agent ls` lists them"
+        said, hint = f"names {named}, and this host knows no such agent", "`agtp agent ls` lists them"
         hint = f"did you mean {near[0]}?" if near else hint
     faults.append(ConfigFault(location=("grant", at, "agent"), message=said, hint=hint))
     return None

@@ -1,9 +1,8 @@
 """
-Endpoints get their handlers in two steps.
+Prepare the handlers of endpoints in two steps.
 
-What can be wrong with a handler is found before the host starts: functions
-are imported, recipes and secrets looked up. What needs the reactor is made
-once the host runs.
+What can be wrong with a handler is found before the host starts: functions are imported, recipes and secrets looked up.
+What needs the reactor is made once the host runs.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from agtphost.host.computing import computing_of
 from agtphost.upstream.https import trust_of
 
 GRACE = 5.0
-"""Seconds by which an endpoint outlives its upstream's timeout, so that callers hear of the upstream."""
+"""Seconds that an endpoint's timeout exceeds its upstream's, so that callers get the upstream's error."""
 
 
 class HandlerFactory(Service):
     """
-    What handlers are made with, and what they keep open.
+    A service that makes handlers and owns what they keep open.
 
-    :param threads: how many blocking functions may run at once.
+    :param threads: how many blocking functions may run concurrently.
     """
 
     name = "handlers"
@@ -55,7 +54,9 @@ class HandlerFactory(Service):
         self._others: list[HandlerFactory] = []
 
     def another(self) -> HandlerFactory:
-        """One for another configuration, with the same threads; to be closed before this one stops, or with it."""
+        """
+        Return a factory for another configuration, with the same threads; close it before this one stops, or with it.
+        """
         made = HandlerFactory.__new__(type(self))
         made.reactor, made.threads, made.loop = self.reactor, self.threads, self.loop
         made._services, made._others = [], []
@@ -63,13 +64,13 @@ class HandlerFactory(Service):
         return made
 
     def external(self, reference: ServiceReference, headers: Mapping[str, str], trust: Any) -> ExternalService:
-        """A handler for an upstream, closed with the host."""
+        """Return a handler for an upstream, closed with the host."""
         service = ExternalService(reference, headers, trust, self.reactor, self.reactor.nameResolver)
         self._services.append(service)
         return service
 
     def close(self, other: HandlerFactory) -> Deferred[Any]:
-        """Nothing goes on by what :meth:`another` made: close its connections to upstreams."""
+        """Close the connections of a factory that :meth:`another` made."""
         self._others.remove(other)
         return other._close()
 
@@ -78,7 +79,7 @@ class HandlerFactory(Service):
         return DeferredList([service.close() for service in services], consumeErrors=True)
 
     def stopService(self) -> Deferred[Any]:
-        """Close connections to upstreams, and let threads end."""
+        """Close connections to upstreams, and stop the threads."""
         super().stopService()  # type: ignore[no-untyped-call]
         self.threads.stop()
         self.loop.stop()
@@ -96,16 +97,16 @@ class Prepared:
     """Further members of its records."""
 
     def bind(self, factory: HandlerFactory) -> Binding:
-        """The endpoint with its handler."""
+        """Return the endpoint bound to its handler."""
         binding = self.endpoint.bind(self.make(factory), self.agent_ids)
         return replace(binding, extra={**binding.extra, **self.extra}) if self.extra else binding
 
 
 class Bindable(Protocol):
-    """What a host makes a binding of once it runs."""
+    """An endpoint that a running host can bind."""
 
     def bind(self, factory: HandlerFactory) -> Binding:
-        """The endpoint with its handler."""
+        """Return the endpoint bound to its handler."""
 
 
 Resolve = Callable[[str], Function]
@@ -125,8 +126,8 @@ def prepare(
 
     :param environ: where ``${VAR}`` and ``env:NAME`` are looked up.
     :param find: imports functions.
-    :param factories: of plugins that are installed nowhere, by name.
-    :raises agtphost.handlers.function.UnresolvableFunction: with what is missing.
+    :param factories: of plugins that are not installed, by name.
+    :raises agtphost.handlers.function.UnresolvableFunction: something is missing; the message names it.
     """
     ids = tuple(agent_ids)
     reference = endpoint.handler
@@ -137,7 +138,7 @@ def prepare(
     if reference.recipe:
         recipe = recipes.find(reference.recipe)
         if recipe is None:
-            raise UnresolvableFunction(f"its recipe {reference.recipe} is not registered")
+            raise UnresolvableFunction(f"the recipe {reference.recipe} is not registered")
         extra = {"recipe": recipe.name, "recipe_version": recipe.version}
         return Prepared(
             endpoint=endpoint,
@@ -191,7 +192,7 @@ def _external(
     trust = _trust(folder / service.ca) if service.ca else trust_of(None)
 
     def make(factory: HandlerFactory) -> IHandler:
-        # Secrets are opened here, for the one upstream that the operator named them for.
+        # Secrets are revealed here, for the one upstream that the operator named them for.
         opened = {name: value.reveal() for name, value in headers.items()}
         handler: IHandler = factory.external(service, opened, trust)
         return handler
@@ -201,12 +202,11 @@ def _external(
 
 def _headers(service: ServiceReference, environ: Mapping[str, str], folder: Path) -> dict[str, Secret]:
     """
-    The header fields of an external service, with ``${VAR}``, ``env:NAME`` and ``file:PATH`` resolved (AGTP-API
+    Return the header fields of an external service, with ``${VAR}``, ``env:NAME`` and ``file:PATH`` resolved (AGTP-API
     section 12.3).
 
-    :param folder: what relative paths are relative to.
-    :raises UnresolvableFunction: naming the field, and the variable or file that cannot be read; never containing a
-        value.
+    :param folder: the base of relative paths.
+    :raises UnresolvableFunction: a variable or file cannot be read; the message names it and the field, never a value.
     """
     hint = "set the variable in the host's environment, or write the secret's file as file:PATH"
     found: dict[str, Secret] = {}

@@ -1,9 +1,8 @@
 """
-What a reload takes and what it leaves, for every kind of file that a host is made of.
+Decide which changed files a reload applies and which need a restart.
 
-A kind is either taken while the host runs, or read at its start and never
-again: then a changed file waits for a restart, and an operator who is not told
-so believes that it is in force.
+Each kind of file is either applied by a running host, or read only at its start. A change of the latter kind waits for
+a restart, and the log and the answer say so.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ TAKEN = (
     *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
     *("TLS files", "HTTPS files"),
 )
-"""Kinds that a running host takes; handlers where ``[endpoints] reload`` says so."""
+"""Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
 LEFT = ("catalog", "signing key")
-"""Kinds that take a restart: but for the signing key, which follows its ``.next`` by itself."""
+"""Kinds that need a restart. A signing key is rotated without one by its ``.next`` file."""
 
 HANDLERS = "handlers"
 
@@ -40,9 +39,9 @@ Inventory = Mapping[str, Mapping[Path, Stamp]]
 
 def inventory(config: Config, tls: ServerTLS, modules: Iterable[Path] = ()) -> Inventory:
     """
-    Every file by its kind, with what tells its content from another; for any thread.
+    Return every file by its kind, with a stamp of its content; callable in any thread.
 
-    :param modules: the operator's that were imported, besides those that the process knows by name.
+    :param modules: the operator's imported modules, in addition to those in ``sys.modules``.
     """
     return {kind: stamps(sorted(set(paths))) for kind, paths in _files(config, tls, modules).items()}
 
@@ -77,7 +76,7 @@ def _in(folder: Path | None, pattern: str) -> list[Path]:
 
 
 def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
-    """The operator's modules that this process has imported."""
+    """Yield the operator's modules that this process has imported."""
     own = OperatorFiles(folders)
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
@@ -87,9 +86,9 @@ def _handlers(folders: Iterable[Path]) -> Iterator[Path]:
 
 def digest_of(config: Config, files: Inventory) -> str:
     """
-    SHA-256, hex, of all that a configuration was read from: of lines ``HASH  PATH``, as ``sha256sum`` writes them.
+    Return the SHA-256, hex, of all files of a configuration, over lines ``HASH  PATH`` as ``sha256sum`` writes them.
 
-    Paths are relative to the configuration's directory where they are below it, and the lines stand in their order.
+    Paths below the configuration's directory are relative to it; the lines are sorted by path.
     """
     lines = []
     for path in {path for kind in files.values() for path, stamp in kind.items() if stamp is not None}:
@@ -104,33 +103,33 @@ def digest_of(config: Config, files: Inventory) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one reload."""
+    """The result of one reload."""
 
     taken: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
-    """Kinds."""
+    """Kinds of files that did not change."""
 
     failed: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """Why it was refused; empty where it was not."""
+    """Why the reload was refused; empty if it was not."""
 
     digest: str = ""
-    """Of what was read; empty where that came to nothing."""
+    """The digest of the files that were read; empty if reading failed."""
 
     generation: int = 0
-    """Which configuration of this process is in force: 1 is the one that it started with."""
+    """The number of the configuration in force in this process; the one of its start is 1."""
 
     audit_id: str = ""
-    """Of the record; empty where nothing was taken, or refused."""
+    """The Audit-ID of the record; empty if nothing was applied or refused."""
 
     @property
     def refused(self) -> bool:
-        """Whether the configuration that was found is not in force because of what is wrong with it."""
+        """Return whether the reload was refused because of problems."""
         return bool(self.problems)
 
     def told(self) -> dict[str, Any]:
-        """For whoever asked."""
+        """Return the outcome as JSON members for the client."""
         problems = [{name: value for name, value in asdict(problem).items() if value} for problem in self.problems]
         return {
             "taken": list(self.taken),
@@ -144,7 +143,7 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """Return the outcome as one line for the log."""
         return (
             f"taken: {', '.join(self.taken) or 'nothing'}; waiting for a restart: {', '.join(self.left) or 'nothing'}; "
             f"failed: {', '.join(self.failed) or 'nothing'}"
@@ -152,20 +151,20 @@ class Outcome:
 
 
 def changed(before: Inventory, now: Inventory, kind: str) -> list[str]:
-    """The files of a kind that are not what they were: changed, new and gone ones."""
+    """Return the names of the files of a kind that were changed, added or removed."""
     old, new = before.get(kind, {}), now.get(kind, {})
     return sorted({path.name for path in old.keys() | new.keys() if old.get(path) != new.get(path)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keys:
-    """What differs between two configurations."""
+    """The tables and keys that differ between two configurations."""
 
     taken: tuple[str, ...]
-    """Tables."""
+    """Tables that a reload applies."""
 
     waiting: tuple[str, ...]
-    """Tables and keys that take a restart."""
+    """Tables and keys that need a restart."""
 
 
 def judged(
@@ -179,20 +178,20 @@ def judged(
     modules: bool,
 ) -> Outcome:
     """
-    What a reload takes and leaves.
+    Return what a reload applies and what needs a restart.
 
-    :param before: the files when each was last taken.
+    :param before: the files as they were when each was last applied.
     :param known: the agents that the host knows.
     :param newcomers: labels of those that it does not know yet.
-    :param found: Agent-IDs of those of the files.
-    :param modules: whether handlers' modules are imported anew.
+    :param found: Agent-IDs of those in the files.
+    :param modules: whether the handlers' modules are imported again.
     """
     taken: list[str] = []
     left: list[str] = []
     for kind in TAKEN:
         names = sorted(newcomers) if kind == "agents" else changed(before, now, kind)
         if kind == "configuration":
-            # A remark in the file changes nothing.
+            # A changed comment in the file changes no table.
             names = list(keys.taken)
         if names:
             (left if kind == HANDLERS and not modules else taken).append(_named(kind, names))

@@ -1,4 +1,4 @@
-"""Who may call over HTTP: ``[[http.client]]``, client certificates and identity providers, for every surface alike."""
+"""Find the clients of HTTP, for every surface: ``[[http.client]]``, client certificates and identity providers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from agtphost.wire.headers import Headers
 
 def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ...]:
     """
-    The clients of ``[[http.client]]``, each with its agent.
+    Return the clients of ``[[http.client]]``, each with its agent.
 
-    :raises ConfigurationError: for every one whose agent this host does not know, with its line.
+    :raises ConfigurationError: agents are unknown to this host; a problem for each, with its line.
     """
     found: list[Keyholder] = []
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
         agent, objection = agent_named(directory, client.agent)
         if client.token is None:
-            continue  # that is told of the file
+            continue  # reading the file has reported it
         if agent is None:
             problems.append(
                 Problem(
@@ -53,7 +53,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
 
 
 def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
-    """An agent by its Agent-ID or its name, or why there is none."""
+    """Return an agent by its Agent-ID or its name, or why there is none."""
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:
         return known, ""
@@ -62,11 +62,11 @@ def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, st
         return namesakes[0], ""
     if namesakes:
         return None, f"is the name of {len(namesakes)} agents that this host knows: write the Agent-ID"
-    return None, f"is no agent that this host knows: {named[:64]}"
+    return None, f"names an agent that this host does not know: {named[:64]}"
 
 
 def certified(transport: Any, address: str) -> PeerCertificate | None:
-    """The client certificate that TLS has verified."""
+    """Return the client certificate that TLS has verified, if any."""
     if not ISSLTransport.providedBy(transport):
         return None
     secure: Any = transport
@@ -77,7 +77,7 @@ def certified(transport: Any, address: str) -> PeerCertificate | None:
 
 
 def principal_of(gate: IGate) -> Principal:
-    """Judges a token by the same gate that judges it when the call comes."""
+    """Return a function that verifies a token with the gate that checks it at calls."""
 
     def principal(token: str) -> str:
         fields = [("Authorization", f"Bearer {token}")]
@@ -87,7 +87,7 @@ def principal_of(gate: IGate) -> Principal:
             gate.check(exchange)
         except Refusal as refusal:
             raise ValueError(refusal.explanation) from None
-        # The gate has verified it: now it may be believed which issuer the principal is one of.
+        # The gate has verified the token, so its issuer can be trusted.
         claims = jsontext.decode(decode_padded(token.split(".")[1]))
         issuer = claims.get("iss") if isinstance(claims, dict) else None
         return f"{issuer}\n{exchange.acting_principal}"

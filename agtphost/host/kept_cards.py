@@ -1,4 +1,4 @@
-"""Registered cards and their leases, which are there whatever the configuration says."""
+"""Keep registered cards and their leases, which outlive a reload."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agtphost.registry.registered import Registered
 
 @dataclass(frozen=True, kw_only=True)
 class KeptCards:
-    """What is there whatever the configuration says: registered cards and their leases."""
+    """The registered cards and their leases."""
 
     registered: Registered
     leases: Leases
 
     @classmethod
     def of(cls, held: StateTable, ledger: ILedger, reactor: Any, seconds: Callable[[], float]) -> KeptCards:
-        """Those of one host."""
+        """Build the cards and leases of one host."""
         registered = Registered(held)
         leases = Leases(reactor, seconds)
 

@@ -1,8 +1,8 @@
 """
-What lives as long as the host, whatever it is configured as: all that calls leave in memory.
+Keep the in-memory state of a host that outlives a reload: everything that calls leave in memory.
 
-Everything else that answers requests is made anew for each configuration, beside what is in force, from what is here:
-see :mod:`agtphost.host.generations`.
+Everything else that answers requests is built for each configuration, on top of this; see
+:mod:`agtphost.host.generations`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from agtphost.vocabulary import times
 
 @dataclass(frozen=True, kw_only=True)
 class Lasting:
-    """Made once, and handed from each configuration to the next."""
+    """The objects that are built once and passed from each configuration to the next."""
 
     directory: StandingDirectory
     computing: Computing
@@ -60,46 +60,46 @@ class Lasting:
     suspensions: Suspensions
     running: RunningCalls
     counted: AllowanceTable
-    """How often everybody asked."""
+    """Counts of requests per agent, for rate limits."""
 
     negotiations: Negotiations
     history: History
-    """What was published when."""
+    """What was published, with its time."""
 
     propagation: Propagation
     delegated: DelegatedWork
     fronted: FrontedTasks | None
-    """The tasks of A2A clients that come from outside; None where there is no front."""
+    """The tasks of A2A clients; None without a front."""
 
     entrance: Entrance | None
-    """Links to the operators' page, and its sessions; None where there is no page."""
+    """The links to the operators' page, and its sessions; None without a page."""
 
     traffic: Traffic
-    """What was answered within the last hour."""
+    """The answers of the last hour."""
 
     principals: Principals
     reloads: ReloadRequests
     cards: KeptCards
-    """Cards that registered, and who of them is there."""
+    """Registered cards, and which of their agents are alive."""
     searching: Searching
-    """What searches, and the vectors that it has."""
+    """The search engines and their vectors."""
 
     workflows: Workflows
-    """Chains and schedules on their way."""
+    """Running chains and schedules."""
 
     monitors: Monitors
-    """Who is told of what changes."""
+    """Subscriptions to changes."""
 
     stocks: Stocks
-    """The items of all collections, in their order."""
+    """The items of all collections, in order."""
 
     @classmethod
     def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
         """
-        That of one host.
+        Build the lasting state of one host.
 
-        :raises agtphost.errors.ConfigurationError: what was published cannot be read.
-        :raises agtphost.stores.StoreError: a host that tasks are delegated to cannot be reached as configured.
+        :raises agtphost.errors.ConfigurationError: the history of publications cannot be read.
+        :raises agtphost.stores.StoreError: the settings of a host that tasks are delegated to cannot be used.
         """
         config, held, states = loaded.config, evidence.held, evidence.states
         sessions, running = SessionRegistry(), RunningCalls(states.state_of, reactor)

@@ -1,4 +1,4 @@
-"""The listening service, and the line that says the host is ready."""
+"""Listen for AGTP connections, and log the line that says the host is ready."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from agtphost.wire import Limits
 log = Logger()
 
 Summary = Callable[[], Mapping[str, object]]
-"""What the ready line counts, asked for when it is written."""
+"""Returns the counts of the ready line, when it is written."""
 
 
 def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: IDispatcher) -> ListeningService:
     """
-    Where this host is reached.
+    Return the service that listens for AGTP connections.
 
-    :raises agtphost.errors.ConfigurationError: for an endpoint description that is none.
+    :raises agtphost.errors.ConfigurationError: an endpoint description cannot be parsed.
     """
     given = config.limits
     wire_limits = Limits(**{field.name: getattr(given, field.name) for field in fields(Limits)})
@@ -52,7 +52,7 @@ def listening_service(reactor: Any, config: Config, tls: ServerTLS, dispatcher: 
 
 
 def http_limits(config: Config) -> ConnectionLimits:
-    """``[limits]`` for each HTTP listener, which has fewer connections, and shorter ones."""
+    """Return ``[limits]`` for an HTTP listener, which gets fewer and shorter connections."""
     lower = ("connections", "requests_per_connection", "idle_timeout")
     return config.limits.model_copy(
         update={name: min(getattr(config.limits, name), getattr(HTTP_LIMITS, name)) for name in lower}
@@ -60,21 +60,21 @@ def http_limits(config: Config) -> ConnectionLimits:
 
 
 PATIENCE = 10.0
-"""Seconds that slow upstreams can hold the ready line back; the port accepts all the while."""
+"""Seconds for which slow upstreams can delay the ready line; the port accepts in the meantime."""
 
 SILENCE = 1.0
-"""Seconds of that after which it is said what the line waits for."""
+"""Seconds of delay after which the log names what the line waits for."""
 
 READY = (
     "agtphost ready: agtp://{host}:{port} (server {server_id}, {agents} agents, {endpoints} endpoints, {tools} tools)"
 )
-"""The line itself."""
+"""The ready line."""
 
 NOT_READY = READY.replace("ready:", "serves, and is not ready:") + ": {why}"
-"""Instead of it, where the store takes no records but vital ones; the line itself follows once it does."""
+"""Logged instead if the store accepts only vital records; the ready line follows once it accepts all."""
 
 LOOK = 1.0
-"""Seconds between two looks whether it does."""
+"""Seconds between two checks whether it does."""
 
 AT_HAND = frozenset({State.UP, State.IDLE})
 """States in which an upstream takes calls."""
@@ -82,13 +82,15 @@ AT_HAND = frozenset({State.UP, State.IDLE})
 
 class Announcement(Service):
     """
-    Says that the host is ready (interface section 1): the port accepts, and the first start of every eager upstream
-    has ended, well or badly. The port accepts before that; calls of what is not up are answered 503.
+    A service that logs that the host is ready (interface section 1).
 
-    :param servers: waited for, but not for ever: one bad upstream must not keep the others from being used.
-    :param summary: what the host has.
-    :param ready: told of the moment, with a line on it.
-    :param hindered: why the host is not ready although it serves; empty where it is.
+    The host is ready when the port accepts and the first start of every eager upstream has succeeded or failed. The
+    port accepts before that; calls of an upstream that is not up are answered 503.
+
+    :param servers: waited for with a time limit: one bad upstream must not keep the others from being used.
+    :param summary: returns the counts of the ready line.
+    :param ready: called with a line when the port accepts and the wait is over.
+    :param hindered: returns why the host serves but is not ready; empty if it is ready.
     """
 
     name = "announcement"
@@ -124,7 +126,7 @@ class Announcement(Service):
         self._reactor.callWhenRunning(self._look)
 
     def _look(self) -> None:
-        # One that failed once is not waited for again: its next attempts may fail for days.
+        # A server that failed once is not waited for again: its next attempts may fail for days.
         self._starting = [server for server in self._starting if server.state is State.STARTING]
         if not self.running:
             return

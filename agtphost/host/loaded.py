@@ -1,4 +1,4 @@
-"""Everything that can be read and checked before anything is started: all problems at once."""
+"""Read and check everything before anything is started, and report all problems together."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ log = Logger()
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """What a host is built from, checked."""
+    """The checked configuration of a host, with everything it names."""
 
     config: Config
     catalogs: CatalogSet
@@ -54,21 +54,21 @@ class Loaded:
     directory: AgentDirectory
     endpoints: Sequence[Endpoint]
     bound: Sequence[Bindable]
-    """The endpoints with whatever their handlers need."""
+    """The endpoints with what their handlers need."""
 
     recipes: RecipeBook
 
     documents: Sequence[ReadableDocument]
-    """What QUERY and SUMMARIZE may read."""
+    """The documents that QUERY and SUMMARIZE may read."""
 
     overrides: Mapping[str, IHandler]
-    """Built-in DISCOVER paths that the operator answers himself."""
+    """The operator's handlers of built-in DISCOVER paths."""
 
     plugins: Plugins
     """What the operator's own packages provide."""
 
     model: Model | None
-    """What searches read texts with, where it runs here."""
+    """The model that searches use, if it runs on this host."""
 
     key: SigningKey | None
     tls: ServerTLS
@@ -76,21 +76,24 @@ class Loaded:
     """The keys of ``[[methods.signing_key]]``, by name."""
 
     volatile: bool = False
-    """Whether nothing is kept in files, and all of it is gone with the process: for tests."""
+    """Whether the host keeps nothing in files, and its state ends with the process: for tests."""
 
     @property
     def catalog(self) -> Catalog:
-        """The catalog that requests are validated against unless they ask for another version."""
+        """Return the catalog that validates requests unless they ask for another version."""
         return self.catalogs.primary
 
     @cached_property
     def graph(self) -> EndpointGraph:
-        """The endpoints that syntheses are made of; of thousands it is made in tens of milliseconds, once."""
+        """
+        Return the graph of endpoints for syntheses. It is built once: with thousands of endpoints it takes tens of
+        milliseconds.
+        """
         return EndpointGraph([endpoint for endpoint in self.endpoints if endpoint.method not in NEVER])
 
 
 class Parts(dict[str, list[Problem]]):
-    """What is wrong with each part of what is loaded, in the order in which they are read."""
+    """The problems of each part of a configuration, in the order in which the parts are read."""
 
     def __missing__(self, part: str) -> list[Problem]:
         return self.setdefault(part, [])
@@ -109,14 +112,14 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
     "audit": frozenset({"audit", "host"}),
     "tls": frozenset({"tls", "host", "identity"}),
 }
-"""Each part, and the tables of the configuration that it is made from."""
+"""The tables of the configuration that each part is built from."""
 
 
 def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> Loaded:
     """
-    Read and check everything; in the development profile, make what is missing first.
+    Read and check everything; in the development profile, create missing keys and documents first.
 
-    :param environ: where the secrets of external services are.
+    :param environ: has the secrets of external services.
     :raises ConfigurationError: with every problem found.
     """
     parts = Parts()
@@ -128,10 +131,10 @@ def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> Loaded
 
 def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded | None:
     """
-    The same, with what is wrong by part.
+    Read and check everything, and collect problems by part.
 
-    :param parts: takes what is wrong.
-    :return: None where anything is.
+    :param parts: collects problems.
+    :return: None if there are any.
     """
     made = not config.host.development or provision(config, parts["identity"])
     catalogs = catalogs_of(config, parts["catalog"])
@@ -140,14 +143,14 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded 
     remark(admitted)
 
     def identity() -> HostIdentity:
-        # Of keys that could not be made it is said why, and not that they are missing.
+        # If keys could not be created, that problem was reported; that they are missing is not reported too.
         return (_key(config, parts["audit"]), tls_of(config, parts["tls"])) if made else (None, None)
 
     return combine(config, catalogs, environ, parts, directory=AgentDirectory(admitted), identity=identity)
 
 
 HostIdentity = tuple[SigningKey | None, ServerTLS | None]
-"""What a host signs with, and what it shows to clients; without the latter there is no host."""
+"""The signing key of a host and its TLS; a host cannot start without the latter."""
 
 
 def combine(
@@ -163,14 +166,14 @@ def combine(
     volatile: bool = False,
 ) -> Loaded | None:
     """
-    Read and check what a configuration names besides catalogs, agents and keys.
+    Read and check what a configuration names, other than catalogs, agents and keys.
 
-    :param parts: takes what is wrong.
-    :param identity: asked for last.
-    :param given: endpoints that come from no file, and where functions are looked for.
+    :param parts: collects problems.
+    :param identity: returns key and TLS; called last.
+    :param given: endpoints from outside the endpoint files, and the resolver of their functions.
     :param provided: plugins that are made already.
-    :param volatile: whether nothing is to be kept in files.
-    :return: None where anything is wrong.
+    :param volatile: whether the host keeps nothing in files.
+    :return: None if there are any problems.
     """
     custom = _custom(config, catalogs)
     endpoint_problems: list[Problem] = []
@@ -189,7 +192,7 @@ def combine(
         bindings.endpoints(config, other, directory, found, environ, given)
         return found
 
-    # Removed methods are told, and never in the way (AGTP-API section 4.5).
+    # Removed methods are reported and never keep a host from starting (AGTP-API section 4.5).
     remaining = lasting(endpoint_problems, rules, find)
     _tell(problem for problem in endpoint_problems if problem not in remaining)
     endpoint_problems = remaining
@@ -231,25 +234,25 @@ def combine(
 
 
 def _procedure_problems(config: Config, book: RecipeBook) -> Iterator[Problem]:
-    """What is wrong with the names that RUN knows."""
+    """Yield the problems of the procedures that RUN knows."""
     for name, reference in config.methods.procedures.items():
         recipe = book.find(reference)
         if recipe is None:
             yield Problem(
-                message=f"[methods.procedures] {name}: the recipe {reference[:80]} is not registered",
+                message=f"[methods.procedures] {name}: the recipe {reference[:80]} does not exist",
                 file=str(config.file),
-                hint="see [recipes] file",
+                hint="define it in the file of [recipes] file, or correct the name",
             )
         elif book.needs(recipe).approval or recipe.approval:
             yield Problem(
                 message=f"[methods.procedures] {name}: a person approves each call of {reference[:80]}",
                 file=str(config.file),
-                hint="bind the recipe to an endpoint RUN of its own, where the approval is asked for",
+                hint="bind the recipe to a separate RUN endpoint, which asks for the approval",
             )
 
 
 def remark(found: Iterable[Agent]) -> None:
-    """What an operator should know of the agents: unknown roles, issuers that nobody trusts, postures by default."""
+    """Log what an operator should know of agents: unknown roles, untrusted issuers, postures by default."""
     for agent in found:
         for told, notes in ((log.info, agent.posture.sources), (log.warn, agent.notes)):
             for note in notes:
@@ -257,7 +260,7 @@ def remark(found: Iterable[Agent]) -> None:
 
 
 def _relaxed(config: Config) -> bool:
-    """Whether endpoints accept callers known by header alone unless they say otherwise (design decision 4)."""
+    """Return whether endpoints accept callers known by header only unless they say otherwise (design decision 4)."""
     relaxed = config.host.development and config.listen.loopback
     if relaxed:
         log.warn("profile development on loopback: endpoints accept callers known by Agent-ID alone by default")
@@ -266,9 +269,9 @@ def _relaxed(config: Config) -> bool:
 
 def provision(config: Config, problems: list[Problem]) -> bool:
     """
-    The first start of the development profile (interface section 1).
+    Prepare the first start of the development profile (interface section 1).
 
-    :return: whether the host's own keys and certificates are there.
+    :return: whether the host's own keys and certificates exist.
     """
     try:
         state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.descriptions(config)
@@ -278,7 +281,7 @@ def provision(config: Config, problems: list[Problem]) -> bool:
         faulty = error.descriptions if isinstance(error, ProvisioningError) else ()
         problems.extend(Problem(message=why, file=str(path), hint=AS_ISSUED) for path, why in faulty)
         if not faulty:
-            hint = "restore the file from a backup; what is not there at all is made anew in development"
+            hint = "restore the file from a backup; a missing file is created again in development"
             problems.append(Problem(message=str(error), file=str(config.host.state_dir), hint=hint))
         return bool(faulty)
     return True
@@ -286,9 +289,9 @@ def provision(config: Config, problems: list[Problem]) -> bool:
 
 def catalogs_of(config: Config, problems: list[Problem]) -> CatalogSet:
     """
-    The catalogs of ``[catalog]``.
+    Return the catalogs of ``[catalog]``.
 
-    :param problems: takes what is wrong.
+    :param problems: collects problems.
     """
     found, faults = read_catalogs(
         config.catalog.path, config.catalog.versions, config.catalog.profiles, config.policies.methods.profiles
@@ -300,7 +303,7 @@ def catalogs_of(config: Config, problems: list[Problem]) -> CatalogSet:
 
 
 def _custom(config: Config, catalogs: CatalogSet) -> Sequence[str]:
-    """Methods beyond the catalog: the operator's own, and its profiles' (AGTP-API section 3.3)."""
+    """Return the methods beyond the catalog: the operator's own, and those of its profiles (AGTP-API section 3.3)."""
     own = [method for method in config.policies.methods.custom if not catalogs.primary.knows(method)]
     return [*own, *sorted(catalogs.profile_methods - set(own))]
 
@@ -334,9 +337,9 @@ def _documents(config: Config, problems: list[Problem]) -> Sequence[ReadableDocu
     folder = config.query.documents
     if folder is None:
         return ()
-    if not os.path.isdir(folder):  # False for a name that no file can have, too
-        hint = "name a directory" if os.path.exists(folder) else "make it"
-        message = f"[query] documents is no directory: {str(folder)[:200]}"
+    if not os.path.isdir(folder):  # also False for a name that no file can have
+        hint = "name a directory" if os.path.exists(folder) else "create the directory"
+        message = f"[query] documents is not a directory: {str(folder)[:200]}"
         line = line_of(config.file, ("query", "documents"))
         problems.append(Problem(message=message, file=str(config.file), line=line, hint=hint))
         return ()
@@ -350,12 +353,16 @@ def _key(config: Config, problems: list[Problem]) -> SigningKey | None:
     try:
         if is_exposed(path):
             problems.append(
-                Problem(message="others can read the signing key", file=str(path), hint=f"chmod 600 {path}")
+                Problem(message="other users can read the signing key", file=str(path), hint=f"run: chmod 600 {path}")
             )
         return HostKey.of_host(path, config.host.state_dir)
     except FileNotFoundError:
         problems.append(
-            Problem(message="the signing key is missing", file=str(path), hint="run `agtp init --production`")
+            Problem(
+                message="the signing key is missing",
+                file=str(path),
+                hint="run `agtp init --production`, which creates it",
+            )
         )
     except (KeyFormatError, OSError) as error:
         problems.append(Problem(message=str(error)))
@@ -366,7 +373,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
     """
     Read the keys of ``[[methods.signing_key]]``, by name.
 
-    :param problems: takes what is wrong.
+    :param problems: collects problems.
     """
     found: dict[str, SigningKey] = {}
     for number, each in enumerate(config.methods.signing_key):
@@ -375,13 +382,13 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
         message, hint = "", ""
         try:
             if is_exposed(each.key):
-                message, hint = f"others can read its key: {each.key}", f"chmod 600 {each.key}"
+                message, hint = f"other users can read its key: {each.key}", f"run: chmod 600 {each.key}"
             else:
                 found[each.name] = SigningKey.load(each.key)
         except FileNotFoundError:
             message, hint = f"its key is missing: {each.key}", f"run `agtp key new {each.key}`"
         except (KeyFormatError, OSError) as error:
-            message, hint = str(error), "Ed25519, PKCS#8, PEM, as `agtp key new` writes it"
+            message, hint = str(error), "name a file with an Ed25519 key in PKCS#8 PEM, as `agtp key new` writes it"
         if message:
             problems.append(Problem(message=f"{where}: {message}", file=str(config.file), line=line, hint=hint))
     return found
@@ -389,7 +396,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
 
 def mandates(config: Config) -> Sequence[Mandate]:
     """
-    Whose client certificates count for whom; empty where one authority vouches for everybody.
+    Return the zones and issuers that each client authority may certify; empty if one authority vouches for all.
 
     :raises ConfigurationError: a key of an issuer can no longer be read.
     """
@@ -409,9 +416,9 @@ def mandates(config: Config) -> Sequence[Mandate]:
 
 def tls_of(config: Config, problems: list[Problem]) -> ServerTLS | None:
     """
-    What the host shows to clients.
+    Return the TLS of the host, or None if it has problems.
 
-    :param problems: takes what is wrong; None where anything is.
+    :param problems: collects problems.
     """
     try:
         return ServerTLS.load(config.tls, mandates(config))

@@ -1,13 +1,10 @@
 """
-The host's log as files of its own: ``twistd --logger agtphost.host.log_file.observer``.
+Write the host's log to rotated files: ``twistd --logger agtphost.host.log_file.observer``.
 
-The log names agents, sessions and tasks, so nobody but the host's user can
-read it, whatever the umask says, and only so much of it is kept (core v08
-section 10.10). What others wrote cannot pass for a line of its own, nor for
-commands to a terminal: every event is one line in ASCII, and further lines of
-it begin with a tab. Three environment variables say where and how much:
-``AGTPHOST_LOG_FILE``, ``AGTPHOST_LOG_OCTETS`` of one file, and
-``AGTPHOST_LOG_KEEP``, the number of full files beside it.
+The log names agents, sessions and tasks. So only the host's user can read it, under any umask, and only a limited
+amount is kept (core v08 section 10.10). Text from others can imitate neither a log line nor a command to a terminal:
+every event is one line in ASCII, and its further lines begin with a tab. Three environment variables configure it:
+``AGTPHOST_LOG_FILE``, ``AGTPHOST_LOG_OCTETS`` of one file, and ``AGTPHOST_LOG_KEEP``, the number of rotated files.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ _CONTROL = re.compile(r"[^\n\t\x20-\x7e]")
 
 def observer() -> ILogObserver:
     """
-    What twistd writes the log with.
+    Return the observer with which twistd writes the log.
 
     :raises SystemExit: a variable is missing or wrong, or the file cannot be written.
     """
@@ -43,13 +40,13 @@ def observer() -> ILogObserver:
 
 def observer_of(environ: Mapping[str, str]) -> ILogObserver:
     """
-    The same, for some environment.
+    Return the observer that an environment describes.
 
     :raises SystemExit: as for :func:`observer`.
     """
     name = environ.get(FILE, "")
     if not name:
-        raise SystemExit(f"{FILE} has to name the log file")
+        raise SystemExit(f"{FILE} is not set: set it to the path of the log file")
     path = Path(name).absolute()
     octets, keep = _number(environ, OCTETS, USUAL_OCTETS), _number(environ, KEEP, USUAL_KEEP)
     try:
@@ -65,7 +62,9 @@ def observer_of(environ: Mapping[str, str]) -> ILogObserver:
 
 
 def line(event: LogEvent) -> str | None:
-    """An event as text: of its control characters only tabs and line feeds are left, each of these with a tab."""
+    """
+    Return an event as text whose only control characters are tabs and line feeds, each line feed followed by a tab.
+    """
     text = formatEventAsClassicLogText(event)
     if text is None:
         return None
@@ -76,5 +75,5 @@ def line(event: LogEvent) -> str | None:
 def _number(environ: Mapping[str, str], name: str, usual: int) -> int:
     text = environ.get(name, str(usual))
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**12):
-        raise SystemExit(f"{name} is not a number greater than 0")
+        raise SystemExit(f"{name} is {text[:40]!r}: set it to a whole number greater than 0")
     return int(text)

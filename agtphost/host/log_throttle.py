@@ -1,12 +1,10 @@
 """
-Log lines that others can cause by the thousand: the first few of a kind in full, of the rest a count a minute.
+Limit log lines that others can cause in large numbers: a few of each kind in full, then a count per minute.
 
-Every event of this program and of Twisted passes through one :class:`Throttle`
-on its way to whatever observer the operator chose, tracebacks, unhandled
-errors and what HTTP listeners say included. What operators' own handlers log
-or print passes untouched, and so do access lines, which the operator switches
-on. Nothing that was left out is left unsaid: once a minute one line of each
-kind tells how many more there were.
+Every event of this program and of Twisted passes one :class:`Throttle` on its way to the operator's observer, including
+tracebacks, unhandled errors and messages of HTTP listeners. Output of operators' handlers passes unchanged, and so do
+access lines, which the operator switches on. Once a minute, one line of each kind reports how many events were left
+out.
 """
 
 from __future__ import annotations
@@ -35,28 +33,28 @@ from agtphost.host.access_log import NAMESPACE as ACCESS
 from agtphost.host.call_events import CallEvents
 
 FULL = 20
-"""Events of one kind that are logged in full within the time."""
+"""Events of one kind that are logged in full per interval."""
 
 SECONDS = 60.0
 
 KINDS = 256
-"""Kinds that are told apart; all further ones count as one."""
+"""Kinds that are distinguished; all further ones count as one."""
 
 SAMPLE = 200
-"""Signs of the first event that was left out, shown beside the count."""
+"""Characters of the first omitted event that are shown with the count."""
 
 OURS = ("agtphost.", "twisted.")
 LEGACY = "log_legacy"
 """The namespace of Twisted's older modules."""
 
 WHOSE = ("server", "upstream", "service", "name")
-"""Members of events that hold the operator's own names: one server's noise is another kind than the next one's."""
+"""Members of events that hold the operator's own names: each server's events are separate kinds."""
 
 _REST = ("further kinds",)
 
 
 def kind_of(event: LogEvent) -> tuple[object, ...]:
-    """What events are counted by: their text before anything is put into it, and what raised where."""
+    """Return the key by which events are counted: their format without values, and the place of an exception."""
     failure = event.get("log_failure")
     raised: tuple[object, ...] = ()
     if failure is not None:
@@ -78,10 +76,10 @@ class _Kind:
 @implementer(ILogObserver)
 class Throttle:
     """
-    Passes events on, unless there were too many of their kind.
+    A log observer that forwards events unless there were too many of their kind.
 
-    :param forward: takes what passes.
-    :param now: seconds from any start, never going back.
+    :param forward: gets the events that pass.
+    :param now: monotonic seconds.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class Throttle:
         self._lock = RLock()  # handlers log from threads
 
     def __call__(self, event: LogEvent) -> None:
-        """One event."""
+        """Forward an event, or count it as omitted."""
         namespace = str(event.get("log_namespace") or "")
         if namespace == ACCESS or (not namespace.startswith(OURS) and namespace != LEGACY):
             self._forward(event)
@@ -129,7 +127,7 @@ class Throttle:
         return False
 
     def flush(self) -> None:
-        """Say what was left out, and begin anew."""
+        """Log how many events were left out, and start the next interval."""
         with self._lock:
             kinds, self._kinds = self._kinds, {}
             seconds, self._since = self._now() - self._since, self._now()
@@ -147,7 +145,7 @@ class Throttle:
 
 class LogThrottling(Service):
     """
-    Puts a :class:`Throttle` before all observers while the host runs, and :class:`.CallEvents` before that.
+    A service that puts a :class:`Throttle`, and :class:`.CallEvents` before it, in front of all log observers.
 
     :param publisher: Twisted's own.
     """
@@ -163,9 +161,9 @@ class LogThrottling(Service):
         self._first: CallEvents | None = None
 
     def startService(self) -> None:
-        """From now on."""
+        """Insert the throttle."""
         super().startService()  # type: ignore[no-untyped-call]
-        # twistd put them there, and nothing public tells which they are.
+        # twistd has set the observers, and no public attribute lists them.
         self._observers = tuple(self._publisher._observers)
         self._throttle = Throttle(LogPublisher(*self._observers))
         self._first = CallEvents(self._throttle, self._clock)
@@ -175,7 +173,7 @@ class LogThrottling(Service):
         self._flushing.start(SECONDS, now=False)
 
     def stopService(self) -> Deferred[None] | None:
-        """As it was, once everything is said."""
+        """Log what was left out, and restore the observers."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._flushing.running:
             self._flushing.stop()

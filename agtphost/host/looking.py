@@ -1,4 +1,4 @@
-"""What the host looks at again and again: keys that are fetched, files that may have changed, moments that come."""
+"""Provide the base class of services that check something periodically: fetched keys, changed files, deadlines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ log = Logger()
 
 class Looking(Service):
     """
-    Looks from its start to its stop, one look at a time.
+    A service that repeats a check from its start to its stop, one at a time.
 
-    :param clock: schedules the looks.
-    :param every: seconds from the end of one look to the next.
+    :param clock: schedules the checks.
+    :param every: seconds from the end of one check to the next.
     """
 
     trouble = "a look failed"
-    """What the log says of one that failed; the next is made all the same."""
+    """The log message of a failed check; the next one follows in any case."""
 
     def __init__(self, clock: Any, every: float) -> None:
         self._clock = clock
@@ -32,21 +32,21 @@ class Looking(Service):
 
     @abstractmethod
     async def _look(self) -> None:
-        """One look."""
+        """Make one check."""
 
     def startService(self) -> None:
-        """Look now, and then again and again."""
+        """Check now, then periodically."""
         super().startService()  # type: ignore[no-untyped-call]
         self.look()
 
     def stopService(self) -> Deferred[None] | None:
-        """Look no more; what was begun is finished."""
+        """Stop after a check in progress."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._cancel()
         return self._looking
 
     def look(self) -> None:
-        """Look now, unless that is being done. What is wrong is logged; nothing is raised."""
+        """Check now, unless a check is in progress. Errors are logged, never raised."""
         if self.running and self._looking is None:
             self._begin()
 

@@ -1,4 +1,4 @@
-"""``[mcp.front]`` becomes an MCP server of many clients."""
+"""Build the MCP server of ``[mcp.front]`` for many clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import Executor
 
 HINT = "The operator of this host opens some tools only to clients that are known more surely than this one."
-"""Why a client may miss a tool. It is the same whatever there is, so that it tells nothing of any tool."""
+"""Why a client may miss a tool. The text does not depend on the tools, so it reveals nothing about them."""
 
 _REMEDIES = {
     Assurance.GATEWAY: (
@@ -34,18 +34,18 @@ _REMEDIES = {
     ),
     Assurance.HEADER: "Nothing proves who calls here. For a tool that is missing, ask the operator for a token.",
 }
-"""What helps, by how surely a client is known."""
+"""What a client can do, by its assurance."""
 
 
 def mcp_front_facts(
     config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, offload: Executor
 ) -> FrontFacts | None:
     """
-    What the front is about under a configuration; None where there is none.
+    Return what the front needs to know under a configuration, or None without a front.
 
-    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
+    :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
     :param offload: calls a function off the reactor.
-    :raises ConfigurationError: for agents that this host does not know.
+    :raises ConfigurationError: the configuration names agents that this host does not know.
     """
     given = config.mcp.front
     if given.listen is None:
@@ -79,11 +79,14 @@ def mcp_front_facts(
 
 
 def _manifest(publication: Publication, offload: Executor) -> Manifest:
-    """What is published of the host's endpoints, decoded once for every reader; of thousands it is megabytes."""
+    """
+    Return a reader of the published manifest, which is decoded once for all readers: with thousands of endpoints it is
+    megabytes.
+    """
     known: list[tuple[bytes, Mapping[str, Any]]] = []
 
     def decode_once(octets: bytes) -> Mapping[str, Any]:
-        # An earlier caller may have decoded these octets.
+        # A concurrent caller may have decoded these octets.
         if not known or known[0][0] is not octets:
             known[:] = [(octets, jsontext.decode(octets, max_tokens=MAX_TOKENS))]
         return known[0][1]
@@ -91,7 +94,7 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
     async def manifest() -> Mapping[str, Any]:
         form = await publication.published(disclosed=False)
         if form.further:
-            return form.document  # Decoded, its parts would be there twice.
+            return form.document  # Decoding the response would hold the parts twice.
         octets = form.response.body
         assert isinstance(octets, bytes), "it is encoded once"
         if not known or known[0][0] is not octets:
@@ -103,19 +106,19 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
 
 
 def mcp_front(reactor: Any, facts: FrontFacts, dispatcher: IDispatcher) -> FrontResource:
-    """What serves ``[mcp.front]``; other facts take the place of these by :meth:`FrontResource.turn_to`."""
+    """Return the HTTP resource that serves ``[mcp.front]``; :meth:`FrontResource.turn_to` replaces its facts."""
     return FrontResource(facts, dispatcher, reactor)
 
 
 def surface(resource: FrontResource) -> Served:
-    """The surface of ``[mcp.front]``."""
+    """Return the surface of ``[mcp.front]``."""
     return Served(
         name=MCP_FRONT, what="the MCP front", resource=resource, home=True, cross_origin=resource.cross_origin
     )
 
 
 def stopping(resource: FrontResource) -> Any:
-    """Has whatever a stopped agent has open at the front end: a watcher of lifecycle states."""
+    """Return a watcher of lifecycle states that closes what a stopped agent has open at the front."""
 
     def changed(agent_id: str, state: LifecycleState) -> None:
         if state.is_stopped:
@@ -125,7 +128,7 @@ def stopping(resource: FrontResource) -> Any:
 
 
 def _speaker(config: Config, directory: AgentDirectory) -> str:
-    """The Agent-ID of the agent in whose name those call who are none; empty where there is none such."""
+    """Return the Agent-ID of the agent that calls for clients without one; empty if none is configured."""
     given = config.mcp.front
     if not given.speaker:
         return ""

@@ -1,4 +1,4 @@
-"""Merchants of this host: the gate before PURCHASE, and QUOTE, as ``[merchant]`` describes them."""
+"""Build the gate before PURCHASE, and QUOTE, for the merchants of ``[merchant]``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from agtphost.vocabulary.catalog import Catalog
 
 class PurchaseFeature:
     """
-    What PURCHASE and QUOTE are made of.
+    The gate and bindings of PURCHASE and QUOTE.
 
-    :param find: what a method on a path is bound to, asked once requests come.
-    :param serve: Identity Documents as this host serves them.
-    :param now: seconds since the Unix epoch.
+    :param find: returns what a method on a path is bound to; used once requests come.
+    :param serve: returns Identity Documents as this host serves them.
+    :param now: returns seconds since the Unix epoch.
     """
 
     def __init__(
@@ -74,21 +74,21 @@ class PurchaseFeature:
         self._seconds = given.quote_seconds
 
     def manifest_of(self, agent: Agent) -> MerchantManifest:
-        """A merchant's manifest of this moment."""
+        """Return a merchant's present manifest."""
         return self.manifests.manifest_of(agent, self._states(agent))
 
     def _quotation(self, inner: IHandler | None) -> Quotation:
         return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds, now=self._now)
 
     def quoting(self, endpoints: Iterable[Binding]) -> list[Binding]:
-        """The operator's endpoints as they are served."""
+        """Return the operator's endpoints with those of QUOTE bound to quotations."""
         return [quoting(binding, self._quotation) for binding in endpoints]
 
     def built_in(self, catalog: Catalog, endpoints: Iterable[Binding], least: Assurance) -> Sequence[Binding]:
         """
-        QUOTE on ``/``, where the operator has none there: what calls of this host cost.
+        Return the built-in QUOTE on ``/``, which gives prices of calls of this host, unless the operator binds it.
 
-        :param least: how surely its caller must be known.
+        :param least: the least assurance of its caller.
         """
         entry = catalog.entry(QUOTE)
         if entry is None or any((each.method, each.path) == (QUOTE, "/") for each in endpoints):

@@ -1,4 +1,4 @@
-"""The protocol's own methods on this host: what they are made of, and what they tell of."""
+"""Build the protocol's own methods on this host."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ from agtphost.vocabulary import times
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """What is told of agents and endpoints, and to whom."""
+    """The manifest, the Identity Documents, and who may see which agents."""
 
     visibility: Visibility
     publication: Publication
     publisher: DocumentPublisher
     adapters: Sequence[IPayloadAdapter]
-    """Those whose tools lists show; none where the policy shuts EXECUTE out."""
+    """The adapters whose tools are listed; none if the policy excludes EXECUTE."""
 
     agis: AgisFace
 
 
 def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
-    """The manifest, Identity Documents, and who is shown which agents."""
+    """Build the manifest, the Identity Documents, and the visibility of agents."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
     visibility = Visibility(
         evidence.states.state_of,
@@ -112,9 +112,9 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         # Contracts are known once the ledger has read them.
         negotiated=lambda: negotiating.persistent() if evidence.ledger.healthy else None,
     )
-    # The key may be another one by now than that which the host started with.
+    # The key may have been rotated since the host started.
     signer, public = (None, None) if loaded.key is None else (fastest_signer(loaded.key), loaded.key.public)
-    # A method that the policy shuts out is in no list.
+    # A method that the policy excludes is in no list.
     adapters = upstreams.adapters if loaded.policy.admits("EXECUTE") else ()
     return Disclosure(
         visibility=visibility,
@@ -131,17 +131,17 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Methods:
-    """Everything of the protocol's own that can be called, and what other parts of the host need of it."""
+    """The built-in bindings, and the parts of them that the rest of the host needs."""
 
     bindings: tuple[Binding, ...]
     floor: Floor
     delegating: Delegating
     carrier: Carrier
     access: PageAccess | None
-    """What AGTP answers about the page; None where there is none."""
+    """The methods about the page; None without a page."""
 
     cards: Cards | None = None
-    """The registry; None where there is none."""
+    """The registry of cards; None without one."""
 
 
 def built_in_methods(
@@ -154,10 +154,10 @@ def built_in_methods(
     factory: HandlerFactory,
 ) -> Methods:
     """
-    Make the methods, and register what INSPECT tells.
+    Build the methods, and register the targets of INSPECT.
 
     :param bound: the operator's endpoints.
-    :param factory: makes what calls agents elsewhere.
+    :param factory: makes clients of agents elsewhere.
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     carrier = Carrier()
@@ -248,7 +248,7 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
 def _parts(
     on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
 ) -> MethodServices:
-    """What the standard methods are made of."""
+    """Return the services that the standard methods use."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
     return MethodServices(
         config=config,
@@ -290,7 +290,7 @@ def _parts(
 
 
 def _candidates(on: Foundation, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
-    """Who meets criteria."""
+    """Return the search for agents and endpoints that meet criteria."""
     loaded, catalog = on.loaded, on.loaded.catalog
     return Candidates(
         loaded.directory,
@@ -419,7 +419,7 @@ def _inspection(
 
 
 def _http_clients(config: Config) -> dict[str, list[str]]:
-    """Names of ``[[http.client]]`` by the agent that they call as."""
+    """Return the names of ``[[http.client]]`` entries by the agent that they call as."""
     found: dict[str, list[str]] = {}
     for client in config.http.client:
         found.setdefault(client.agent, []).append(client.name)
@@ -427,7 +427,7 @@ def _http_clients(config: Config) -> dict[str, list[str]]:
 
 
 def following(propagation: Propagation, now: Callable[[], float]) -> Following:
-    """What changes together with an agent's lifecycle: notices to others, and what is retained of it."""
+    """Return a function that gives the changes to commit with a lifecycle transition: notices, and retained data."""
 
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
         return (

@@ -1,4 +1,4 @@
-"""Metrics, health and readiness over HTTP, where ``[metrics]`` says so."""
+"""Serve metrics, health and readiness over HTTP, as ``[metrics]`` configures them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from agtphost.metrics.vitals import Look
 
 def metrics(on: Foundation, look: Look) -> Served | None:
     """
-    The surface of ``[metrics]``, counting from now on; None where it is not served, and nothing is counted.
+    Return the surface of ``[metrics]``, and start counting; None, without counting, if it is not served.
 
-    :param look: what the host's parts say when they are asked.
+    :param look: reads the present values of the host's parts.
     """
     given = on.config.metrics
     if given is None or given.listen is None:
@@ -24,4 +24,4 @@ def metrics(on: Foundation, look: Look) -> Served | None:
         {*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents, people=given.people
     )
     on.evidence.ledger.watch(counts.saw)
-    return Served(name=METRICS, what="what the host tells in numbers", resource=Watched(Exposition(counts, look), look))
+    return Served(name=METRICS, what="the metrics", resource=Watched(Exposition(counts, look), look))

@@ -1,12 +1,12 @@
 """
-The operator's modules once more, beside those that are in use: ``[endpoints] reload``.
+Import the operator's modules again while the old ones stay in use: ``[endpoints] reload``.
 
-A set of modules imports what is in the operator's own directories by itself, each module once, and everything else as
-Python does. Its modules see one another and none of another set, so functions of the configuration before go on with
-the modules that they were written against, also where they import something in the middle of a call.
+A set of modules imports what is in the operator's own directories separately, each module once, and everything else as
+Python does. Its modules see only modules of the same set. So functions of the configuration before keep the modules
+that they were written against, even if they import something in the middle of a call.
 
-``sys.modules`` names the set that is in force, but for the time in which another one is imported and its type hints
-are read: Python itself, dataclasses and pydantic look up the module of a class there, by its name.
+``sys.modules`` has the set in force, except while another one is imported and its type hints are read: Python itself,
+dataclasses and pydantic look up the module of a class there, by its name.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from typing import Any
 from agtphost.handlers.function import Function, resolve
 
 _PROCESS = frozenset({"agtphost", "__main__"}) | sys.stdlib_module_names
-"""Names of modules that are the process's own, whatever files there are."""
+"""Names of modules that always belong to the process."""
 
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
-"""Where packages are installed, such as in a virtual environment beside ``host.toml``."""
+"""Where packages are installed, such as in a virtual environment in the directory of ``host.toml``."""
 
 
 class OperatorFiles:
     """
-    Tells files of the operator's modules from those of packages that are installed below the same directory.
+    A check whether files belong to the operator's modules or to packages installed below the same directory.
 
     :param roots: ``[endpoints] python_path``.
     """
 
     def __init__(self, roots: Iterable[Path | str]) -> None:
-        # As text: thousands of modules, at each start and each reload, are too many to be taken apart as paths.
+        # As text, because parsing thousands of paths at each start and reload takes too long.
         self._roots = tuple(os.path.join(os.path.normpath(root), "") for root in roots)
 
     def contain(self, place: str) -> bool:
@@ -52,7 +52,7 @@ class OperatorFiles:
 
 class ImportedSince:
     """
-    The operator's modules that Python imports from now on.
+    The operator's modules that Python imports after this object was made.
 
     :param roots: ``[endpoints] python_path`` of every configuration concerned.
     """
@@ -78,7 +78,7 @@ class ImportedSince:
                 continue
             del sys.modules[name]
             with suppress(OSError, NotImplementedError):
-                # Python takes it for the module's as long as size and second of the file are the same.
+                # Python uses the cached code while size and second of change of the file are equal.
                 os.unlink(cache_from_source(file))
             package, _, last = name.rpartition(".")
             parent = sys.modules.get(package)
@@ -89,9 +89,9 @@ class ImportedSince:
 
 class _Source(SourceFileLoader):
     """
-    Compiles what the file says now.
+    A loader that always compiles the source.
 
-    Compiled modules that Python keeps beside it are told from it by its size and by the second in which it changed.
+    Python's cached code is checked only by the size of the source and the second of its last change, so it may be old.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -100,7 +100,7 @@ class _Source(SourceFileLoader):
 
 class Modules:
     """
-    One set.
+    A set of imported modules.
 
     :param roots: ``[endpoints] python_path``.
     """
@@ -114,19 +114,19 @@ class Modules:
 
     @property
     def files(self) -> list[Path]:
-        """Of the modules that were imported."""
+        """Return the files of the imported modules."""
         return [Path(module.__file__) for module in self._made.values() if module.__file__]
 
     def resolve(self, dotted: str) -> Function:
         """
-        Find what a dotted path names; see :func:`agtphost.handlers.function.resolve`.
+        Return the function that a dotted path names; see :func:`agtphost.handlers.function.resolve`.
 
-        :raises agtphost.handlers.function.UnresolvableFunction: nothing that can be called.
+        :raises agtphost.handlers.function.UnresolvableFunction: the path names nothing that can be called.
         """
         return resolve(dotted, self.module)
 
     def module(self, name: str) -> ModuleType:
-        """A module by its full name, with its parents."""
+        """Import a module by its full name, with its parents."""
         if not self._owns(name.partition(".")[0]):
             __import__(name)
             return sys.modules[name]
@@ -140,10 +140,10 @@ class Modules:
     @contextmanager
     def register_during_import(self) -> Iterator[None]:
         """
-        Have ``sys.modules`` name these modules while they are imported, and those of before afterwards.
+        Let ``sys.modules`` have these modules while they are imported, and the earlier ones afterwards.
 
-        A class's annotations are evaluated in the module that ``sys.modules`` has by its name. A module finds one there
-        that imports it in turn, and what ``importlib`` imports becomes one of the set.
+        Annotations of a class are evaluated in the module that ``sys.modules`` has by its name. Circular imports find
+        their module there, and what ``importlib`` imports becomes part of the set.
         """
         before = self._remove_own()
         sys.modules.update(self._made)
@@ -171,14 +171,14 @@ class Modules:
         return found
 
     def install(self) -> None:
-        """These are what a module's name stands for from now on, for whoever looks it up: pickles, and tracebacks."""
+        """Put this set into ``sys.modules``, for lookups by name such as those of pickles and tracebacks."""
         sys.modules.update(self._made)
 
     def _owns(self, top: str) -> bool:
         """
-        Return whether a module is the operator's, by its name without a dot.
+        Return whether a top-level module is the operator's.
 
-        A directory without ``__init__.py`` is one where no package of that name is installed, as for Python.
+        A directory without ``__init__.py`` is one unless a package of that name is installed, as for Python.
         """
         spec = None if top in _PROCESS else self._spec(top, self._roots)
         if spec is None or spec.loader is not None:
@@ -224,7 +224,7 @@ class Modules:
         fromlist: Iterable[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What the statement ``import`` calls in these modules."""
+        """Import a module for the statement ``import`` in these modules."""
         if level:
             package = (globals or {}).get("__package__") or str((globals or {}).get("__name__", "")).rpartition(".")[0]
             name, level = resolve_name("." * level + name, str(package)), 0

@@ -1,4 +1,4 @@
-"""The negotiator of this host, made of its configuration."""
+"""Build the negotiator of this host from its configuration."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def negotiator(
     lasting: Lasting | None = None,
 ) -> Negotiator:
     """
-    Everything that negotiates; what is switched off refuses by itself.
+    Return the negotiator. What is switched off, it refuses.
 
-    :param bindings: everything registered, complete before the first request.
-    :param now: seconds since the Unix epoch.
+    :param bindings: returns everything registered; complete before the first request.
+    :param now: returns seconds since the Unix epoch.
     :param lasting: see :class:`agtphost.negotiation.negotiator.Negotiator`.
     """
     config = loaded.config
@@ -42,7 +42,7 @@ def negotiator(
         Settings(
             policies=config.policies,
             data_classes={entry.name: entry for entry in config.data_class},
-            # Agents that are known by header alone may negotiate in development on loopback.
+            # In development on loopback, agents known by header only may negotiate.
             min_assurance=Assurance.HEADER if relaxed else Assurance.CERTIFICATE,
         ),
         held,

@@ -1,4 +1,4 @@
-"""Identity providers: their keys are fetched off the request path, at start and from time to time."""
+"""Fetch keys of identity providers, at start and periodically, never during a request."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 
 UNKNOWN_KEY_SECONDS = 5.0
-"""A token with an unknown key has the keys fetched again, but not more often than this."""
+"""Seconds between two fetches that tokens with unknown keys can cause."""
 
 log = Logger()
 
 
 class IssuerKeys(Looking):
     """
-    Keeps the keys of one identity provider fresh.
+    A service that refreshes the keys of one identity provider.
 
-    A provider that cannot be reached keeps the keys it had; one that never
-    could be reached has none, and its tokens are refused.
+    While a provider cannot be reached, the keys of its last answer stay in use. Before its first answer its tokens are
+    refused.
 
     :param changed: called when the keys have changed.
     """
@@ -42,7 +42,7 @@ class IssuerKeys(Looking):
         self._last = float("-inf")
 
     def suspect(self) -> None:
-        """A token named a key that is not here: perhaps the provider has a new one."""
+        """Fetch the keys because a token named an unknown one: the provider may have a new key."""
         if self._clock.seconds() - self._last >= UNKNOWN_KEY_SECONDS:
             self.look()
 
@@ -70,7 +70,7 @@ class IssuerKeys(Looking):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Credentials:
-    """What judges tokens of identity providers, and how that is kept fresh."""
+    """The gate that checks tokens of identity providers, and the services that refresh its keys."""
 
     made_of: object
     gate: ActingPrincipalGate | None
@@ -78,7 +78,7 @@ class Credentials:
 
 
 class Principals:
-    """Has what judges tokens, as long as ``[policies.oauth]`` stays as it is."""
+    """The credentials in force, kept while ``[policies.oauth]`` does not change."""
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
@@ -86,10 +86,10 @@ class Principals:
 
     def of(self, settings: OAuth) -> Credentials:
         """
-        See :func:`acting_principals`.
+        Return the credentials for a configuration; see :func:`acting_principals`.
 
         :raises OSError: a file of keys cannot be read.
-        :raises ValueError: it holds none.
+        :raises ValueError: it holds no keys.
         """
         made_of = settings, [None if each.jwks is None else each.jwks.read_bytes() for each in settings.issuer]
         if self._in_force is not None and self._in_force.made_of == made_of:
@@ -98,16 +98,17 @@ class Principals:
         return Credentials(made_of=made_of, gate=gate, keys=keys)
 
     def turn_to(self, credentials: Credentials) -> None:
-        """These count from now on."""
+        """Put credentials in force."""
         self._in_force = credentials
 
 
 def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
     """
-    The gate that looks at credentials, and what keeps its keys fresh; None and nothing where the feature is off.
+    Return the gate that checks credentials and the services that refresh its keys; None and an empty list without
+    issuers.
 
     :raises OSError: a file of keys cannot be read.
-    :raises ValueError: it holds none.
+    :raises ValueError: it holds no keys.
     """
     if not settings.issuer:
         return None, []

@@ -1,4 +1,4 @@
-"""Observers of the operator's own: each is told of committed records, at its own pace and off every call's path."""
+"""Notify the operator's observers of committed records, each at its own pace and never during a call."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.iagtp import IRecordObserver
 
 MOST = 1000
-"""Records that wait for one observer; the oldest go when more come."""
+"""Records that wait for one observer; if more come, the oldest are dropped."""
 
 log = Logger()
 
 
 class _Line:
-    """One observer and what waits for it."""
+    """The queue of one observer."""
 
     def __init__(self, reactor: Any, name: str, observer: IRecordObserver) -> None:
         self._reactor = reactor
@@ -72,7 +72,7 @@ class _Line:
         self._later()
 
     def stop(self) -> None:
-        """Drop what waits; nothing is owed to an observer, since every record is in the store."""
+        """Drop what waits: observers have no guarantee, since every record is in the store."""
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -83,9 +83,9 @@ class _Line:
 
 class Observers(Service):
     """
-    Tells observers of records, in the order in which they were committed.
+    A service that notifies observers of records, in the order of commits.
 
-    :param observers: with the names that the log calls them by.
+    :param observers: with their names in the log.
     """
 
     name = "observers"
@@ -94,19 +94,19 @@ class Observers(Service):
         self._lines = [_Line(reactor, name, observer) for name, observer in observers]
 
     def saw_group(self, group: ObservedGroup) -> None:
-        """Watch the ledger: what is in no chain is not for observers, since it cannot be found again."""
+        """Pass on a committed group. Records outside a chain are skipped, because they cannot be looked up later."""
         for record in group.records:
             if record.durable:
                 self.saw(record)
 
     def saw(self, record: ObservedRecord) -> None:
-        """Put a committed record in every line; never fails, and never waits."""
+        """Queue a committed record for every observer; never fails or waits."""
         if self.running:
             for line in self._lines:
                 line.add(record)
 
     def stopService(self) -> None:
-        """See :meth:`_Line.stop`."""
+        """Stop every queue."""
         super().stopService()  # type: ignore[no-untyped-call]
         for line in self._lines:
             line.stop()

@@ -1,4 +1,4 @@
-"""Workflows and subscriptions on this host: what lists them, and what takes them up at start."""
+"""List workflows and subscriptions of this host, and resume them at start."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from agtphost.upstream.supervision import State
 MAKES_WORKFLOWS = frozenset({"CHAIN", "RETRY", "PAUSE"})
 
 PATIENCE = 10.0
-"""Seconds that servers have to come up before what an earlier process left is taken up; it is then anyway."""
+"""Seconds that servers get to start before workflows of an earlier process are resumed in any case."""
 
 LOOK = 0.1
 
 
 class OrchestrationService(Service):
     """
-    Takes up workflows and subscriptions once what they call is there, and begins no further step at the end.
+    A service that resumes workflows and subscriptions once their servers run, and lets no further step begin at the
+    end.
 
-    :param starting: whether some server is still coming up.
-    :param seconds: that running steps have to end by themselves.
+    :param starting: returns whether some server is still starting.
+    :param seconds: how long running steps may take to end at shutdown.
     """
 
     name = "orchestration"
@@ -76,7 +77,7 @@ class OrchestrationService(Service):
 
 
 def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) -> OrchestrationService:
-    """That of one host."""
+    """Return the orchestration service of one host."""
 
     def starting() -> bool:
         return any(service.state is State.STARTING for service in connected().services)
@@ -88,7 +89,7 @@ def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) ->
 
 
 def observe(on: Foundation, connected: Upstreams, objection: Objecting) -> None:
-    """From now on, subscriptions look at what is in force with this configuration."""
+    """Let subscriptions observe this configuration."""
 
     def upstreams() -> Iterable[tuple[str, str]]:
         return ((service.name, service.state.value) for service in connected.services)
@@ -105,13 +106,15 @@ def observe(on: Foundation, connected: Upstreams, objection: Objecting) -> None:
 
 
 def orchestration_bindings(on: Foundation) -> tuple[Binding, ...]:
-    """What lists workflows and subscriptions, where there can be any; and INSPECT of a workflow."""
+    """
+    Return the bindings that list workflows and subscriptions, if any are possible; register INSPECT of a workflow.
+    """
     names = on.config.methods.names
     found: list[Binding] = []
     if names & MAKES_WORKFLOWS:
         shown = reading.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
         on.registry.tell({reading.TARGET: shown.read})
-        statement = "Workflows of the calling agent, and how they stand."
+        statement = "Workflows of the calling agent, and their states."
         found.append(Binding.native("QUERY", reading.PATH, shown, statement, Assurance.NONE))
     if "MONITOR" in names:
         return (*found, _monitors(on))

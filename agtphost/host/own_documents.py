@@ -1,4 +1,4 @@
-"""What is told below ``/.well-known/`` besides the bootstrap document: by the gateway, and by ``[wellknown]``."""
+"""Serve further documents below ``/.well-known/``, at the gateway and at ``[wellknown]``."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import jsontext
 
 Summary = Callable[[], bytes | None]
-"""The octets of ``agis.json`` as things are now; None where it is for nobody without a name."""
+"""Returns the present octets of ``agis.json``; None if anonymous clients may not see it."""
 
 
 def summarizing(on: Foundation, shown: Disclosure) -> Summary:
     """
-    Tell what ``agis.json`` says (AGIS v01 section 12.2).
+    Return a function that renders ``agis.json`` (AGIS v01 section 12.2).
 
-    :param shown: what is told of tools.
+    :param shown: has the tools that are published.
     """
     config = on.config
 
@@ -72,13 +72,13 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
 
 
 def _consequence(block: Mapping[str, Any]) -> tuple[str, bool]:
-    """What an endpoint is able to do, in the words of AGIS, and whether it only reads."""
+    """Return what an endpoint is able to do, in the terms of AGIS, and whether it only reads."""
     impact = str(block.get("impact", ""))
     return capability_of(str(block.get("capability", "mechanics")), impact), impact == "informational"
 
 
 class _Summarized:
-    """``agis.json`` at the gateway."""
+    """``agis.json`` as a document of the gateway."""
 
     def __init__(self, summary: Summary) -> None:
         self._summary = summary
@@ -87,7 +87,7 @@ class _Summarized:
     def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         octets = self._summary()
         if octets is None:
-            text = b"What this host offers is told to nobody without a name: DISCOVER / tells it to callers.\n"
+            text = b"This host describes itself to known callers only: call DISCOVER / as an agent.\n"
             return Ready(body=text, content_type="text/plain", status=404).answer(request, client, ask)
         if octets != self._ready.body:
             self._ready = Ready(body=octets)
@@ -96,14 +96,14 @@ class _Summarized:
 
 def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> Mapping[str, OwnDocument]:
     """
-    What the gateway answers itself, by path.
+    Return the documents that the gateway answers itself, by path.
 
-    :param hosted: the agents here; where there is one alone, and a registry, its card is among the documents.
+    :param hosted: the agents here; if there is exactly one, and a registry, its card is among the documents.
     """
     if config.gateway.listen is None:
         return {}
     found: dict[str, OwnDocument] = {SUMMARY: _Summarized(summary)}
-    # A link to what strangers are refused would lead them nowhere.
+    # Anonymous clients are refused this document, so the link would not help them.
     told = [("service-meta", SUMMARY, "application/json")] if config.policies.anonymous_discovery else []
     if config.registry is not None and len(hosted) == 1:
         found[CARD] = AgentCard(f"agent:{hosted[0].name}")

@@ -1,4 +1,4 @@
-"""``[admin]`` becomes the operators' page."""
+"""Build the operators' page of ``[admin]``."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from agtphost.vocabulary.tomltext import write_toml
 STATEMENTS = {
     ("AUTHORIZE", "/page"): "A link to the operators' page, good once and for a minute.",
     ("QUERY", "/page"): "What the caller may see and do on the operators' page.",
-    ("SUSPEND", "/page/calls/{response_id}"): "End a call that waits, for operators.",
-    ("RESUME", "/page/upstreams/{upstream}"): "Start a server behind this host anew, for operators.",
-    ("QUERY", "/page/feed"): "Note that a live feed of the operators' page begins, or is over.",
+    ("SUSPEND", "/page/calls/{response_id}"): "End a waiting call; for operators.",
+    ("RESUME", "/page/upstreams/{upstream}"): "Restart a server behind this host; for operators.",
+    ("QUERY", "/page/feed"): "Record that a live feed of the operators' page begins or ends.",
 }
 
 
 def page_access(on: Foundation) -> PageAccess | None:
-    """What answers about the page; None where there is none."""
+    """Return the methods about the page, or None without a page."""
     entrance = on.lasting.entrance
     if entrance is None:
         return None
@@ -51,11 +51,11 @@ def page_access(on: Foundation) -> PageAccess | None:
 def page_bindings(
     handler: PageAccess | None,
 ) -> tuple[Binding, ...]:
-    """What AGTP answers about the page; nothing where there is none."""
+    """Return the bindings of the methods about the page; empty without a page."""
     if handler is None:
         return ()
     return tuple(
-        # People are known by their certificate's key, and are no agents.
+        # People are known by their certificate's key and are not agents.
         Binding.native(
             *place, handler, STATEMENTS[place], Assurance.NONE, changes=place[0] != "QUERY", server_level=True
         )
@@ -64,7 +64,7 @@ def page_bindings(
 
 
 def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
-    """What starts an upstream anew at once; one that is idle starts with its next call anyway."""
+    """Return a function that restarts an upstream immediately; an idle one starts at its next call."""
     known = {str(service.name): service for service in services}
 
     def restart(name: str) -> bool:
@@ -79,21 +79,21 @@ def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
 
 
 def tell_overseers(on: Foundation) -> None:
-    """What INSPECT tells for the page: calls by the minute, and the configuration."""
+    """Register the INSPECT targets of the page: calls by the minute, and the configuration."""
     if on.config.admin.listen is None:
         return
     on.registry.tell(
         {
-            "traffic": Overseen(on.lasting.traffic.to_json, on.authorization, "Traffic is shown to operators.").read,
+            "traffic": Overseen(on.lasting.traffic.to_json, on.authorization, "Only operators may see traffic.").read,
             "configuration": Overseen(
-                partial(masked, on.config), on.authorization, "The configuration is shown to operators."
+                partial(masked, on.config), on.authorization, "Only operators may see the configuration."
             ).read,
         }
     )
 
 
 def masked(config: Config) -> Mapping[str, Any]:
-    """Every section that says something, as TOML, with nothing secret in it."""
+    """Return every section with content, as TOML, with secrets masked."""
     shown = config.model_dump(mode="python", exclude_unset=True)
     sections = []
     for name, value in shown.items():
@@ -104,7 +104,7 @@ def masked(config: Config) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as TOML has it: secrets as ``***``, paths as texts."""
+    """Return a value as TOML types: secrets as ``***``, paths as strings."""
     if isinstance(value, Mapping):
         return {str(key): plain for key, each in value.items() if (plain := _plain(each)) is not None}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -116,9 +116,9 @@ def _plain(value: Any) -> Any:
 
 def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config]) -> Served | None:
     """
-    The surface of ``[admin]``; None where it is not served.
+    Return the surface of ``[admin]``, or None if it is not served.
 
-    :param present: the configuration in force.
+    :param present: returns the configuration in force.
     """
     entrance = on.lasting.entrance
     if entrance is None:
@@ -131,7 +131,7 @@ def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config])
     )
 
     def begin(whole: bool) -> ExportWriter:
-        # The key of this moment: one that follows it has a statement of both in the next file.
+        # The present key; a key that replaces it is proven by a statement in the next file.
         known = () if key is None else tuple((each.kid, each) for each in every_key(key))
         return ExportWriter(on.config.host.server_id, known, statements_of(key), whole=whole)
 

@@ -1,9 +1,8 @@
 """
-Ends contracts whose connection is closed: in the store, and with an event of its agent's stream (AGTP-266).
+End contracts whose connection is closed: in the store, and with an event of their agent's stream (AGTP-266).
 
-A contract that was proposed without a Session-ID lives as long as its
-connection. Nobody can use it afterwards; here that becomes durable, so that
-it is in no list and takes no room, also after the host was killed.
+A contract that was proposed without a Session-ID ends with its connection. Recording the end keeps it out of lists and
+frees its space, even if the host is killed.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ AT_ONCE = 100
 """Contracts that end in one transaction."""
 
 SECONDS = 60.0
-"""Between two tries while nothing can be made durable."""
+"""Seconds between two attempts while nothing can be made durable."""
 
 
 class Partings(Looking):
     """
-    Looks whenever a connection with contracts is closed.
+    A service that ends contracts when their connection is closed.
 
-    :param negotiator: knows the contracts.
+    :param negotiator: has the contracts.
     """
 
     name = "partings"
@@ -44,18 +43,18 @@ class Partings(Looking):
         self._ledger = ledger
 
     def follow(self, negotiator: Negotiator) -> None:
-        """Another one knows the contracts from now on: all that the one before knew."""
+        """Switch to another negotiator, which has all contracts of the one before."""
         self._negotiator = negotiator
         negotiator.watch_adrift(self.look)
         self.look()
 
     def startService(self) -> None:
-        """End what the last run of the host left."""
+        """Start, and end the contracts that the last run of the host left."""
         self._negotiator.watch_adrift(self.look)
         super().startService()
 
     def stopService(self) -> Deferred[None] | None:
-        """The connections are closed by now: what they leave is written too."""
+        """End the contracts of the connections that were closed at shutdown, and stop."""
         if super().stopService() is None:
             self._begin()
         return self._looking

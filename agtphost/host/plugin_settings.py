@@ -28,7 +28,7 @@ ATTRIBUTE = "settings_schema"
 
 
 class UnusableSchema(Exception):
-    """What a factory declares is neither a JSON schema nor a dataclass; the message says why."""
+    """A declared schema that is neither a JSON schema nor a dataclass; the message says why."""
 
 
 class WrongSettings(Exception):
@@ -140,7 +140,7 @@ def _read_dataclass(declared: type, settings: Mapping[str, Any]) -> Any:
 def _to_text(value: object) -> str:
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is no value of TOML")
+    raise TypeError(f"{type(value).__name__} is not a type of TOML")
 
 
 def _fault(settings: Any, details: Mapping[str, Any]) -> ConfigFault:

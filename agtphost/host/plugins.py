@@ -1,10 +1,9 @@
 """
-Plugins: what an operator's own packages provide, found by name (``docs/extending``).
+Make plugins: parts from an operator's own packages, found by name (``docs/extending``).
 
-An entry point of the group ``agtphost.plugins`` names a factory. It is called
-with the settings of the place that names it, and what it returns has to
-provide that place's interface. Everything that can be wrong with one is found
-before the host starts, and reported with the line that names it.
+An entry point of the group ``agtphost.plugins`` names a factory. It is called with the settings of the entry that names
+the plugin, and its result must provide the interface of that entry. Errors are found before the host starts, and
+reported with the line that names the plugin.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from agtphost.vocabulary.tomltext import Location
 GROUP = "agtphost.plugins"
 
 LATER_MEMBERS = frozenset({"call_of", "hosted_protocols"})
-"""Methods that payload adapters written earlier do not have; :mod:`agtphost.adapters.operators` does without them."""
+"""Methods that older payload adapters lack; :mod:`agtphost.adapters.operators` supports adapters without them."""
 
 
 class Unusable(Exception):
     """
     A plugin that cannot be used; the message says why.
 
-    :param hint: what may help; may be empty.
-    :param settings: whether it is its settings that are wrong.
-    :param faults: what is wrong with single settings, with locations within them; empty where nothing more is known.
+    :param hint: what to do; may be empty.
+    :param settings: whether its settings are wrong.
+    :param faults: faults of single settings, with locations within them; empty if they are not known.
     """
 
     def __init__(
@@ -53,7 +52,7 @@ class Unusable(Exception):
 
 
 Factory = Callable[[Any], Any]
-"""Makes a plugin of its settings: a dictionary, or an instance of the dataclass that it declares for them."""
+"""Makes a plugin from its settings: a dictionary, or an instance of the dataclass that it declares for them."""
 
 
 def find_factory(name: str) -> tuple[str, Factory]:
@@ -62,7 +61,7 @@ def find_factory(name: str) -> tuple[str, Factory]:
 
     :param name: of its entry point.
     :return: what the entry point names, as text, and the factory.
-    :raises Unusable: it is missing, two packages have it, or it cannot be imported.
+    :raises Unusable: the plugin is missing, two packages have it, or it cannot be imported.
     """
     found = entry_points(group=GROUP, name=name)
     if not found:
@@ -79,7 +78,10 @@ def find_factory(name: str) -> tuple[str, Factory]:
     except (Exception, SystemExit) as error:
         raise Unusable(f"the plugin {name} ({point.value}) cannot be imported: {error!r}") from error
     if not callable(factory):
-        raise Unusable(f"the plugin {name} ({point.value}) is not callable", "name a class, or a function of settings")
+        raise Unusable(
+            f"the plugin {name} ({point.value}) is not callable",
+            "let the entry point name a class, or a function that takes the settings",
+        )
     return point.value, factory
 
 
@@ -90,10 +92,11 @@ def make(
     Make a plugin.
 
     :param name: of its entry point.
-    :param settings: what its factory is called with, once they follow what it declares.
-    :param interface: what it has to provide.
-    :param given: factories that are installed nowhere, by name; they come before entry points.
-    :raises Unusable: it is missing, two packages have it, it cannot be imported or made, or is something else.
+    :param settings: passed to its factory after they were checked against its declaration.
+    :param interface: the interface it must provide.
+    :param given: factories that are not installed, by name; they precede entry points.
+    :raises Unusable: the plugin is missing, two packages have it, it cannot be imported or made, or lacks the
+        interface.
     """
     value, factory = ("given", given[name]) if given and name in given else find_factory(name)
     what = f"the plugin {name} ({value})"
@@ -118,12 +121,12 @@ def make(
         if interface is IPayloadAdapter and _only_missing(LATER_MEMBERS, error):
             return made
         told = " ".join(str(error).split())
-        raise Unusable(f"{what} is no {wanted}: {told}") from None
+        raise Unusable(f"{what} does not implement {wanted}: {told}") from None
     return made
 
 
 def _only_missing(names: Collection[str], error: Invalid) -> bool:
-    """Whether all that an object lacks of an interface are members of these names."""
+    """Return whether an object lacks only members with these names of an interface."""
     faults = getattr(error, "exceptions", (error,))
     return all(
         isinstance(each, BrokenImplementation) and getattr(each.name, "__name__", each.name) in names for each in faults
@@ -132,7 +135,7 @@ def _only_missing(names: Collection[str], error: Invalid) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Plugins:
-    """What ``host.toml`` names, made."""
+    """The plugins that ``host.toml`` names."""
 
     gates: Sequence[tuple[GateSection, IOperatorGate]] = ()
     adapters: Sequence[IPayloadAdapter] = ()
@@ -143,10 +146,10 @@ class Plugins:
 
 def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory] | None = None) -> Plugins:
     """
-    Make every plugin that ``host.toml`` names; those of endpoints are made with their endpoints.
+    Make every plugin that ``host.toml`` names, except those of endpoints, which are made with their endpoints.
 
-    :param given: factories that are installed nowhere, by name.
-    :param problems: takes what is wrong, with file and line.
+    :param given: factories that are not installed, by name.
+    :param problems: collects problems, with file and line.
     """
     faults: list[ConfigFault] = []
 
@@ -159,7 +162,9 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
                 return None
             key = "settings" if error.settings and settings else "plugin"
             faults.append(
-                ConfigFault(location=(*place, key), message=f"names what cannot be used: {error}", hint=error.hint)
+                ConfigFault(
+                    location=(*place, key), message=f"names a plugin that cannot be used: {error}", hint=error.hint
+                )
             )
             return None
 
@@ -183,10 +188,10 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
 
 
 def problems_of(config: Config, faults: Sequence[ConfigFault]) -> list[Problem]:
-    """Return faults with the lines of their keys; the file is read again for them alone."""
+    """Return faults with the lines of their keys; the file is read again only for them."""
     if not faults:
         return []
     if not config.file.exists():
-        # A configuration that is in no file, such as that of a host in memory.
+        # Some configurations have no file, such as that of a host in memory.
         return [Problem(message=f"{subject(each.location, {})} {each.message}", hint=each.hint) for each in faults]
     return read(config.file).problems(faults)

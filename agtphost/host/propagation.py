@@ -1,14 +1,12 @@
 """
-Tells others of lifecycle events and revoked certificates: registries and relying parties that subscribed.
+Notify subscribed registries and relying parties of lifecycle events and revoked certificates.
 
-Core v08 section 7.2.16, companion section 9.3.
+See core v08 section 7.2.16 and companion section 9.3.
 
-Theory of operation. What is to be told is a state item for each subscriber and
-agent, put in the transaction of the event itself, so neither a crash nor a
-subscriber that is down loses any. It is sent at once, again after ever longer
-pauses while that fails, and removed once the subscriber has taken it. A later
-change of the same agent takes the place of one that still waits: what is sent
-is the end of the agent's stream as it is then, signed, newest first.
+Theory of operation. Each notice is a state item for one subscriber and agent, committed with the event itself, so
+neither a crash nor an unavailable subscriber loses any. It is sent immediately, retried with growing pauses, and
+removed once the subscriber has accepted it. A later change of the same agent replaces a waiting notice: what is sent is
+the present end of the agent's stream, signed, newest first.
 """
 
 from __future__ import annotations
@@ -34,22 +32,22 @@ from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.web import WebClient
 
 NOTICE = "lifecycle-notice"
-"""The kind of state item."""
+"""The kind of state item that holds a notice."""
 
 REVOKED = "certificate_revoked"
-"""The event of a certificate that counts no longer (companion section 9.3)."""
+"""The event of a revoked certificate (companion section 9.3)."""
 
 BROADCAST = "infrastructure:broadcast"
-"""The recipient of such a notice; hosts of this kind hold it for their operator."""
+"""The recipient of certificate notices; hosts of this kind deliver them to their operator."""
 
 EVENTS = 3
-"""Events of the stream that are sent: the newest, and what it follows."""
+"""Events of the stream that are sent: the newest and its predecessors."""
 
 RECENT = 200
-"""Events of the host's own chain among which the one of a certificate is looked for."""
+"""Events of the host's own chain that are searched for the one of a certificate."""
 
 SECONDS = 20.0
-"""For one attempt."""
+"""Seconds for one attempt."""
 
 RETRY_SECONDS = 1.0
 RETRY_SECONDS_MOST = 300.0
@@ -63,9 +61,9 @@ class Undelivered(Exception):
 
 class Propagation(Service):
     """
-    The queue of notices and what empties it.
+    A service that queues notices and sends them.
 
-    :param ledger: removes what was taken.
+    :param ledger: records that a notice was accepted.
     """
 
     name = "propagation"
@@ -94,7 +92,7 @@ class Propagation(Service):
         self._pauses: dict[str, float] = {}
 
     def notices(self, agent_id: str, status: str) -> tuple[Change, ...]:
-        """What is committed together with a transition: one item for each subscriber."""
+        """Return the items to commit with a transition: one for each subscriber."""
         return tuple(
             Change(kind=NOTICE, key=_key(to, agent_id), value={"to": to, "agent_id": agent_id, "status": status})
             for to in self._targets
@@ -102,7 +100,7 @@ class Propagation(Service):
 
     def certificate_notices(self, link: str, content: Mapping[str, str]) -> tuple[Change, ...]:
         """
-        What is committed together with a certificate's revocation: one item for each subscriber.
+        Return the items to commit with a certificate's revocation: one for each subscriber.
 
         :param link: the certificate's issuer and serial number.
         :param content: of the notice.
@@ -113,12 +111,12 @@ class Propagation(Service):
         )
 
     def startService(self) -> None:
-        """Send what waits, and what comes."""
+        """Send the waiting notices, and later ones when they come."""
         super().startService()  # type: ignore[no-untyped-call]
         self._held.watch(NOTICE, self._changed)
 
     def stopService(self) -> Deferred[None]:
-        """Send nothing more; what waits is sent after the next start."""
+        """Stop sending. Waiting notices are sent after the next start."""
         super().stopService()  # type: ignore[no-untyped-call]
         for timer in self._timers.values():
             timer.cancel()
@@ -159,7 +157,7 @@ class Propagation(Service):
             return
         if failure is None:
             self._pauses.pop(key, None)
-            if self._held.get(NOTICE, key) is not None:  # It changed meanwhile.
+            if self._held.get(NOTICE, key) is not None:  # It changed while it was sent.
                 self._later(key, 0.0)
             return
         pause = self._pauses.get(key, RETRY_SECONDS)
@@ -176,10 +174,12 @@ class Propagation(Service):
         except StaleChange:
             return
         except LedgerUnavailable as error:
-            raise Undelivered(f"it was taken, but the store is down: {error}") from None
+            raise Undelivered(
+                f"the subscriber accepted the notice, but the store cannot record that: {error}"
+            ) from None
 
     async def _notice(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """What is sent: nothing of it needs to be believed but the signed events."""
+        """Return the notice; its receiver needs to trust only the signed events in it."""
         if "certificate" in value:
             return await self._certificate_notice(value)
         events = await self._records.lifecycle(value["agent_id"], EVENTS)
@@ -217,7 +217,9 @@ class Propagation(Service):
         await self._http.exchange("POST", to, seconds=SECONDS, body=notice)
 
     async def _by_agtp(self, to: str, notice: Mapping[str, Any]) -> None:
-        """To the other host's operator: core v08 section 7.2.13. Sent twice, it is the same notification."""
+        """
+        Send a notice to another host's operator (core v08 section 7.2.13); sent twice, it is still one notification.
+        """
         if self._client is None:
             options: Any = self._options
             self._client = Client(self._reactor, **options, connections=1, timeout=SECONDS)

@@ -1,4 +1,4 @@
-"""The server manifest as this host publishes it: built when its content changes, not when it is asked for."""
+"""Publish the server manifest; it is built when its content changes, not when it is requested."""
 
 from __future__ import annotations
 
@@ -48,43 +48,43 @@ from agtphost.vocabulary.reasons import Reason
 log = Logger()
 
 HISTORY = "manifest.json"
-"""File of the state directory that remembers what was published when."""
+"""The file of the state directory that remembers what was published, with times."""
 
 AGREED = "negotiated"
-"""Where the history keeps what was negotiated to stay, beside the upstreams, which are kept by path."""
+"""The key of the history for persistent negotiated endpoints; the other keys are paths of upstreams."""
 
 UNSETTLED = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
-"""States of an upstream that cannot say at the moment what it offers: what was last known of it counts."""
+"""States in which an upstream cannot say what it offers; its last known tools count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One form of the manifest, ready to be sent."""
+    """A form of the manifest, ready to be sent."""
 
     document: Mapping[str, Any]
     response: Answer
-    """Its octets, encoded once; the same object for every reader. Of several parts, the first one."""
+    """The response with the manifest's octets, or with its first part; encoded once and shared by all readers."""
 
     further: Mapping[str, FurtherPart] = field(default_factory=dict)
-    """Where the manifest has several parts: those behind the first one, in order, by the tokens that ask for them."""
+    """The other parts of a manifest in several parts, in order, by the tokens that request them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherPart:
-    """A part behind the first one, which is encoded when it is asked for: all of them are twice what they say."""
+    """A part after the first one. It is encoded on request, because all parts together double the memory."""
 
     document: Mapping[str, Any]
     kid: str
-    """Of the key that it was signed with; empty where it is not signed."""
+    """The key that signed it; empty if it is not signed."""
 
     signature: bytes | None
     headers: tuple[tuple[str, str], ...]
 
     def encoding(self, key: SigningKey | None) -> Generator[None, None, Answer]:
         """
-        Return the octets, in steps.
+        Return the response, in steps.
 
-        :param key: the host's; where it is another one by now, it signs again.
+        :param key: the host's key; a changed key signs again.
         """
         known = self.signature if key is not None and key.kid == self.kid else None
         signed = yield from signing(self.document, key, known)
@@ -93,16 +93,16 @@ class FurtherPart:
 
 class Publication:
     """
-    Answers the manifest for each kind of reader, and counts ``AGTP-API-Version``.
+    The manifest for each kind of reader, and the counter ``AGTP-API-Version``.
 
     Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`.
 
-    :param built_ins: the host's own endpoints, asked for then.
-    :param hosted: the agents that the manifest may name; after a change of it, :meth:`renew`.
+    :param built_ins: returns the host's own endpoints.
+    :param hosted: returns the agents that the manifest may name; call :meth:`renew` after a change.
     :param history: remembers what was published.
-    :param clock: others have their turn by it while a large manifest is built.
-    :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
-    :param negotiated: definitions of endpoints that were negotiated to stay; None while that is unknown.
+    :param clock: schedules the steps in which a large manifest is built.
+    :param versions_supported: of the catalog; empty means only that of ``catalog``.
+    :param negotiated: returns definitions of persistent negotiated endpoints, or None while they are unknown.
     """
 
     def __init__(
@@ -152,31 +152,31 @@ class Publication:
         self._announce: Callable[[int], None] = lambda _: None
         self._counting = True
         self._own = ""
-        self._fixed: tuple[EncodedItem, ...] = ()  # endpoints that stay as they are while the host runs
+        self._fixed: tuple[EncodedItem, ...] = ()  # endpoints that do not change while the host runs
         self._listed: EncodedArray | None = None
         self._last: tuple[FurtherPart, Answer] | None = None
         self._writer = ItemWriter(SHARED)
         self._agents = EncodedItemCache[Agent](lambda agent: agent.agent_id, manifest.project_agent)
         self.api_version = 0
-        """The number of ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
+        """The present ``AGTP-API-Version``; 0 before the first :meth:`refresh`."""
 
         self.builds = 0
-        """How often a form was built, encoded and signed."""
+        """How many forms were built, encoded and signed."""
 
     def announce_to(self, announce: Callable[[int], None]) -> None:
         """
-        Tell ``AGTP-API-Version`` now, and again whenever it moves.
+        Report ``AGTP-API-Version`` now and after every change.
 
-        :param announce: takes the number, which is on disk by then.
+        :param announce: called with the number, which is on disk by then.
         """
         self._announce = announce
         self.refresh()
 
     def prepare(self) -> Generator[None, None, None]:
         """
-        Write what every form has, in steps; a configuration that comes into force does so in one turn of the reactor.
+        Encode what all forms share, in steps, so that the reactor turn that puts a configuration in force stays short.
 
-        Whoever does not wait for that has it written when it is first needed.
+        Without this call it is encoded when it is first needed.
         """
         fixed: list[EncodedItem] = []
         for entry in manifest.project_all(self._built_ins(), self._endpoints, self._catalog):
@@ -188,13 +188,14 @@ class Publication:
 
     async def __call__(self, disclosed: bool, known: bool = False, part: str = "") -> Answer:
         """
-        The signed manifest as it is sent.
+        Return the signed manifest as it is sent.
 
         :param disclosed: whether the reader may see which agents are hosted.
-        :param known: whether it is certain who reads: only then data classes are told in full (AGIS v01 section 12.2).
-        :param part: the token of a part behind the first one; empty: the manifest, or its first part.
-        :raises Refusal: 503 for a first manifest whose version cannot be made durable; 422 for a token of no part
-            of what this reader is shown now.
+        :param known: whether the reader is authenticated: only then data classes are listed in full (AGIS v01 section
+            12.2).
+        :param part: the token of a part after the first one; empty for the manifest, or its first part.
+        :raises Refusal: 503 for a first manifest whose version cannot be made durable; 422 for a token that names no
+            part of the form that this reader sees now.
         """
         form = await self.published(disclosed, known)
         if not part:
@@ -202,28 +203,28 @@ class Publication:
         if part not in form.further:
             raise Refusal(
                 Reason.INVALID_INPUT,
-                "That is no part of the manifest as it is now.",
+                "The token names no part of the present manifest.",
                 remedy="Read the manifest again from its beginning: DISCOVER / without part.",
                 details={"parameter": "part"},
             )
         further = form.further[part]
         if self._last is not None and self._last[0] is further:
-            # Where several readers go through the parts, each is often the one that was asked for last.
+            # Several readers often ask for the same part one after the other.
             return self._last[1]
         answer = await in_turns(further.encoding(self._key), self._clock)
         self._last = further, answer
         return answer
 
     async def published(self, disclosed: bool, known: bool = False) -> Published:
-        """The same with the document it was encoded from: no agent in it was stopped when it was asked for."""
+        """Return the form with its document; agents stopped before this call are not in it."""
         self.refresh()
-        # Without data classes there is nothing more to tell.
+        # Without data classes both kinds of readers see the same.
         kind = disclosed, known and bool(self._config.data_class)
         if kind in self._forms:
             return self._forms[kind]
         await self._building.acquire()
         try:
-            # Whoever was first may have built it.
+            # A concurrent caller may have built it.
             return self._forms.get(kind) or await self._anew(kind)
         except OSError as error:
             log.error("the manifest's history cannot be written: {why}", why=str(error))
@@ -232,14 +233,17 @@ class Publication:
             self._building.release()
 
     async def _anew(self, kind: tuple[bool, bool]) -> Published:
-        """Build a form, and keep it unless it is an old one by then: who has asked for it before is told it still."""
+        """Build a form, and keep it unless it was superseded during that; the waiting caller still gets it."""
         forms = self._forms
         form = await in_turns(self._build(*kind), self._clock)
         forms[kind] = form
         return form
 
     def refresh(self) -> None:
-        """Look at the upstreams; what changed is counted, and the manifest is built anew when it is next asked for."""
+        """
+        Compare the upstreams with the last comparison; a change is counted, and the manifest rebuilt on the next
+        request.
+        """
         if self._over:
             return
         looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)
@@ -258,24 +262,24 @@ class Publication:
             self._count()
 
     def current_version(self) -> str:
-        """``AGTP-API-Version`` of what can be called at this moment: what says it never lags behind what it lists."""
+        """Return the present ``AGTP-API-Version``, so that what states it never lags behind what it lists."""
         self.refresh()
         return str(self.api_version)
 
     def end(self) -> None:
-        """Another publication counts from now on; whoever still asks this one is told what was published last."""
+        """Freeze this publication because another replaces it; remaining requests get what was published last."""
         self._over = True
 
     def renew(self) -> None:
         """
-        The host's key is another one, or other agents can be called: what was signed before is signed anew.
+        Drop the built forms because the host's key or the set of callable agents changed.
 
-        With as many agents and endpoints as a host may have: what they look like is kept, and written once.
+        Encoded entries of agents and endpoints are kept, as there may be thousands.
         """
         self._forms = {}
 
     def _agree(self) -> tuple[Mapping[str, Any], ...]:
-        """What was negotiated to stay; what was last known of it where nobody knows at the moment."""
+        """Return the persistent negotiated endpoints, or the last known ones while they are unknown."""
         agreed = self._negotiated()
         if agreed is None:
             return self._agreed
@@ -286,7 +290,7 @@ class Publication:
         return found
 
     def _same(self, looked: tuple[Any, ...]) -> bool:
-        """Whether the upstreams are what they were at the last look: tools are compared as objects, which is fast."""
+        """Return whether the upstreams are unchanged; tools are compared by identity, which is fast."""
         assert self._looked is not None
         for (entries, tools), (old_entries, old_tools) in zip(looked, self._looked, strict=True):
             if entries != old_entries or len(tools) != len(old_tools):
@@ -297,8 +301,8 @@ class Publication:
 
     def _entries(self, looked: tuple[Any, ...]) -> list[Mapping[str, Any]]:
         """
-        The upstreams as published: without their state of the moment, which changes with every
-        restart and is DESCRIBE's to tell. One that is down is shown as it was last known.
+        Return the upstreams as published: without their momentary state, which DESCRIBE reports. One that is down is
+        listed as last known.
         """
         found = []
         for entries, tools in looked:
@@ -316,13 +320,13 @@ class Publication:
         return found
 
     def _count(self) -> None:
-        """Number what can be called, and say so if it moved."""
+        """Count what can be called, and announce a new number."""
         if not self._own:
-            # What is the host's own does not change while it runs; with a thousand endpoints this takes a while.
+            # The host's own part does not change while it runs; with a thousand endpoints this takes a while.
             own = self._document(False, True)
             own["endpoints"] = encode_array(self._fixed)
             self._own = manifest.surface_digest(own)
-            self._agents(self._hosted())  # this, too, takes a while at the first time
+            self._agents(self._hosted())  # this, too, takes long the first time
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
         agreed = self._upstreams.get(AGREED, {}).get("definitions", "")
         if agreed:
@@ -331,7 +335,7 @@ class Publication:
         try:
             number = self._history.surface(digest, self._upstreams)
         except OSError as error:
-            # A number that nobody will remember must not be seen. The next look tries again.
+            # A number that may be lost must not be seen. The next comparison tries again.
             log.error("AGTP-API-Version cannot be written: {why}", why=str(error))
             return
         self._counting = False
@@ -361,7 +365,7 @@ class Publication:
     def _in_parts(
         self, document: dict[str, Any], tag: str, headers: tuple[tuple[str, str], ...]
     ) -> Generator[None, None, Published]:
-        """Sign each part, and encode the first; what is published as the document has all endpoints."""
+        """Sign each part, and encode the first; the published document has all endpoints."""
         whole = dict(document)
         groups = list(split_items(self._items()))
         total = sum(map(len, groups))
@@ -371,7 +375,7 @@ class Publication:
             following = tokens[number] if number < len(groups) else None
             about = {"number": number, "of": len(groups), "endpoints": total, "next": following}
             part = {**document, "endpoints": encode_array(group), PARTS: about}
-            document["hosted_agents"] = []  # The first part has them all.
+            document["hosted_agents"] = []  # Only the first part lists the agents.
             key = self._key
             kid, signature = ("", None) if key is None else (key.kid, (yield from signature_of(part, key)))
             yield
@@ -382,7 +386,7 @@ class Publication:
         return Published(document=whole, response=first, further=dict(zip(tokens[1:], parts[1:], strict=True)))
 
     def _document(self, disclosed: bool, known: bool) -> dict[str, Any]:
-        """Without version and times."""
+        """Return the document without version and times."""
         config = self._config
         document = manifest.build_manifest(
             manifest.ServerFacts(
@@ -418,7 +422,7 @@ class Publication:
         return document
 
     def _callable(self) -> EncodedArray:
-        """The entries of ``endpoints``; the host's own and the operator's are written once."""
+        """Return the entries of ``endpoints``; those that do not change are encoded once."""
         if not self._fixed:
             entries = manifest.project_all(self._built_ins(), self._endpoints, self._catalog)
             self._fixed = tuple(map(self._writer.item, entries))
@@ -427,11 +431,11 @@ class Publication:
         return self._listed
 
     def _items(self) -> list[EncodedItem]:
-        """The entries of ``endpoints`` with their texts."""
+        """Return the encoded entries of ``endpoints``."""
         return [*self._fixed, *(encode_item(dict(definition)) for definition in self._agreed)]
 
     def _features(self) -> tuple[str, ...]:
-        """What this very host can do, and no more (AGTP-API section 8.3)."""
+        """Return the features of this host (AGTP-API section 8.3)."""
         protocols = sorted({str(entry.get("protocol", "")).lower() for entry in self._shown} - {""})
         features = ["endpoint-registry", *protocols]
         if self._config.policies.synthesis_enabled:
@@ -441,7 +445,9 @@ class Publication:
         return tuple(features)
 
     def _cache_control(self, known: bool) -> str:
-        """AGTP-API section 8.11. What not every reader gets is not for caches that several readers share."""
+        """
+        Return the Cache-Control of a form (AGTP-API section 8.11); shared caches may keep only what every reader gets.
+        """
         policies = self._config.policies
         shared = policies.agent_disclosure != "authenticated" and policies.anonymous_discovery and not known
         age = f"max-age={self._config.manifest.max_age}"
@@ -462,17 +468,20 @@ def _path_of(upstream: Mapping[str, Any]) -> str:
 
 
 MOMENTARY = frozenset({"state", "tools", "restarts", "next_attempt_in", "latency"})
-"""What is said of an upstream that is true at one moment alone: DESCRIBE's to tell, not the manifest's."""
+"""Members of an upstream that change from moment to moment; DESCRIBE reports them, the manifest does not."""
 
 
 def _etag(digest: str, revision: Revision) -> str:
-    """A strong validator: of everything in the manifest but its signature, which follows from the rest."""
+    """Return a strong validator of everything in the manifest except its signature, which follows from the rest."""
     whole = "\n".join((digest, revision.issued, revision.updated, revision.version))
     return f'"{sha256(whole.encode()).hexdigest()[:40]}"'
 
 
 def _definitions(tools: Sequence[Binding], path: str) -> str:
-    """SHA-256, hex, of what an upstream's tools are: that they changed is for all to see, what they are is not."""
+    """
+    Return the SHA-256, hex, of an upstream's tool definitions: everyone may see that they changed, but not what they
+    are.
+    """
     listed = sorted(
         [
             tool.name,

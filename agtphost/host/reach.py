@@ -1,4 +1,4 @@
-"""Which MCP servers the configured clients of the MCP front and of the gateway reach, and what is in their way."""
+"""Find MCP servers that configured clients of the MCP front and the gateway cannot reach, and why."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
     from agtphost.identity.agents import Agent
 
 OTHER_PARTS = ("resource:", "prompt:")
-"""How a grant's part of a server begins that is no tool."""
+"""Prefixes of a grant's part of a server that name no tool."""
 
 SHOWN = 5
-"""Clients that one sentence names."""
+"""How many clients one sentence names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """What a call of one tool, or of all that have no entry of their own, asks of its caller."""
+    """The requirements on callers of one tool, or of all tools without an entry."""
 
     assurance: Assurance
     scopes: tuple[str, ...]
     tool: str = ""
-    """Empty: all that have no entry."""
+    """The tool; empty for all without an entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """A client that needs no certificate, or all those that share one agent."""
+    """A client that needs no certificate, or all clients that share one agent."""
 
     name: str
-    """As people call it."""
+    """The name for messages."""
 
     agent: Agent
     assurance: Assurance
     scopes: frozenset[str]
-    """What is claimed for its calls: its agent's document has to declare each of them."""
+    """The scopes claimed for its calls: its agent's document has to declare each of them."""
 
 
 def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Requirement]:
     """
-    Yield what the tools of a server ask for, as far as the configuration decides it.
+    Yield what the tools of a server require, as far as the configuration decides it.
 
-    :param floor: what changes state takes on this host, where the operator wrote nothing.
+    :param floor: the default assurance for state changes on this host.
     """
     yield Requirement(assurance=server.least_assurance(None, floor, changes=True), scopes=server.scopes)
     for name, tool in server.tools.items():
@@ -65,12 +65,12 @@ def requirements(server: MCPServerSection, floor: Assurance) -> Iterator[Require
 
 
 def opens_tool_to(config: Config, server: MCPServerSection, assurance: Assurance) -> bool:
-    """Return whether a server has a tool, or may have one, for callers that are known by ``assurance``."""
+    """Return whether a server has a tool, or may have one, for callers of an assurance."""
     return any(each.assurance <= assurance for each in requirements(server, state_changing_floor(config)))
 
 
 def hides_tools(config: Config, assurance: Assurance) -> bool:
-    """Return whether some tool of some server is for callers that are known more surely than by ``assurance``."""
+    """Return whether some tool of some server requires more than an assurance."""
     floor = state_changing_floor(config)
     return any(each.assurance > assurance for server in config.mcp.server for each in requirements(server, floor))
 
@@ -89,11 +89,11 @@ def unreached(loaded: Loaded) -> Iterator[str]:
                 found.setdefault((surface, server.name, why), []).append(client.name)
     for (surface, name, why), clients in found.items():
         more = f" and {len(clients) - SHOWN} more" if len(clients) > SHOWN else ""
-        yield f"[{surface}] shows {', '.join(clients[:SHOWN])}{more} no tool of {name}: {why}"
+        yield f"[{surface}] no tool of {name} is shown to {', '.join(clients[:SHOWN])}{more}: {why}"
 
 
 def _obstacle(asked: Sequence[Requirement], client: Client) -> str:
-    """Return what keeps a client from every tool that it is given of a server; empty where it may reach one."""
+    """Return what keeps a client from every tool of a server that it was granted; empty if it may reach one."""
     agent = client.agent
     if not asked:
         return f"[[grant]] gives {agent.name} tools of it that are not enabled"
@@ -112,10 +112,10 @@ def _obstacle(asked: Sequence[Requirement], client: Client) -> str:
 
 
 def _closed(assurance: Assurance) -> str:
-    """Say what opens a server to callers that are known by ``assurance``."""
+    """Return a sentence on what opens a server to callers of an assurance."""
     if assurance is Assurance.GATEWAY:
         return (
-            "tokens prove the agent, and these tools take a client certificate; "
+            'a token gives the assurance "gateway", and these tools require a client certificate; '
             f"write {OPEN_TO_TOKENS} in its [[mcp.server]], or in [mcp.server.tools.NAME] for one tool"
         )
     return "nothing proves who calls; give clients a token of [[http.client]]"
@@ -123,9 +123,10 @@ def _closed(assurance: Assurance) -> str:
 
 def _clients(loaded: Loaded, *, front: bool, gateway: bool) -> Iterator[tuple[str, Client]]:
     """
-    Yield each client that is configured to call without a certificate, with the surface that it is told of.
+    Yield each client that is configured to call without a certificate, with the surface that it uses.
 
-    :param front: whether there is an MCP front; ``gateway``: whether there is a gateway.
+    :param front: whether there is an MCP front.
+    :param gateway: whether there is a gateway.
     """
     config = loaded.config
     for holder in config.http.client if front or gateway else ():
@@ -142,7 +143,7 @@ def _clients(loaded: Loaded, *, front: bool, gateway: bool) -> Iterator[tuple[st
 
 def _of_agent(surface: str, loaded: Loaded, label: str, *, proven: bool) -> Iterator[tuple[str, Client]]:
     """
-    Yield the clients that one agent of a surface stands for.
+    Yield the clients that call as one agent of a surface.
 
     :param proven: whether a provider's token proves who they are.
     """
@@ -157,9 +158,9 @@ def _find_granted_tools(
     config: Config, agent: Agent, server: MCPServerSection, asked: Sequence[Requirement]
 ) -> Sequence[Requirement] | None:
     """
-    Return those of a server's tools that ``[[grant]]`` leaves to an agent; without a grant it is given all.
+    Return those of a server's tools that ``[[grant]]`` leaves to an agent; without a grant, all.
 
-    :return: None where nothing of the server is meant for it.
+    :return: None if the agent is granted nothing of the server.
     """
     granted = [text for each in config.grant if each.agent in (agent.name, agent.agent_id) for text in each.allow]
     if not granted or ANY in granted:
@@ -172,7 +173,7 @@ def _find_granted_tools(
 
 
 def _names(part: str, requirement: Requirement, server: MCPServerSection) -> bool:
-    """Return whether a grant's part of a server names a tool; of those without an entry, whether it may name one."""
+    """Return whether a grant's part of a server names a tool; for those without an entry, whether it may name one."""
     if part.endswith(ANY):
         return not requirement.tool or requirement.tool.startswith(part.removesuffix(ANY))
     return part == requirement.tool if requirement.tool else part not in server.tools

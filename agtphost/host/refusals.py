@@ -1,4 +1,4 @@
-"""Signs summaries of refusals and strangers' reads: when their time is over, somebody asks, or the host stops."""
+"""Sign summaries of refusals and anonymous reads: periodically, on request, and when the host stops."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agtphost.iagtp import ILedger
 log = Logger()
 
 UNLIMITED = 100_000
-"""Records a minute in the profile development on loopback, where the one who fills the disk is its owner."""
+"""Records per minute in the development profile on loopback, where only the owner can fill the disk."""
 
 
 def refusal_limits(config: Config) -> RefusalLimits:
-    """What ``[audit]`` says."""
+    """Return the limits of ``[audit]``."""
     audit = config.audit
     relaxed = config.host.development and config.listen.loopback
 
@@ -41,11 +41,11 @@ def refusal_limits(config: Config) -> RefusalLimits:
 
 class Summarizing(Service):
     """
-    Writes what was counted.
+    A service that records what was counted.
 
-    A summary that cannot be written is kept, and tried again; counting goes on meanwhile.
+    A summary that cannot be recorded is kept and retried, while counting continues.
 
-    :param seconds: between two looks.
+    :param seconds: between two summaries.
     """
 
     name = "refusals"
@@ -60,12 +60,12 @@ class Summarizing(Service):
         self._looking.clock = clock
 
     def startService(self) -> None:
-        """Begin to look."""
+        """Start the periodic summaries."""
         super().startService()  # type: ignore[no-untyped-call]
         self._looking.start(self._seconds, now=False)
 
     def stopService(self) -> Deferred[None]:
-        """Write what is left, also into the last of the disk."""
+        """Write the remaining summaries, even into the reserved space of the disk, and stop."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._looking.running:
             self._looking.stop()
@@ -76,7 +76,7 @@ class Summarizing(Service):
             self.write()
 
     def write(self, *, last: bool = False) -> Deferred[None]:
-        """Sign everything counted so far; fires when it is durable, or cannot be made so. Never fails."""
+        """Sign everything counted so far; fires when it is durable or cannot be made durable. Never fails."""
         if self._writing is None:
             self._writing = Deferred.fromCoroutine(self._write(last))
             if self._writing.called:

@@ -1,4 +1,4 @@
-"""What can be called here, and what INSPECT tells of: filled while the host is built, then read by everybody."""
+"""Hold the table of what can be called and the targets of INSPECT: filled while the host is built, then read."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ class Registry:
     """
     The bindings of a host.
 
-    Features are made before everything that can be called is known, and many
-    of them tell of it: they are given the registry, and ask it once a request
-    comes. Until :meth:`freeze` there is nothing to be told.
+    Features are built before all bindings are known, and many of them list bindings. So they get the registry and read
+    it when a request comes. It is empty until :meth:`freeze`.
 
-    :param policy: which methods are admitted at all.
+    :param policy: decides which methods are admitted.
     """
 
     def __init__(self, policy: MethodPolicy) -> None:
@@ -29,15 +28,15 @@ class Registry:
         self._endpoints: tuple[Binding, ...] = ()
         self._table: EndpointTable | None = None
 
-    # Filled
+    # Filling
 
     def tell(self, targets: Mapping[str, Target]) -> None:
-        """Further targets of INSPECT; each decides by itself who may ask."""
+        """Add targets of INSPECT; each decides who may read it."""
         self._targets.update(targets)
 
     def freeze(self, built_ins: Iterable[Binding], endpoints: Iterable[Binding]) -> EndpointTable:
         """
-        Everything is known now.
+        Set all bindings; nothing is added later.
 
         :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
         """
@@ -47,41 +46,41 @@ class Registry:
 
     def clear(self) -> None:
         """
-        Nothing is called here any more.
+        Drop all bindings and targets.
 
-        What was here and what asked for it held each other: it goes with its last call, and not some time later.
+        They and their users refer to each other; without this the garbage collector would have to find them.
         """
         self._built_ins, self._endpoints, self._table = (), (), None
         self._targets = {}
 
-    # Read
+    # Reading
 
     @property
     def targets(self) -> Mapping[str, Target]:
-        """Of INSPECT, by name; may still grow."""
+        """Return the targets of INSPECT, by name; they may still grow."""
         return self._targets
 
     def built_ins(self) -> Sequence[Binding]:
-        """The host's own, but for those that nobody provides."""
+        """Return the host's own bindings, without absent ones."""
         return tuple(binding for binding in self._built_ins if not binding.absent)
 
     def all(self) -> Sequence[Binding]:
-        """The host's own, and the operator's."""
+        """Return the host's own bindings and the operator's."""
         return (*self._built_ins, *self._endpoints)
 
     def admitted(self) -> list[Binding]:
-        """Those whose method the policy does not shut out: what lists show."""
+        """Return the bindings whose method the policy admits; lists show these."""
         return [binding for binding in self.all() if not binding.absent and self._policy.admits(binding.method)]
 
     def methods(self) -> Sequence[str]:
-        """Every admitted method that something is bound to, in the order of first appearance."""
+        """Return every admitted method that something is bound to, in the order of first appearance."""
         return methods_of(self.admitted())
 
     def units(self) -> frozenset[str]:
-        """Units in which something here tells its cost: those that a Budget-Limit is held to."""
+        """Return the units in which bindings state a cost; a Budget-Limit may use only these."""
         return units_of(self.admitted())
 
     def match(self, method: str, path: str) -> Match | None:
-        """What a method on a path is bound to."""
+        """Return what a method on a path is bound to."""
         assert self._table is not None, "asked before everything is known"
         return self._table.match(method, path)

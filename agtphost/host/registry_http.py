@@ -1,4 +1,4 @@
-"""``[registry] listen`` becomes the registry over HTTP."""
+"""Build the registry over HTTP of ``[registry] listen``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from agtphost.identity.directory import AgentDirectory
 
 def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | None) -> RegistryFacts | None:
     """
-    What the registry over HTTP is about; None where it is not served.
+    Return what the registry over HTTP needs to know, or None where it is not served.
 
-    :param oauth: the gate that judges tokens of identity providers; None where none are trusted.
-    :raises ConfigurationError: for an agent that this host does not know.
+    :param oauth: the gate that checks tokens of identity providers; None where none are trusted.
+    :raises ConfigurationError: the configuration names an agent that this host does not know.
     """
     given = config.registry
     if given is None or given.listen is None:
@@ -27,7 +27,7 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
     if given.agent:
         agent = directory.by_id(given.agent) or directory.by_name(given.agent)
         if agent is None:
-            message = f"[registry] agent is no agent that this host knows: {given.agent[:64]}"
+            message = f"[registry] agent names an agent that this host does not know: {given.agent[:64]}"
             raise ConfigurationError([Problem(message=message, file=str(config.file))])
         speaker = agent.agent_id
     hosted, reads = directory.list_hosted(), certified if asks_certificates(config, given) else None
@@ -48,5 +48,5 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
 
 
 def surface(resource: RegistryResource) -> Served:
-    """The surface of ``[registry]``."""
+    """Return the surface of ``[registry]``."""
     return Served(name=REGISTRY, what="the registry", resource=resource)

@@ -1,9 +1,8 @@
 """
-Looking whether a host would start, by starting it: all but the last step, on things that are put aside.
+Check whether a host would start, by starting a copy of it up to the last step.
 
-``agtp check`` and a start run the same code. What the first start of a
-development host makes, it makes in a directory that is gone afterwards; the
-store is read and not written; the port is listened on for a moment.
+``agtp check`` and a start run the same code. What the first start of a development host creates is created in a
+temporary directory; the store is read and not written; the port is bound only for a moment.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ class IPrecondition(Protocol):
     """A service of the host whose start can be refused."""
 
     def in_the_way(self) -> Iterator[Problem]:
-        """Every reason why :meth:`startService` would raise; changes nothing that lasts."""
+        """Yield every reason why :meth:`startService` would raise, without lasting changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What came of it."""
+    """The result of a rehearsal."""
 
     config: Config
     problems: Sequence[Problem]
-    """Each would keep the host from starting, or stands in a file that it reads."""
+    """The problems that keep the host from starting, or are in a file that it reads."""
 
     remarks: Sequence[str]
-    """What a start would warn of."""
+    """The warnings that a start would log."""
 
 
 def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     """
-    Find everything that is in the way of a start, in the configuration and beyond.
+    Find everything that keeps a host from starting, in its configuration and elsewhere.
 
     :param reactor: one that does not run.
     :raises ConfigurationError: the file cannot be read at all.
@@ -85,7 +84,7 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
             aside = _Aside(config, Path(made).resolve())
             told_of = {(each.file, each.line) for each in found}
             beyond = aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
-            # What a faulty key holds was left out of what follows, where it is missing then.
+            # Values of faulty keys are left out, so that the checks below report them as missing.
             found += [
                 each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
             ]
@@ -103,9 +102,11 @@ def _beyond(
     reactor: Any,
     remarks: list[str],
 ) -> Iterator[Problem]:
-    """What is wrong with what the configuration names, as far as it rests on sound tables."""
+    """Yield the problems of what the configuration names, as far as it depends on sound tables."""
     if "host" in faulty:
-        remarks.append(f"{', '.join(RESTS_ON)}, store and port were not looked at: they rest on [host]")
+        remarks.append(
+            f"{', '.join(RESTS_ON)}, store and port were not checked: they depend on [host], which has faults"
+        )
         yield from syntax(config.folder, config.endpoints.directory)
         return
     if (unwritable := _unwritable(config.host.state_dir)) is not None:
@@ -123,18 +124,16 @@ def _beyond(
         if not rests:
             yield from problems
         elif problems:
-            remarks.append(f"of {part} nothing was concluded: it rests on [{'], ['.join(rests)}], which has faults")
+            remarks.append(f"{part} was not checked: it depends on [{'], ['.join(rests)}], which has faults")
     taken = StateLock(config.host.state_dir, config.store.path).holder()
     for awaited in aside.awaited:
         yield from systemd_faults(awaited)
-        remarks.append(f"the socket of {awaited} is handed to the host alone: whether it is there was not looked at")
+        remarks.append(f"the socket of {awaited} was not checked: systemd passes it only to the host")
     remarks += _room(config)
     if taken is not None:
-        remarks.append(f"a host{taken} uses this state: its store and its port were not looked at")
+        remarks.append(f"a host{taken} uses this state: its store and its port were not checked")
     if config.store.plugin is not None:
-        remarks.append(
-            f"the store of the plugin {config.store.plugin} is opened by a start alone: what it holds was not looked at"
-        )
+        remarks.append(f"the content of the plugin store {config.store.plugin} was not checked: only a start opens it")
     if faulty & {"store", "audit", "listen"}:
         return
     if found is not None:
@@ -144,7 +143,7 @@ def _beyond(
 
 
 def _room(config: Config) -> Iterator[str]:
-    """What is to be said of the disk: a host starts on a full one, and serves nobody."""
+    """Yield a warning if the disk is nearly full: a host starts on a full disk, but serves no requests."""
     floor, place = config.store.free_space_floor, config.store.path.parent
     if config.store.plugin is not None or not place.is_dir():
         return
@@ -159,10 +158,10 @@ def _room(config: Config) -> Iterator[str]:
 
 def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
     """
-    Which files beside a configuration are no TOML, where nothing more can be said of them.
+    Yield a problem for each file next to a configuration that is not TOML, if nothing more can be checked.
 
     :param folder: of the ``host.toml``.
-    :param endpoints: their directory; None: the one that `agtp init` makes.
+    :param endpoints: their directory; by default the one that `agtp init` creates.
     """
     for file in (folder / "recipes.toml", *sorted((endpoints or folder / "endpoints").glob("*.toml"))):
         if file.is_file():
@@ -173,14 +172,14 @@ def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
 
 
 def _unwritable(state: Path) -> Problem | None:
-    """A host writes there, or makes it."""
+    """Return a problem if the host can neither write the state directory nor create it."""
     nearest = next(path for path in (state, *state.parents) if path.exists())
     if os.access(nearest, os.W_OK | os.X_OK):
         return None
     return Problem(
-        message=f"[host] state_dir {state} cannot be {'written' if nearest == state else 'made'}: permission denied",
+        message=f"[host] state_dir {state} cannot be {'written' if nearest == state else 'created'}: permission denied",
         file=str(nearest),
-        hint="the host runs as the user who owns it",
+        hint="run the host as the user who owns it",
     )
 
 
@@ -209,7 +208,7 @@ def _rehearsed(config: Config, aside: _Aside, *, running: bool) -> IChainStore:
 
 
 def _store_alone(config: Config, aside: _Aside) -> Iterator[Problem]:
-    """Something else is wrong already: whether there is a store at all can be said nevertheless."""
+    """Yield a problem if the store cannot be opened; used when other problems prevent the assembly."""
     try:
         _rehearsed(config, aside, running=False).close()
     except StoreError as error:
@@ -218,7 +217,7 @@ def _store_alone(config: Config, aside: _Aside) -> Iterator[Problem]:
 
 class _Aside:
     """
-    The state directory once more: links to its files, so that what is written or replaced is written elsewhere.
+    A copy of the state directory, made of links to its files, so that nothing is written to the real one.
 
     :param folder: an empty directory.
     """
@@ -229,7 +228,7 @@ class _Aside:
         self._state = folder / "state"
         self.config: Config = _moved(config, config.host.state_dir, self._state)
         self.awaited: list[str] = []
-        """Sockets that the host, and nobody else, will be given."""
+        """Sockets that only the host gets from systemd."""
 
         if (config.listen.endpoint or "").startswith(SYSTEMD):
             self.awaited.append(config.listen.endpoint or "")
@@ -239,7 +238,7 @@ class _Aside:
             bare = surface.listen.removeprefix("ssl:")
             if bare.startswith(SYSTEMD):
                 self.awaited += [bare] if bare not in self.awaited else []
-                # Any port of an address of its own: surfaces that share a socket go on sharing one.
+                # A separate loopback address with any free port, so that surfaces with one socket still share one.
                 here = (
                     f"{'ssl' if surface.listener.secure else 'tcp'}:0:interface=127.0.0.{self.awaited.index(bare) + 2}"
                 )
@@ -250,7 +249,7 @@ class _Aside:
             self.config = self.config.model_copy(update={"audit": audit})
 
     def fill(self) -> None:
-        """Make the links. Where there is no state yet, there is none here: a first start makes it."""
+        """Create the links. Missing state is not created here: a first start does that."""
         state, store = self._real.host.state_dir, self._real.store.path
         if state.is_dir():
             self._link(state, self._state, store)
@@ -270,14 +269,14 @@ class _Aside:
                 (target / entry.name).symlink_to(entry)
 
     def name(self, text: str) -> str:
-        """A sentence with the names of the real files."""
+        """Return a sentence with the names of the real files."""
         text = text.replace(str(self._state), str(self._real.host.state_dir))
-        # The copy of a store that a start would bring up to date.
+        # The copy of a store that a start would upgrade.
         text = text.replace(str(self.folder / self._real.store.path.name), str(self._real.store.path))
         return text.replace(str(self.folder / "witness"), str(self._real.audit.witness.parent))
 
     def named(self, problems: Iterable[Problem]) -> list[Problem]:
-        """The same for problems."""
+        """Return problems with the names of the real files."""
         return [
             replace(each, message=self.name(each.message), file=self.name(each.file), hint=self.name(each.hint))
             for each in problems
@@ -285,14 +284,14 @@ class _Aside:
 
 
 def _replaced(value: Any, location: Sequence[Any], new: Any) -> Any:
-    """A configuration with one value exchanged."""
+    """Return a configuration with one value replaced."""
     name, *rest = location
     inner = new if not rest else _replaced(getattr(value, name), rest, new)
     return value.model_copy(update={name: inner})
 
 
 def _moved(value: Any, old: Path, new: Path) -> Any:
-    """A configuration whose paths below one directory lie below another."""
+    """Return a configuration with the paths below one directory moved below another."""
     if isinstance(value, Path):
         return new / value.relative_to(old) if value.is_relative_to(old) else value
     if isinstance(value, BaseModel):

@@ -1,8 +1,8 @@
 """
-Change without a restart: a candidate is read, made, put on record and in force whole, or refused with what is wrong.
+Reload the configuration without a restart: a candidate comes into force as a whole, or is refused with its problems.
 
-What asks for it, the signal or an operator over AGTP, waits for its turn and is told what was taken, what waits for a
-restart, and why nothing changed where nothing did.
+The requester, a signal or an operator over AGTP, waits for its turn. The outcome says what was applied, what needs a
+restart, and why nothing changed if nothing did.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from agtphost.host.unmatched import unmatched
 from agtphost.iagtp import ILedger
 
 SHOWN = 20
-"""Problems of a refused configuration that its record tells."""
+"""Problems of a refused configuration that its record lists."""
 
 LONGEST = 300
-"""Characters of each."""
+"""Characters of each listed problem."""
 
 Renew = Callable[[Candidate], None]
-"""Has services take what is not a generation's: certificates of listeners."""
+"""Applies what belongs to no generation: certificates of listeners."""
 
 log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Requester:
-    """Who asks for a reload."""
+    """The requester of a reload."""
 
     by: str
     """``signal`` or ``operator``."""
@@ -55,16 +55,16 @@ class Requester:
     """SHA-256 of the operator's public key."""
 
     agent_id: str = ""
-    """Of an operator that is an agent."""
+    """Agent-ID of an operator that is an agent."""
 
     def fields(self) -> dict[str, str]:
-        """As the record has it."""
+        """Return the requester as members of a record."""
         return {"asked_by": self.by, **({"key": self.key} if self.key else {}), "caller_id": self.agent_id}
 
 
 class Reloading:
     """
-    Takes configurations, one at a time.
+    A queue of reloads, applied one at a time.
 
     :param renew: see :data:`Renew`.
     """
@@ -90,9 +90,9 @@ class Reloading:
 
     async def reload(self, requester: Requester, *, check: bool = False) -> Outcome:
         """
-        Take what was changed; whatever is wrong with it changes nothing. Nothing is raised for that.
+        Apply what was changed. A faulty configuration changes nothing, and raises nothing.
 
-        :param check: read and make the candidate, and let it go again.
+        :param check: read and build the candidate, and drop it.
         """
         await self._turns.acquire()
         try:
@@ -106,7 +106,7 @@ class Reloading:
         imported = ImportedSince(self._config.endpoints.python_path)
         outcome = await self._attempted(requester, check)
         if check or outcome.refused:
-            # Python would go on with what a module said when it was refused, however it was corrected since.
+            # Otherwise Python would keep the refused code of a module, even after its correction.
             imported.forget()
         return outcome
 
@@ -138,7 +138,7 @@ class Reloading:
         return found
 
     def _unforeseen(self, error: Exception) -> ConfigurationError:
-        """Whatever a candidate comes to, it must not be more than refused."""
+        """Return the refusal for an unexpected error: a candidate must never do more harm than be refused."""
         if not isinstance(error, (AmbiguousEndpoints, OSError, ValueError)):
             log.failure("a configuration could not be made")
         return ConfigurationError([Problem(message=str(error) or repr(error), file=str(self._config.file))])
@@ -149,9 +149,9 @@ class Reloading:
 
     async def _made(self, candidate: Candidate) -> Core:
         """
-        Everything that answers requests, as the candidate has it.
+        Build what answers requests under the candidate.
 
-        :raises ConfigurationError: it cannot be.
+        :raises ConfigurationError: it cannot be built.
         """
         problems = self._agents.objections(candidate.loaded.directory)
         if problems:
@@ -168,9 +168,9 @@ class Reloading:
 
     async def _started(self, core: Core) -> None:
         """
-        Start what is new behind it.
+        Start the new services of the candidate.
 
-        :raises ConfigurationError: it cannot be.
+        :raises ConfigurationError: they cannot be started.
         """
         try:
             await self._generations.begin(core)
@@ -179,9 +179,9 @@ class Reloading:
 
     async def _taken(self, candidate: Candidate, core: Core, requester: Requester) -> Outcome:
         """
-        Put it on record, and in force in that same turn of the reactor.
+        Record the candidate, and put it in force in the same turn of the reactor.
 
-        :raises ConfigurationError: it cannot be put on record.
+        :raises ConfigurationError: it cannot be recorded.
         """
         directory = candidate.loaded.directory
         newcomers = self._agents.newcomers(directory)
@@ -216,7 +216,7 @@ class Reloading:
         return replace(outcome, audit_id=audit_id)
 
     def _taken_files(self, kind: str, candidate: Candidate) -> Any:
-        """What was taken is the measure from now on; what waits for a restart is told again each time."""
+        """Return the files to compare with next time: those applied now; files that need a restart stay as before."""
         waits = any(left.startswith(f"{kind} (") for left in candidate.outcome.left)
         return self._running.files.get(kind, {}) if waits else candidate.files[kind]
 
@@ -256,7 +256,7 @@ class Reloading:
         return str(sealed.audit_id)
 
     async def asked(self, key: str, agent_id: str, check: bool) -> Mapping[str, Any]:
-        """An operator asks over AGTP: see :data:`agtphost.methods.reload.Reload`."""
+        """Reload for an operator over AGTP; see :data:`agtphost.methods.reload.Reload`."""
         outcome = await self.reload(Requester(by="operator", key=key, agent_id=agent_id), check=check)
         return outcome.told()
 
@@ -275,4 +275,4 @@ class Reloading:
         log.info("{by}: {summary}", by=by, summary=outcome.summary)
 
 
-LATER = "ask again once the store takes records; the log says what it lacks"
+LATER = "reload again once the store accepts records; the log says what is wrong with it"

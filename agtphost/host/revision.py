@@ -1,10 +1,8 @@
 """
-What was published when, kept over restarts: ``manifest.json`` of the state directory.
+Number what was published and keep the numbers over restarts: ``manifest.json`` of the state directory.
 
-Two numbers are counted here. ``document_version`` moves when anything in a
-manifest does (AGTP-API section 8.11), ``AGTP-API-Version`` when what can be
-called does (core v08 section 7.6). Neither is ever used for two contents: a
-number is on disk before anybody sees it.
+``document_version`` changes with anything in a manifest (AGTP-API section 8.11), ``AGTP-API-Version`` with what can be
+called (core v08 section 7.6). No number is ever used for two contents: it is on disk before it is sent.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from agtphost.host.looking import Looking
 from agtphost.identity import files
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at the upstreams: servers themselves list their tools no more often."""
+"""Seconds between two comparisons of upstreams: servers list their tools no more often."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """One content of a manifest."""
+    """The version and times of one content of a manifest."""
 
     issued: str
     """RFC 3339: when this host first published a manifest."""
@@ -34,17 +32,17 @@ class Revision:
     """RFC 3339: when this content was first published."""
 
     version: str
-    """``document_version``."""
+    """The ``document_version``."""
 
 
 class History:
     """
-    Numbers contents.
+    The numbers of published contents.
 
-    :param path: of the file; made at the first content. None: the numbers are gone with the process.
-    :param now: the present time, RFC 3339.
-    :raises agtphost.errors.ConfigurationError: the file is not what this class wrote. Counting anew from 1
-        would use numbers a second time.
+    :param path: of the file; created with the first content. None: the numbers are lost with the process.
+    :param now: returns the present time, RFC 3339.
+    :raises agtphost.errors.ConfigurationError: the file was not written by this class. Starting again at 1 would use
+        numbers a second time.
     """
 
     def __init__(self, path: Path | None, now: Callable[[], str]) -> None:
@@ -69,7 +67,7 @@ class History:
 
     def document(self, form: str, digest: str) -> Revision:
         """
-        The revision of a content; a new one gets the next ``document_version``.
+        Return the revision of a content; a new one gets the next ``document_version``.
 
         :param form: which of the manifest's forms.
         :raises OSError: it cannot be made durable; nothing changed.
@@ -83,9 +81,9 @@ class History:
 
     def surface(self, digest: str, upstreams: Mapping[str, Any]) -> int:
         """
-        The ``AGTP-API-Version`` of what can be called; a new digest gets the next number.
+        Return the ``AGTP-API-Version`` of what can be called; a new digest gets the next number.
 
-        :param upstreams: what :attr:`upstreams` gives after a restart.
+        :param upstreams: returned by :attr:`upstreams` after a restart.
         :raises OSError: it cannot be made durable; nothing changed.
         """
         known = self._seen.get("surface", {"number": 0, "digest": ""})
@@ -97,7 +95,7 @@ class History:
 
     @property
     def upstreams(self) -> Mapping[str, Any]:
-        """What was last known of each upstream, by its path, so that a restart alone changes nothing."""
+        """Return the last known state of each upstream, by its path, so that a restart alone changes nothing."""
         known: Mapping[str, Any] = self._seen.get("upstreams", {})
         return known
 
@@ -109,7 +107,7 @@ class History:
 
 
 def _read(octets: bytes) -> dict[str, Any]:
-    """The history in a file. :raises ValueError: there is none in it."""
+    """Return the history in a file. :raises ValueError: the file holds none."""
     seen = json.loads(octets)
     surface = seen.get("surface", {"number": 0, "digest": ""}) if isinstance(seen, dict) else None
     sound = (
@@ -123,15 +121,15 @@ def _read(octets: bytes) -> dict[str, Any]:
         and isinstance(surface.get("digest"), str)
     )
     if not sound:
-        raise ValueError("it is not a history")
+        raise ValueError("the file is not a history of the manifest")
     return dict(seen)
 
 
 class Watch(Looking):
     """
-    Looks at the upstreams while the host runs.
+    A service that compares the upstreams with the manifest periodically.
 
-    :param clock: schedules the looks.
+    :param clock: schedules the comparisons.
     :param compare: see :meth:`.publication.Publication.refresh`.
     """
 

@@ -1,4 +1,4 @@
-"""The host as one service: assembled when it starts, reloaded on SIGHUP, gone when it stops."""
+"""Run the host as one service: assembled at its start, reloaded on SIGHUP, shut down at its stop."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ log = Logger()
 
 def settle_collector() -> None:
     """
-    Keep the garbage collector from walking, again and again, what lives as long as the host.
+    Keep the garbage collector from scanning objects that live as long as the host.
 
-    A request leaves no cycles behind, so rare collections lose nothing; usual ones took a twentieth of the time
-    and most of the slowest answers. But those of what is young are small, and thus many: one of fifty thousand things
-    and what they replaced, or of twenty times as many, held everybody up for 30 to 400 ms where a thousand workflows
-    were taken up.
+    Requests leave no reference cycles, so rare collections lose nothing. The default ones took a twentieth of the time
+    and caused most of the slowest answers. Young collections stay small and frequent: one of fifty thousand objects, or
+    of twenty times as many, blocked the reactor for 30 to 400 ms while a thousand workflows were resumed.
     """
     gc.collect()
     gc.freeze()
@@ -46,26 +45,26 @@ def settle_collector() -> None:
 
 
 SWITCH = 0.0005
-"""Seconds that a thread computes on where another one waits for the interpreter."""
+"""Seconds that a thread runs while another one waits for the interpreter."""
 
 
 def settle_threads() -> None:
     """
-    Have the reactor's thread wait less for those that compute beside it.
+    Let the reactor's thread wait less for other threads that compute.
 
-    A call passes the interpreter from thread to thread a dozen times, at each read, write and statement of the store.
-    With the usual 5 ms each time it took up to 100 ms while somebody else had a long text evaluated.
+    A call passes the interpreter between threads a dozen times, at each read, write and statement of the store. With
+    the default of 5 ms each time, a call took up to 100 ms while another evaluated a long text.
     """
     sys.setswitchinterval(SWITCH)
 
 
 class Host(Service):
     """
-    What ``twistd agtp`` runs.
+    The service that ``twistd agtp`` runs.
 
     :param loaded: checked already.
-    :param environ: of which MCP servers get six names, and secrets are resolved from.
-    :param said: where a start in vain is told, besides the log.
+    :param environ: the source of secrets, and of six variables for MCP servers.
+    :param said: where a failed start is reported, in addition to the log.
     """
 
     name = "agtphost"
@@ -74,7 +73,7 @@ class Host(Service):
         self, loaded: Loaded, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
     ) -> None:
         self._loaded = loaded
-        # Before anything is scheduled.
+        # It must be replaced before anything is scheduled.
         use_steady_clock(reactor)
         self._reactor = reactor
         self._environ = environ
@@ -90,11 +89,11 @@ class Host(Service):
         """
         Assemble and start everything.
 
-        :raises CannotStart: where the state, the store or the port cannot be had; it ends the process with status 1.
+        :raises CannotStart: the state, the store or the port cannot be used; it ends the process with status 1.
         """
         super().startService()  # type: ignore[no-untyped-call]
         try:
-            # By the process that serves, whose number is in it, and not by the one that a daemon is forked from.
+            # In the serving process, whose number the lock holds, not in the one that forks the daemon.
             self._lock.acquire()
             assembled = assemble(self._loaded, self._reactor, self._environ)
             self._services = assembled.services
@@ -103,16 +102,16 @@ class Host(Service):
                 self._renew,
             )
             assembled.generations.core.on.lasting.reloads.reload = self._reloading.asked
-            # Before what says that the host is ready: a SIGHUP right after that would end it.
+            # Before the ready line: a SIGHUP right after it would end the process.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
         except (StoreError, AmbiguousEndpoints) as error:
             raise self._refusal((Problem(message=str(error)),)) from None
         except ConfigurationError as error:
             raise self._refusal(error.problems) from None
-        # Whoever waits for the end of what was said, such as a pipe's reader, has it now.
+        # A reader of the pipe, who waits for its end, has everything now.
         self._said.close()
-        # What is said while it starts is said in full: it is the operator's own.
+        # Log lines of the start are the operator's own, so they are not throttled.
         self._log.startService()
         settle_collector()
         settle_allocator()
@@ -141,10 +140,10 @@ class Host(Service):
 
     def reload(self) -> None:
         """
-        Take what was changed: see :mod:`agtphost.host.reloading`.
+        Apply changed files: see :mod:`agtphost.host.reloading`.
 
-        For every kind of file the log says what was taken, what waits for a restart and what failed; the last line
-        sums it up.
+        For every kind of file the log says what was applied, what needs a restart and what failed; the last line sums
+        it up.
         """
         if self._reloading is not None:
             self._tell_manager(ServiceManager.reloading)

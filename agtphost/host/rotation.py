@@ -1,8 +1,8 @@
 """
-Files that change while the host runs: certificates, revocation lists, and the signing key that follows the present one.
+Adopt files that change while the host runs: certificates, revocation lists, and the next signing key.
 
-A thread looks at them every other second, so nothing is read on the reactor.
-What is new is read and checked as a whole before anything of it is used.
+A thread checks them every other second, so nothing is read on the reactor. New files are read and checked as a whole
+before any of them is used.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.protocols.tls import PreparedTLS, ServerTLS
 
 LOOK_EVERY = 2.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 MARGIN = 2.0
-"""Seconds that are left of the old key's use when the files of the new one begin to be put in place."""
+"""Seconds of the old key's use that must remain when the files of the new one are put in place."""
 
 Stamp = tuple[int, int, int] | None
 
@@ -39,7 +39,7 @@ log = Logger()
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
-    """What tells one content of each file from another; None for a file that is not there."""
+    """Return a stamp of each file that changes with its content; None for a missing file."""
     found: dict[Path, Stamp] = {}
     for path in paths:
         try:
@@ -52,11 +52,11 @@ def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
 
 class Rotation(Looking):
     """
-    Adopts what changes in files.
+    A service that adopts changed files.
 
     :param tls: the host's certificates, authorities and revocation lists.
     :param key: the signing key; None where the host signs nothing.
-    :param adopted: called with the key that was followed once everything signs with the new one.
+    :param adopted: called with the succession once everything signs with the new key.
     """
 
     name = "rotation"
@@ -84,7 +84,7 @@ class Rotation(Looking):
         self._linked: Succession | None = None
 
     def startService(self) -> None:
-        """Look now, and then again and again."""
+        """Note the present files, and start checking."""
         self._seen = stamps(self._tls.files.files)
         super().startService()
 
@@ -105,20 +105,20 @@ class Rotation(Looking):
         try:
             prepared: PreparedTLS = await self._offload(self._tls.prepare)
         except ConfigurationError as error:
-            # A certificate whose key is not there yet, for instance. The next change of a file comes here again.
+            # The key of a new certificate may not be there yet. The next change of a file comes here again.
             self._seen = seen
-            log.error("TLS goes on as it was: {why}", why=str(error))
+            log.error("the changed TLS files were not adopted: {why}", why=str(error))
             return
         faults = tuple(str(fault) for fault in prepared.faults)
         if faults and faults != self._faults:
-            # Perhaps it is being written at this moment: once more, and it counts.
+            # The file may be incomplete at this moment; a second failure counts.
             self._faults = faults
             return
         self._seen, self._faults = seen, ()
         self._tls.adopt(prepared)
         for fault in faults:
-            log.error("a revocation list counts no longer: {why}", why=fault)
-        log.info("TLS files were read again, and hold from now on: {changed}", changed=", ".join(changed))
+            log.error("a revocation list went out of use: {why}", why=fault)
+        log.info("the changed TLS files are in use: {changed}", changed=", ".join(changed))
 
     # The signing key
 
@@ -131,7 +131,7 @@ class Rotation(Looking):
             new = await self._offload(_read, path)
             link = self._linked
             if link is None or (link.old, link.new) != (key.public, new.public) or _over(link):
-                # In advance: until all files are in their places, records are signed with the old key still.
+                # The date is in the future: until all files are in place, records are still signed with the old key.
                 end = datetime.now(UTC) + timedelta(seconds=key_history.SETTLING)
                 moment = end.strftime("%Y-%m-%dT%H:%M:%SZ")
                 link = key_history.succeed(key, new, server_id=self._config.host.server_id, rotated_at=moment)
@@ -141,15 +141,15 @@ class Rotation(Looking):
                 await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
                 self._linked = link
             if _over(link):
-                # The store took too long: at the next look the statement is made again; until then the old key signs.
+                # The store took too long. The next check makes the statement again; until then the old key signs.
                 return
             await self._offload(partial(_settle, self._config, link))
         except (KeyFormatError, OSError) as error:
             self._refused = stamp
-            log.error("the signing key stays as it is: {why}", why=str(error))
+            log.error("the signing key was not changed: {why}", why=str(error))
             return
         except LedgerUnavailable as error:
-            log.error("the signing key stays as it is for now: {why}", why=str(error))
+            log.error("the signing key could not be changed yet: {why}", why=str(error))
             return
         key.follow(new, link)
         self._ledger.adopt(new)
@@ -158,22 +158,22 @@ class Rotation(Looking):
 
 
 def _over(link: Succession) -> bool:
-    """Whether the old key's use ends too soon to change to the new one before."""
+    """Return whether the old key's use ends too soon to change to the new key before."""
     return datetime.fromisoformat(link.rotated_at) - datetime.now(UTC) < timedelta(seconds=MARGIN)
 
 
 def _read(path: Path) -> SigningKey:
     if is_exposed(path):
-        raise KeyFormatError(f"{path}: others can read it; run chmod 600 {path}")
+        raise KeyFormatError(f"{path}: other users can read the key; run: chmod 600 {path}")
     return SigningKey.load(path)
 
 
 def _settle(config: Config, link: Succession) -> None:
     """
-    The files of a rotation that the chain tells of.
+    Put the files of a recorded rotation in place.
 
-    In this order a host that dies in between starts again with the old key,
-    and does all of it once more; every key that signed anything stays known.
+    The order lets a host that dies in between start with the old key and repeat all of it; every key that signed
+    anything stays known.
     """
     path = config.audit.key
     key_history.keep(config.host.state_dir / key_history.DIRECTORY, link)

@@ -1,4 +1,4 @@
-"""What searches on this host: one engine for each ``[search]``, handed from one configuration to the next."""
+"""Provide the search engines of this host: one for each ``[search]``, kept over reloads."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Run = Callable[..., Awaitable[Any]]
 
 def model_of(config: Config, problems: list[Problem]) -> Model | None:
     """
-    The model of ``[search]`` that runs here; an operator's own is read now, as it may be none.
+    Return the model of ``[search]`` if it runs here; an operator's model is loaded now, because it may be unusable.
 
-    :param problems: takes what is wrong.
+    :param problems: collects problems.
     """
     search = config.search
     if search.engine == "static":
@@ -40,7 +40,7 @@ def model_of(config: Config, problems: list[Problem]) -> Model | None:
         model.load()
     except EmbedderError as error:
         line, _ = config.place("search", "model")
-        hint = "it has to be a sentence transformer in ONNX, with its own tokenizer.json"
+        hint = "name a directory with a sentence transformer in ONNX and its tokenizer.json"
         problems.append(Problem(message=f"[search] model: {error}", file=str(config.file), line=line, hint=hint))
         return None
     return model
@@ -48,9 +48,9 @@ def model_of(config: Config, problems: list[Problem]) -> Model | None:
 
 class Searching:
     """
-    Makes engines, and keeps them: a configuration that says the same of searches has the same vectors.
+    A factory of search engines that keeps them: configurations with equal ``[search]`` share one and its vectors.
 
-    :param run: takes work off the reactor.
+    :param run: runs work off the reactor.
     """
 
     def __init__(self, reactor: Any, run: Run) -> None:
@@ -61,7 +61,7 @@ class Searching:
 
     def of(self, config: Config, model: Model | None, *, volatile: bool) -> SearchEngine:
         """
-        The engine of a configuration.
+        Return the engine of a configuration.
 
         :param model: the one that was read for it.
         :param volatile: whether nothing is kept in files.
@@ -76,17 +76,17 @@ class Searching:
         engine = SearchEngine(self._run, self._reactor, embedder, self._store)
         self._made.append((config.search, name, engine))
         if isinstance(embedder, Threaded):
-            # A production host has its 36 MiB from the start, and not when somebody searches.
+            # So that a production host uses its 36 MiB from the start, not from the first search.
             Deferred.fromCoroutine(embedder.load()).addErrback(_cannot_load)
         return engine
 
     def keep(self, search: SearchSection) -> None:
         """
-        Let go of the others, and close their connections.
+        Drop the other engines, and close their connections.
 
         :param search: of the configuration in force.
         """
-        # An operator's model may be another one than before under the same section: that counts from now on.
+        # An operator's model may have changed under an equal section; the newest counts.
         kept = [made for made in self._made if made[0] == search][-1:]
         for made in self._made:
             if made not in kept:
@@ -112,6 +112,6 @@ class Searching:
 
 
 def _cannot_load(failure: Failure) -> None:
-    """Log it; each search says so too, and tries again."""
+    """Log the error; each search reports it too, and tries again."""
     failure.trap(EmbedderError)  # type: ignore[no-untyped-call]
-    log.warn("[search] the model could not be loaded, searches go by words alone: {why}", why=str(failure.value))
+    log.warn("[search] the model could not be loaded; searches compare words only: {why}", why=str(failure.value))

@@ -1,8 +1,8 @@
 """
-Tells the service manager how the host is: ``sd_notify`` of systemd, and of whatever else speaks it.
+Report the host's state to the service manager: ``sd_notify`` of systemd, and anything that speaks this protocol.
 
-One datagram of ``NAME=value`` lines to the socket that ``NOTIFY_SOCKET`` names: the whole of the protocol, which
-systemd promises to keep. Where nothing is named, nothing is told.
+The protocol is one datagram of ``NAME=value`` lines to the socket of ``NOTIFY_SOCKET``; systemd promises to keep it
+stable. Without that variable nothing is sent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agtphost.metrics.vitals import Look, obstacles
 log = Logger()
 
 STATUS_SECONDS = 10.0
-"""How often the line that ``systemctl status`` shows is looked at, where no watchdog is asked for."""
+"""Seconds between two updates of the line in ``systemctl status``, if no watchdog is configured."""
 
 LONGEST = 400
 """Characters of that line."""
@@ -30,14 +30,14 @@ LONGEST = 400
 
 class ServiceManager(Service):
     """
-    Says when the host is ready, loads anew, and stops; and, while it is well, that it lives.
+    A service that reports when the host is ready, reloads and stops, and sends watchdog notices while it is healthy.
 
-    It lives while the reactor turns and the ledger takes records, or only what is vital because the disk is full: no
-    start anew makes room there.
+    It is healthy while the reactor turns and the ledger takes all records, or only vital ones because the disk is full:
+    a restart would not free space.
 
     :param environ: of the process; ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID`` are read.
-    :param alive: whether the ledger works.
-    :param monotonic: the clock that systemd compares the beginning of a reload with.
+    :param alive: returns whether the ledger works.
+    :param monotonic: the clock with which systemd dates the beginning of a reload.
     """
 
     name = "service manager"
@@ -62,40 +62,40 @@ class ServiceManager(Service):
         self._looking.clock = clock
 
     def look_with(self, look: Look) -> None:
-        """What the line says from now on is what ``look`` finds."""
+        """Let the status line report what ``look`` finds."""
         self._look = look
 
     def startService(self) -> None:
-        """Begin to say that the host lives."""
+        """Start the periodic notices."""
         super().startService()  # type: ignore[no-untyped-call]
         if self._address:
             self._looking.start(self._every, now=False)
 
     def stopService(self) -> None:
-        """The last word."""
+        """Stop the periodic notices."""
         super().stopService()  # type: ignore[no-untyped-call]
         if self._looking.running:
             self._looking.stop()
 
     def ready(self, line: str) -> None:
-        """The host is ready, for the first time or again: ``line`` says where."""
+        """Report that the host is ready, for the first time or again; ``line`` says where it serves."""
         self._ready = True
         self._line = line
         self._tell("READY=1", f"STATUS={self._status()}")
 
     def reloading(self) -> None:
-        """The host reads its files again; :meth:`reloaded` ends it."""
+        """Report that the host reads its files again, until :meth:`reloaded`."""
         if self._ready:
             self._tell("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1_000_000)}")
 
     def reloaded(self) -> None:
-        """The files were read, with whatever outcome."""
+        """Report that the reload has ended, successful or not."""
         if self._ready:
             self._tell("READY=1", f"STATUS={self._status()}")
 
     def stopping(self) -> None:
-        """The host ends what runs."""
-        self._line, self._look = "stopping: what runs is ended first", None
+        """Report that the host stops."""
+        self._line, self._look = "stopping: waiting for running calls", None
         self._tell("STOPPING=1", f"STATUS={self._line}")
 
     def _tick(self) -> None:
@@ -115,24 +115,26 @@ class ServiceManager(Service):
             return
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as told:
-                # A manager that does not read must not hold the host up: it hears the next word.
+                # A manager that does not read must not block the host; the next notice has the present state.
                 told.setblocking(False)
                 told.sendto("\n".join(lines).encode(), self._address)
         except OSError as error:
             if not self._failed:
-                log.warn("the service manager cannot be told: {why}", why=error.strerror)
+                log.warn("the service manager cannot be notified: {why}", why=error.strerror)
             self._failed = True
 
 
 def _address(named: str) -> str:
-    """A path, or a name in the abstract namespace, which begins with a NUL for the kernel; empty for neither."""
+    """
+    Return the address of a path or a name in the abstract namespace, which begins with NUL; empty for anything else.
+    """
     if named.startswith("@"):
         return f"\0{named[1:]}"
     return named if named.startswith("/") else ""
 
 
 def _watchdog(environ: Mapping[str, str]) -> float | None:
-    """Seconds within which the manager wants a sign; None where it wants none of this process."""
+    """Return the seconds within which the manager expects a notice, or None if it expects none of this process."""
     given, whose = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     if not given.isdecimal() or not int(given) or whose not in ("", str(os.getpid())):
         return None

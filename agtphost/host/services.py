@@ -1,4 +1,4 @@
-"""Services in order: what starts last stops first, and each waits for the one before."""
+"""Start services in order and stop them in reverse, each after the one before has stopped."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ class OrderedServices(MultiService):
     """
     A MultiService that stops one service at a time, last first.
 
-    Draining connections need the ledger, and running calls need their MCP
-    server; a service is therefore only stopped once everything that may use
-    it is gone.
+    Draining connections need the ledger, and running calls need their MCP server. So a service stops only after
+    everything that may use it.
     """
 
     def stopService(self) -> Deferred[None]:
-        """Stop everything; fires when the last one is gone."""
+        """Stop all services in turn; fires after the last one has stopped."""
         self.running = 0
         return Deferred.fromCoroutine(self._stop_each())
 
@@ -42,7 +41,7 @@ class OrderedServices(MultiService):
 
 
 class LedgerService(Service):
-    """The ledger as a service: first to start, last to stop."""
+    """A service for the ledger: first to start, last to stop."""
 
     name = "ledger"
 
@@ -50,7 +49,7 @@ class LedgerService(Service):
         self._ledger = ledger
 
     def in_the_way(self) -> Iterator[Problem]:
-        """What the store says against a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
+        """Yield a problem if the store prevents a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
         try:
             self._ledger.read()
         except (StoreError, OSError) as error:
@@ -62,6 +61,6 @@ class LedgerService(Service):
         super().startService()  # type: ignore[no-untyped-call]
 
     def stopService(self) -> Deferred[None]:
-        """Write what waits."""
+        """Write the waiting records and stop the writer."""
         super().stopService()  # type: ignore[no-untyped-call]
         return self._ledger.stop()

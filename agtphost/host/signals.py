@@ -1,4 +1,4 @@
-"""Signals: SIGTERM ends well with status 0, a second one ends at once, SIGHUP reloads what can be reloaded."""
+"""Handle signals: SIGTERM stops with status 0, a second one stops immediately, SIGHUP reloads."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ log = Logger()
 
 class Signals(Service):
     """
-    Handles signals while the host runs.
+    A service that handles signals while the host runs.
 
-    Twisted's own handling of SIGTERM ends a process by that signal once it is
-    down; a host that stopped as asked reports 0 instead.
+    Twisted's own handling of SIGTERM ends a process by that signal after shutdown; a host that stopped on request
+    reports status 0 instead.
 
-    :param reload: validates and adopts what it can, and logs what it did.
+    :param reload: validates and applies the configuration, and logs the outcome.
     """
 
     name = "signals"
@@ -32,7 +32,7 @@ class Signals(Service):
         self._stopping = False
 
     def startService(self) -> None:
-        """Take the handlers over once the reactor runs, after it installed its own."""
+        """Install the handlers once the reactor runs, after it has installed its own."""
         super().startService()  # type: ignore[no-untyped-call]
         self._reactor.callWhenRunning(self._install)
 
@@ -48,7 +48,7 @@ class Signals(Service):
         self._reactor.callFromThread(self._begin_stop, signal.Signals(number).name)
 
     def _begin_stop(self, name: str) -> None:
-        log.info("{name}: finishing what runs, then stopping; once more stops at once", name=name)
+        log.info("{name}: stopping after the running calls; a second signal stops immediately", name=name)
         self._reactor.stop()
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:

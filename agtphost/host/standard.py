@@ -1,4 +1,4 @@
-"""The standard methods that are on: ``[methods] standard``, each on ``METHOD /``."""
+"""Bind the standard methods that are switched on by ``[methods] standard``, each to ``METHOD /``."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ FAMILIES: Final[Sequence[Handlers]] = (
     pure.handlers,
     transacting.handlers,
 )
-"""What makes the built-ins, family by family."""
+"""The functions that make the built-in handlers, one per family of methods."""
 
 ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})
-"""Standard methods that every host has bound on ``/`` without being asked to: no setting takes them away."""
+"""Standard methods that every host binds to ``/`` anyway; no setting removes them."""
 
 
 @implementer(IBuiltInHandler)
 class ProviderMissing:
-    """Answers for a method that a host cannot do by itself, as long as nobody has bound what does it."""
+    """A handler of a method that needs an operator's implementation, while none is bound."""
 
     kind = "built_in"
 
@@ -61,11 +61,12 @@ def standard_methods(
     families: Sequence[Handlers] = FAMILIES,
 ) -> tuple[Binding, ...]:
     """
-    What answers the methods that are on.
+    Return the bindings of the methods that are switched on.
 
-    :param parts: made where any is.
-    :param endpoints: the operator's: one on ``METHOD /`` takes the place of the built-in.
-    :param floor: how surely a caller of what changes something must be known; what reads takes what follows of it.
+    :param parts: returns the services of the handlers; called if there is any such method.
+    :param endpoints: the operator's; one on ``METHOD /`` replaces the built-in.
+    :param floor: the least assurance of a caller that changes state; that of a reader follows from it.
+    :param families: make the built-in handlers.
     """
     taken = {binding.method for binding in endpoints if binding.path == "/"}
     wanted = [row for row in STANDARD.values() if row.name in section.names - taken - ELSEWHERE]
@@ -98,7 +99,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodSe
         in_turn=True,
         most_octets=getattr(handler, "most_octets", None),
         details={"semantic": semantic},
-        # RUN without a procedure runs nothing (core v08 section 7.4.2), and is in no list either.
+        # RUN without a procedure runs nothing (core v08 section 7.4.2), so lists leave it out.
         absent=handler is None or any(parameter_faults(row.name, schema.schema)),
         operators=getattr(handler, "operators", False),
         people=getattr(handler, "people", False),
@@ -106,7 +107,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodSe
 
 
 def collection_faults(section: MethodsSection) -> list[ConfigFault]:
-    """Schemas of collections that are none."""
+    """Return a fault for each collection whose schema cannot be used."""
     found = []
     for number, each in enumerate(section.collection):
         try:
@@ -114,12 +115,16 @@ def collection_faults(section: MethodsSection) -> list[ConfigFault]:
                 compile_schema(dict(each.schema_), role="output")
         except SchemaError as error:
             location = ("methods", "collection", number, "schema")
-            found.append(ConfigFault(location=location, message=f"is no JSON Schema that this host runs: {error}"))
+            found.append(
+                ConfigFault(location=location, message=f"is not a JSON Schema that this host supports: {error}")
+            )
     return found
 
 
 def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> Iterator[Problem]:
-    """Endpoints in the place of a method that is on, which refuse what its table demands: nobody could call them."""
+    """
+    Yield a problem for each endpoint that replaces a standard method but lacks a parameter that its callers must send.
+    """
     for endpoint in endpoints:
         if endpoint.path != "/" or endpoint.method not in section.names - ELSEWHERE:
             continue
@@ -127,7 +132,7 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
         for name in STANDARD[endpoint.method].required:
             if name not in taken:
                 yield Problem(
-                    message=f"{endpoint.name}: input_schema has no {name!r}, which every {endpoint.method} names",
+                    message=f"{endpoint.name}: input_schema lacks {name!r}, which every {endpoint.method} request has",
                     file=str(endpoint.file),
                     line=endpoint.line,
                     hint="declare it, or leave the method out of [methods] standard",
@@ -138,7 +143,7 @@ def governed(
     section: MethodsSection, endpoints: Iterable[Binding], offload: Executor, now: Callable[[], float]
 ) -> list[Binding]:
     """
-    The operator's endpoints: those that take the place of a method that is on, under the rules of its table.
+    Return the operator's endpoints; those that replace a standard method follow the rules of its table.
 
     :param offload: calls a function off the reactor.
     """
@@ -154,7 +159,7 @@ def governed(
 
 
 def _scoped(binding: Binding, row: StandardMethod) -> Binding:
-    """With the scope that the draft asks of the method's callers."""
+    """Return the binding with the scope that the draft requires of the method's callers."""
     if not row.scope:
         return binding
     scopes = dict.fromkeys((*binding.required_scopes, row.scope))

@@ -1,4 +1,4 @@
-"""The agents that a host knows at present: each configuration has its directory, and what outlives them asks here."""
+"""Provide the present directory of agents to objects that outlive a configuration."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agtphost.identity.directory import AgentDirectory
 @implementer(IAgentDirectory)
 class StandingDirectory:
     """
-    The directory that is in force.
+    A directory that delegates to the one of the configuration in force.
 
-    :param directory: at the start.
+    :param directory: the one at the start.
     """
 
     def __init__(self, directory: AgentDirectory) -> None:
@@ -24,18 +24,18 @@ class StandingDirectory:
         self._withdrawn: frozenset[str] = frozenset()
 
     def turn_to(self, directory: AgentDirectory) -> None:
-        """Another one is in force; who was kept out of lists still is."""
+        """Put another directory in force; agents withdrawn from lists stay so."""
         directory.withdraw(self._withdrawn)
         self.in_force = directory
 
     def withdraw(self, agent_ids: frozenset[str]) -> None:
-        """See :meth:`AgentDirectory.withdraw`."""
+        """Keep agents out of lists; see :meth:`AgentDirectory.withdraw`."""
         self._withdrawn = agent_ids
         self.in_force.withdraw(agent_ids)
 
     @property
     def only(self) -> Agent | None:
-        """The only hosted agent; None where there are more, or none."""
+        """Return the only hosted agent, or None if there are none or several."""
         return self.in_force.only
 
     def by_id(self, agent_id: str) -> Agent | None:
@@ -48,9 +48,9 @@ class StandingDirectory:
         return self.in_force.list_hosted()
 
     def list_known(self) -> Sequence[Agent]:
-        """Every agent, hosted or not, in label order."""
+        """Return every agent, hosted or not, in label order."""
         return self.in_force.list_known()
 
 
 Known = AgentDirectory | StandingDirectory
-"""Whoever asks one is not told which."""
+"""Either kind of directory; users need not distinguish them."""

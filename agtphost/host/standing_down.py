@@ -1,10 +1,8 @@
 """
-Not starting: every reason, and an exit status, also where ``twistd`` made a daemon of the process.
+Report a failed start: every reason, and an exit status, even if ``twistd`` made the process a daemon.
 
-A daemon has no standard error any more, and the process that was started from
-a shell waits until the daemon says how its start went. Twisted says so for
-each ``Exception``, and never for a ``SystemExit``: that one left the shell
-waiting for ever.
+A daemon has no standard error, and the process started from a shell waits until the daemon reports how its start went.
+Twisted reports each ``Exception``, but never a ``SystemExit``: that left the shell waiting indefinitely.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ STDERR = 2
 
 class CannotStart(SystemExit, Exception):
     """
-    Ends the process with a status, and is told by a daemon to whoever started it.
+    An exception that ends the process with a status, and that a daemon reports to its starter.
 
-    Both at once: as a ``SystemExit`` it has no traceback, as an ``Exception`` it is what ``twistd`` hands over.
+    It needs both bases: as a ``SystemExit`` it has no traceback, as an ``Exception`` ``twistd`` passes it on.
     """
 
     def __str__(self) -> str:
@@ -33,20 +31,20 @@ class CannotStart(SystemExit, Exception):
 
 class StandardError:
     """
-    Where an operator who starts the host reads why it did not, kept over the making of a daemon.
+    The standard error on which an operator reads why a start failed, kept open while the process becomes a daemon.
 
-    Made before the process forks; closed as soon as the host is started, or else whoever reads a pipe that is
-    the standard error would wait as long as the host lives.
+    Make it before the process forks, and close it once the host has started: otherwise a reader of that pipe would wait
+    as long as the host lives.
     """
 
     def __init__(self) -> None:
         self._kept: int | None = None
-        with suppress(OSError):  # Somebody closed it: then the log alone is told.
+        with suppress(OSError):  # Standard error may be closed; then only the log gets the reasons.
             self._kept = os.dup(STDERR)
 
     def tell(self, file: Path, problems: Sequence[Problem]) -> None:
         """
-        Every reason: to the log (which has taken over ``sys.stderr`` by then), and to a terminal that was left.
+        Write every reason to the log (which has replaced ``sys.stderr`` by then), and to the terminal of before.
 
         :param file: the configuration.
         """
@@ -58,13 +56,15 @@ class StandardError:
         self.close()
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the kept file descriptor."""
         if self._kept is not None:
             os.close(self._kept)
             self._kept = None
 
     def _moved(self) -> bool:
-        """Whether standard error is another file now than it was: then nobody has read what was printed."""
+        """
+        Return whether standard error is another file than before, so that the operator has not seen what was printed.
+        """
         assert self._kept is not None
         try:
             return not os.path.sameopenfile(self._kept, STDERR)
@@ -73,5 +73,5 @@ class StandardError:
 
 
 def reasons(file: Path, problems: Sequence[Problem]) -> str:
-    """The sentences that every start in vain ends with."""
+    """Return the text with which every failed start ends."""
     return "\n".join((f"agtphost cannot start with {file}:", *(f"  {problem}" for problem in problems)))

@@ -1,8 +1,8 @@
 """
-The servers behind a host over its configurations: one that is configured as it was goes on, with all it has begun.
+Keep servers behind a host over reloads: one with an unchanged configuration goes on with all its work.
 
-A server belongs to every configuration that has it, and stops with the last of them: by then all calls are over that
-began under it.
+A server belongs to every configuration that has it, and stops with the last of them, after all calls that began under
+it.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ log = Logger()
 
 
 class Supply(Protocol):
-    """Makes the service of an entry, or has it already."""
+    """A function that returns the service of an entry: an existing one, or one that it makes."""
 
     def __call__(self, protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
         """
-        One service.
+        Return the service of an entry.
 
-        :param made_of: what tells whether one of that name still is what is asked for.
+        :param made_of: the settings; an existing service with equal ones is reused.
         """
 
 
 def anew(protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
-    """A :class:`Supply` that has nothing."""
+    """Make a new service: a :class:`Supply` without existing ones."""
     return make()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Supplied:
-    """One server."""
+    """A server with the settings that it was made from."""
 
     key: tuple[str, str]
-    """Protocol and name."""
+    """The protocol and the name."""
 
     made_of: object
     service: Any
     lease: Lease
-    """What it watches."""
+    """The watchers that the server registered."""
 
 
 class Servers:
     """
-    Every server there is, by the configurations that have it.
+    All servers, with the configurations that use them.
 
     :param leasing: of the table that servers watch.
     """
@@ -63,29 +63,29 @@ class Servers:
         self._in_force: Mapping[tuple[str, str], Supplied] = {}
         self._users: list[Order] = []
         self.service = MultiService()  # type: ignore[no-untyped-call]
-        """Parent of all that run."""
+        """The parent of all running servers."""
 
     def order(self) -> Order:
-        """What a configuration asks for its servers."""
+        """Return the collector of the servers of a configuration."""
         return Order(self._in_force, self._leasing)
 
     def start(self, order: Order) -> list[Any]:
-        """Start what is new in it; those services are returned."""
+        """Start the new services of an order and return them."""
         self._users.append(order)
         fresh = [each.service for each in order.every if each.service.parent is None]
         for service in fresh:
-            # In a room of its own: one that is replaced has the same name, and still has calls to end.
+            # Each has a separate parent: a replaced service has the same name and may still have calls.
             room = MultiService()  # type: ignore[no-untyped-call]
             service.setServiceParent(room)
             room.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return fresh
 
     def adopt(self, order: Order) -> None:
-        """It is in force from now on."""
+        """Put an order in force."""
         self._in_force = {each.key: each for each in order.every}
 
     def retire(self, order: Order) -> None:
-        """Nothing goes on by it any more: stop what no other configuration has."""
+        """Stop the servers of an order that no other configuration uses."""
         if order in self._users:
             self._users.remove(order)
         used = {each for user in self._users for each in user.every}
@@ -106,7 +106,7 @@ class Order:
     """
     The servers of one configuration.
 
-    :param there: what can go on.
+    :param there: the existing servers, which can be reused.
     """
 
     def __init__(self, there: Mapping[tuple[str, str], Supplied], leasing: Leasing) -> None:
@@ -115,7 +115,7 @@ class Order:
         self.every: list[Supplied] = []
 
     def __call__(self, protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
-        """See :class:`Supply`."""
+        """Return the service of an entry; see :class:`Supply`."""
         known = self._there.get((protocol, name))
         if known is None or known.made_of != made_of:
             lease = Lease()

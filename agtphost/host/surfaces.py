@@ -1,8 +1,8 @@
 """
-Every surface that speaks HTTP, put on its listener: sections that say the same ``listen`` share one.
+Put every HTTP surface on its listener: sections with the same ``listen`` share one.
 
-What a surface is made of is its own builder's; where it is served, by which names, and by which certificate, is said
-here for all of them, from :func:`agtphost.config.surfaces.surfaces`.
+Each surface is built elsewhere. Where it is served, by which names, and with which certificate, is decided here for all
+of them, from :func:`agtphost.config.surfaces.surfaces`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from agtphost.protocols.tls import ServerTLS
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What answers for one surface."""
+    """The resource that answers for one surface."""
 
     name: str
-    """Of its :class:`agtphost.config.surfaces.Surface`."""
+    """The name of its :class:`agtphost.config.surfaces.Surface`."""
 
     what: str
-    """For people: ``the A2A front``."""
+    """The name for people, such as ``the A2A front``."""
 
     resource: Any
     """A leaf and a :class:`agtphost.http.exchange.Gatekeeper`; it gets every path of the surface."""
@@ -49,10 +49,10 @@ class Served:
     pages: bool = False
     home: bool = False
     fields: tuple[tuple[str, str], ...] = ()
-    """See :class:`agtphost.http.mounts.Mount` for all of these."""
+    """These three are explained in :class:`agtphost.http.mounts.Mount`."""
 
     cross_origin: Callable[[], CrossOriginRules] | None = None
-    """What pages of the section's ``origins`` may send, and read; None: they read nothing."""
+    """Returns what pages of the section's ``origins`` may send and read; None: they may read nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,24 +64,23 @@ class Certified:
 
 
 BURST = 30.0
-"""Seconds' worth of preflights that one address may send at a time."""
+"""Preflights that one address may send in a burst, in seconds of its usual rate."""
 
 
 def service_name(listener: Listener) -> str:
-    """What the service of a listener is called."""
+    """Return the name of a listener's service."""
     return f"http {listener}"
 
 
 def http_services(reactor: Any, config: Config, served: Iterable[Served], door: Door) -> Iterator[HttpService]:
     """
-    One service for each listener.
+    Yield one service for each listener.
 
     :param served: for every surface of the configuration.
-    :param door: puts on record whom each of them refuses.
-    :raises agtphost.errors.ConfigurationError: for surfaces that overlap, and for certificates and endpoints that
-        cannot be used.
+    :param door: records the requests that a surface refuses.
+    :raises agtphost.errors.ConfigurationError: surfaces overlap, or a certificate or endpoint cannot be used.
     """
-    # Reading the file has found these; a rehearsal goes on nevertheless, and is told the same.
+    # Reading the file has found these already; a rehearsal continues after that and reports them only once.
     problems = problems_in(config.file, http_faults(config))
     if problems:
         raise ConfigurationError(problems)
@@ -108,9 +107,9 @@ def http_services(reactor: Any, config: Config, served: Iterable[Served], door: 
 
 def renewed(config: Config) -> dict[str, Certified]:
     """
-    The TLS side of every listener that has one, from the files as they are now, by the names of their services.
+    Return the TLS side of every listener that has one, from the present files, by the names of their services.
 
-    :raises agtphost.errors.ConfigurationError: for files that cannot be used.
+    :raises agtphost.errors.ConfigurationError: a file cannot be used.
     """
     made = {}
     for listener, sharing in _by_listener(config).items():
@@ -179,7 +178,7 @@ def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> Cert
 
 @implementer(IOpenSSLServerConnectionCreator)
 class _HttpsWithClients:
-    """The TLS of AGTP's own port, clients' certificates included, for clients that speak HTTP."""
+    """The TLS of the AGTP port, with client certificates, for clients that speak HTTP."""
 
     def __init__(self, tls: ServerTLS) -> None:
         prepared = tls.prepare()
@@ -188,7 +187,7 @@ class _HttpsWithClients:
         self._tls = tls
 
     def serverConnectionForTLS(self, protocol: object) -> Any:
-        """See :class:`IOpenSSLServerConnectionCreator`."""
+        """Return a connection; see :class:`IOpenSSLServerConnectionCreator`."""
         return self._tls.serverConnectionForTLS(protocol)
 
 

@@ -1,4 +1,4 @@
-"""``[traces]``: what gives calls their spans, where the operator wants any."""
+"""Build the service of ``[traces]``, which makes spans of calls."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def tracing(reactor: Any, config: Config) -> Traces | None:
-    """The service; None without the section, and then nothing of OpenTelemetry is imported."""
+    """Return the service, or None without the section; then nothing of OpenTelemetry is imported."""
     if config.traces is None or not extras.is_installed(EXPORTER):
-        # Of a package that is missing the configuration's own check tells, and no host starts.
+        # The check of the configuration reports a missing package, and the host does not start.
         return None
     from agtphost.traces.service import Traces
 

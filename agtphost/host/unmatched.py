@@ -1,8 +1,8 @@
 """
-Names of the configuration that match nothing here, so that what they were meant to protect or admit is neither.
+Find names of the configuration that match nothing here, so that they protect or admit nothing.
 
-What cannot work is refused where it is read; these could be right tomorrow, or
-elsewhere, and so an operator is told and the host starts.
+What can never work is refused when it is read. These names could become valid later or elsewhere, so the operator is
+warned and the host starts.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from agtphost.negotiation.data_classes import is_negotiable
 
 
 def unmatched(loaded: Loaded) -> Iterator[str]:
-    """A sentence for each."""
+    """Yield a warning for each name."""
     config = loaded.config
     known = loaded.directory.list_known()
     zones = {agent.governance_zone for agent in known if agent.governance_zone}
     for zone, seen in config.policies.zones.items():
         if zone != "*" and zone not in zones:
-            yield f"[policies.zones] {zone}: no agent known here is of that zone"
+            yield f"[policies.zones] {zone}: no agent known here has that zone"
         for other in seen:
             if other != "*" and other not in zones:
-                yield f"[policies.zones] {zone} may look into {other}, and no agent known here is of that zone"
+                yield f"[policies.zones] {zone} may see {other}, and no agent known here has that zone"
     yield from _collections(loaded)
     yield from _negotiable(loaded)
     methods = config.policies.methods
@@ -43,7 +43,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
     for key, names in (("allow", methods.allow), ("disallow", methods.disallow), ("custom", methods.custom)):
         for name in names if isinstance(names, tuple) else ():
             if not loaded.catalog.knows(name) and name not in served:
-                yield f"[policies.methods] {key} names {name}, which is no method of the catalog or of an endpoint"
+                yield f"[policies.methods] {key} names {name}, which neither the catalog nor an endpoint has"
     yield from _renamed(loaded, served)
     yield from _dimensions(loaded)
     yield from _people(loaded)
@@ -54,7 +54,7 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
 
 
 def _negotiable(loaded: Loaded) -> Iterator[str]:
-    """Negotiation that is on and approves nothing, and data classes of endpoints that are not declared."""
+    """Yield warnings of negotiation without negotiable endpoints, and of undeclared data classes of endpoints."""
     config = loaded.config
     if not config.policies.synthesis_enabled:
         return
@@ -71,18 +71,18 @@ def _negotiable(loaded: Loaded) -> Iterator[str]:
                 near = difflib.get_close_matches(name, declared, 1)
                 meant = f" (did you mean {near[0]!r}?)" if near else ""
                 yield (
-                    f"{endpoint.name}: data_classes has {name!r}, which is no [[data_class]]{meant}, and so the "
+                    f"{endpoint.name}: data_classes has {name!r}, which is not a [[data_class]]{meant}, so the "
                     "endpoint is not negotiated"
                 )
 
 
 def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:
-    """Aliases and redirects that lead to what nothing here answers."""
+    """Yield aliases and redirects that lead to what nothing here is bound to."""
     methods, own = loaded.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
     known = served | {method for method, _ in own}
     for name, target in methods.aliases.items() if "aliases" in methods.model_fields_set else ():
         if target not in known:
-            yield f"[policies.methods] aliases: {name} stands for {target}, which nothing here is bound to"
+            yield f"[policies.methods] aliases: {name} leads to {target}, which nothing here is bound to"
     bound = {*own, *((endpoint.method, endpoint.path) for endpoint in loaded.endpoints)}
     for entry in methods.redirects:
         path = entry.to_path or entry.from_path
@@ -99,31 +99,33 @@ def _fits(path: str, template: str) -> bool:
 
 
 def _dimensions(loaded: Loaded) -> Iterator[str]:
-    """Rules of ``scope_dimensions`` that bind no call: of no endpoint, or of a parameter that none of these has."""
+    """Yield rules of ``scope_dimensions`` that apply to no call, for lack of an endpoint or of the parameter."""
     fields = list(_parameters(loaded))
     for rule in loaded.config.policies.scope_dimensions:
         if rule.method == "EXECUTE" and (rule.path is None or rule.path.startswith(CARRIED)):
-            continue  # Tools take what their servers say.
+            continue  # The servers define the parameters of tools.
         what = f"[policies.scope_dimensions] {rule.name}"
         there = [names for method, path, names in fields if method == rule.method and rule.path in (None, path)]
         if not there:
             where = "" if rule.path is None else f" {rule.path}"
-            yield f"{what}: nothing here is bound to {rule.method}{where}, and so it binds no call"
+            yield f"{what}: nothing here is bound to {rule.method}{where}, so the rule applies to no call"
         elif not any(rule.parameter in names for names in there):
             near = difflib.get_close_matches(rule.parameter, sorted(set().union(*there)), 1)
             meant = f" (did you mean {near[0]!r}?)" if near else ""
-            yield f"{what}: {rule.method} has no parameter {rule.parameter!r} here{meant}, and so it binds no call"
+            yield (
+                f"{what}: {rule.method} has no parameter {rule.parameter!r} here{meant}, so the rule applies to no call"
+            )
 
 
 MANY_ITEMS = 10_000
-"""Items of a collection that nobody has to be told of."""
+"""Items of a collection up to which no warning is needed."""
 
 CARRIED = ("/mcp/", "/a2a/", "/acp/")
-"""Paths of EXECUTE whose input is another protocol's."""
+"""Paths of EXECUTE whose input belongs to another protocol."""
 
 
 def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Method, path template and parameters of everything that may be bound here."""
+    """Yield method, path template and parameters of everything that may be bound here."""
     declared = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
     for endpoint in loaded.endpoints:
         yield endpoint.method, endpoint.path, frozenset(endpoint.input_schema.schema.get("properties", {}))
@@ -136,12 +138,12 @@ def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
 
 
 def _collections(loaded: Loaded) -> Iterator[str]:
-    """What collections may cost, and remotes that lead nowhere."""
+    """Yield collections that may take much memory, and remotes without an endpoint."""
     placed = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
     for each in loaded.config.methods.collection:
         if each.max_items > MANY_ITEMS:
             yield (
-                f"[methods.collection] {each.name} takes {each.max_items} items, and all of them are in memory: "
+                f"[methods.collection] {each.name} may have {each.max_items} items, all in memory: "
                 "100,000 of 4 KiB are 0.5 to 1 GiB"
             )
         for remote in each.remote:
@@ -152,7 +154,7 @@ def _collections(loaded: Loaded) -> Iterator[str]:
 
 
 def _people(loaded: Loaded) -> Iterator[str]:
-    """Names of ``[notify]`` that reach nobody, or another than an agent that has the name as well."""
+    """Yield names of ``[notify]`` without a recipient, or that a hosted agent has as well."""
     notify = loaded.config.notify
     here = set(_fingerprints(loaded.config)) if notify.people else set()
     for name, key in notify.people.items():
@@ -168,7 +170,7 @@ def _people(loaded: Loaded) -> Iterator[str]:
         if name in hosted:
             yield (
                 f"[notify] {name} is the name of a hosted agent too: what is addressed to {name} reaches the person or "
-                "the group, and the agent by its Agent-ID alone"
+                "the group; the agent is reached only by its Agent-ID"
             )
     callers = {agent.name: agent.agent_id for agent in known if not agent.hosted}
     agents = {agent.agent_id for agent in known} | hosted
@@ -178,33 +180,33 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 continue
             if member in callers:
                 yield (
-                    f"[notify.groups] {group} names {member}, and a name reaches hosted agents alone: "
+                    f"[notify.groups] {group} names {member}, but names reach only hosted agents: "
                     f"this one only calls, so write its Agent-ID, {callers[member]}"
                 )
             else:
-                yield f"[notify.groups] {group} names {member}, who is no agent known here and none of [notify.people]"
+                yield f"[notify.groups] {group} names {member}, which is neither a known agent nor in [notify.people]"
 
 
 def _acting(loaded: Loaded, zones: set[str], served: set[str]) -> Iterator[str]:
-    """Zones of registrars and client authorities, and methods that need an acting principal, which nothing here has."""
+    """Yield zones of registrars and client authorities, and methods that need a principal, which nothing here has."""
     config = loaded.config
     for zone in config.identity.registrars:
         if zone != "*" and zone not in zones:
-            yield f"[identity.registrars] {zone}: no agent known here is of that zone"
+            yield f"[identity.registrars] {zone}: no agent known here has that zone"
     for authority in config.tls.client_authority:
         for zone in authority.zones:
             if zone not in zones:
-                yield f"[[tls.client_authority]] names {zone}, and no agent known here is of that zone"
+                yield f"[[tls.client_authority]] names {zone}, and no agent known here has that zone"
     for method in config.policies.oauth.required_on_methods:
         if not loaded.catalog.knows(method) and method not in served:
             yield (
-                f"[policies.oauth] required_on_methods names {method}, which is no method of the catalog or of an "
-                "endpoint, and so no call of it needs a principal"
+                f"[policies.oauth] required_on_methods names {method}, which neither the catalog nor an "
+                "endpoint has, so no call needs a principal because of it"
             )
 
 
 def _operators(config: Config) -> Iterator[str]:
-    """Fingerprints that no certificate here has: an operator's may well be elsewhere, but a typo looks the same."""
+    """Yield fingerprints of operators that no certificate here has: they may be elsewhere, but may be typing errors."""
     if not config.audit.operators:
         return
     here = set(_fingerprints(config))
@@ -217,7 +219,7 @@ def _operators(config: Config) -> Iterator[str]:
 
 
 def _approvers(loaded: Loaded) -> Iterator[str]:
-    """Calls that a person has to approve where no person is known."""
+    """Yield a warning if calls need a person's approval and no person may give it."""
     config = loaded.config
     needed = config.approvals.irreversible or any(endpoint.approval for endpoint in loaded.endpoints)
     declared = (
@@ -226,11 +228,11 @@ def _approvers(loaded: Loaded) -> Iterator[str]:
         or any(tool.approval for server in config.mcp.server for tool in server.tools.values())
     )
     if config.host.development:
-        return  # There the registrar approves, until operators are listed.
+        return  # Until operators are listed, the registrar approves there.
     if (needed or declared) and set(config.approvals.by) == {OPERATORS} and not config.audit.operators:
         yield (
-            "[approvals] by: operators approve calls, and [audit] operators lists none, so that those calls wait in "
-            "vain; `agtp cert show FILE` prints a certificate's fingerprint"
+            "[approvals] by: operators approve calls, but [audit] operators lists none, so those calls are never "
+            "approved; list a fingerprint: `agtp cert show FILE` prints a certificate's fingerprint"
         )
 
 
@@ -242,4 +244,4 @@ def _fingerprints(config: Config) -> Iterator[str]:
             try:
                 yield parse_peer_certificate(load_certificate(path).public_bytes(Encoding.DER)).fingerprint
             except (OSError, CertificateError):
-                continue  # A key, or no certificate of ours.
+                continue  # The file is a key, or a certificate of another kind.

@@ -1,4 +1,4 @@
-"""``[[mcp.server]]``, ``[[a2a.agent]]`` and ``[[acp.agent]]`` entries become services, and what carries payloads."""
+"""Build the services of ``[[mcp.server]]``, ``[[a2a.agent]]`` and ``[[acp.agent]]``, and their payload adapters."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T", MCPServerSection, ACPServerSection)
 
 @dataclass(frozen=True, kw_only=True)
 class WebUpstreams:
-    """A2A agents and ACP servers, and what carries payloads to them."""
+    """The A2A agents and ACP servers, with their payload adapters."""
 
     adapters: tuple[A2AAdapter | ACPAdapter, ...]
     services: tuple[WebUpstream, ...]
@@ -63,29 +63,29 @@ class Upstreams:
     """Payload adapters that the operator's own packages provide."""
 
     order: Order | None = None
-    """By which its servers end with it."""
+    """The collector of its servers, by which they are retired."""
 
     @property
     def reporting(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter, ...]:
-        """Those that tell of their upstreams."""
+        """Return the adapters that report on their upstreams."""
         return (self.mcp, *self.web.adapters)
 
     @property
     def adapters(self) -> tuple[McpAdapter | A2AAdapter | ACPAdapter | OperatorAdapter, ...]:
-        """What carries payloads, one for each protocol that is used; MCP always."""
+        """Return the payload adapters, one for each protocol in use; MCP always."""
         return (*self.reporting, *self.plugins)
 
     @property
     def services(self) -> tuple[Any, ...]:
-        """One for each upstream, MCP servers first."""
+        """Return the services of all upstreams, MCP servers first."""
         return (*self.mcp.servers.values(), *self.web.services)
 
 
 class Upstreaming:
     """
-    Makes the upstreams of each configuration, of those that are there and new ones.
+    A factory of the upstreams of each configuration, which reuses running servers.
 
-    What attends to their calls, and what ends their tasks, is the same for all configurations.
+    All configurations share the tracker of calls and the cancellations of tasks.
 
     :param environ: what MCP servers inherit.
     """
@@ -104,7 +104,7 @@ class Upstreaming:
 
     def of(self, on: Foundation) -> Upstreams:
         """
-        MCP servers, A2A agents and ACP servers, as configured; nothing of it is started.
+        Return the upstreams of a configuration, not started.
 
         :raises ConfigurationError: a key of a card cannot be used.
         """
@@ -126,23 +126,23 @@ class Upstreaming:
         return Upstreams(mcp=mcp, web=web, plugins=plugins, order=order)
 
     def start(self, connected: Upstreams) -> list[Any]:
-        """Start those that do not run yet; they are returned."""
+        """Start the services that do not run yet, and return them."""
         return [] if connected.order is None else self.servers.start(connected.order)
 
     def adopt(self, connected: Upstreams) -> None:
-        """These are in force from now on."""
+        """Put upstreams in force."""
         if connected.order is not None:
             self.servers.adopt(connected.order)
         self.cancellations.turn_to(connected.web)
 
     def discard(self, connected: Upstreams) -> None:
-        """Nothing goes on by these, or ever will: those stop that belong to no others."""
+        """Stop the services that belong to no other configuration."""
         if connected.order is not None:
             self.servers.retire(connected.order)
 
 
 def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
-    """Those of a host that has one configuration only."""
+    """Return the upstreams of a host that has only one configuration."""
     made = Upstreaming(on.reactor, on.evidence, environ)
     connected = made.of(on)
     made.adopt(connected)
@@ -151,7 +151,7 @@ def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
 
 def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
     """
-    The adapters of the operator's packages.
+    Yield the adapters of the operator's packages.
 
     :raises ConfigurationError: two adapters have one name, or carry one payload type.
     """
@@ -177,22 +177,22 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
 
 
 def tool_rules(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:
-    """Says of which tools a person approves each call, where the entry does not."""
+    """Return the entry with the default rule on which tools need a person's approval."""
     return entry.model_copy(update={"approval": "irreversible"}) if irreversible and entry.approval is None else entry
 
 
 def with_rules(entry: T, production: bool) -> T:
-    """Says what names that nothing has lead to, where the entry does not: in production they keep the upstream off."""
+    """Return the entry with the default for rules that match nothing: in production they keep the upstream off."""
     settled = entry.unmatched_rules or ("off" if production else "warn")
     return entry.model_copy(update={"unmatched_rules": settled})
 
 
 def acp_servers(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[ACPServer]:
     """
-    A service for each ``[[acp.agent]]``.
+    Return a service for each ``[[acp.agent]]`` entry.
 
-    :param store: where approvals are kept.
-    :param supply: what has those that are there already.
+    :param store: keeps approvals of changed definitions.
+    :param supply: returns a running service again where its entry is unchanged.
     """
     irreversible = config.approvals.irreversible
     entries = [web_rules(with_rules(entry, not config.host.development), irreversible) for entry in config.acp.agent]
@@ -205,7 +205,7 @@ def acp_servers(reactor: Any, config: Config, store: Store, supply: Supply = ane
 
 
 def _submitter(ledger: ILedger) -> Submit:
-    """What writes changes and events that are no answer to anybody."""
+    """Return a function that records changes and events without an answer to a caller."""
 
     async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
@@ -214,11 +214,11 @@ def _submitter(ledger: ILedger) -> Submit:
 
 
 def call_tracker(reactor: Any, held: StateTable, now: Callable[[], float]) -> CallTracker:
-    """What attends to the calls of all MCP servers."""
+    """Return the tracker of the calls of all MCP servers."""
     calls = CallTracker(reactor, held, now)
 
     def suspended(key: str, item: StateItem | None) -> None:
-        # SUSPEND with a Task-ID is how a caller gives up what runs under it (adapters rule G6).
+        # By SUSPEND with a Task-ID a caller cancels what runs under it (adapters rule G6).
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             calls.cancel(item.owner, str(item.value["name"]))
 
@@ -240,13 +240,13 @@ def mcp_adapter(
     supply: Supply = anew,
 ) -> McpAdapter:
     """
-    A service for each entry, and what carries payloads to them.
+    Return the adapter of MCP, with a service for each entry.
 
-    :param pins: where approved tool definitions are kept.
-    :param production: whether rules for tools that there are not keep a server's tools off, unless it says otherwise.
+    :param pins: keeps approved tool definitions.
+    :param production: whether rules for missing tools keep a server's tools off by default.
     :param irreversible: whether a person approves each call of an irreversible tool.
-    :param floor: how surely a caller of what changes state must be known, where the operator wrote nothing.
-    :param supply: what has those that are there already.
+    :param floor: the default assurance for state changes.
+    :param supply: returns a running service again where its entry is unchanged.
     """
 
     def made(entry: MCPServerSection) -> McpServer:
@@ -261,7 +261,7 @@ def mcp_adapter(
 
 
 class TaskCancellations:
-    """What ends tasks behind the host, and whose they are: the same for all configurations, of what any has had."""
+    """Cancels tasks behind the host, and knows their owners; shared by all configurations."""
 
     def __init__(
         self,
@@ -283,7 +283,7 @@ class TaskCancellations:
         states.watch(self._stopped)
 
     def links(self, protocol: str, kind: str, over: Callable[[str], bool]) -> TaskOwnership:
-        """Whose the tasks of a protocol are."""
+        """Return the owners of the tasks of a protocol."""
         if protocol not in self._links:
             with self._held.leasing.filling(None):
                 links = self._links[protocol] = TaskOwnership(self._held, kind, self._now)
@@ -293,13 +293,13 @@ class TaskCancellations:
         return self._links[protocol]
 
     def turn_to(self, web: WebUpstreams) -> None:
-        """Ask these from now on."""
+        """Use the upstreams of another configuration."""
         self._adapters = {adapter.name: adapter for adapter in web.adapters}
 
     async def _end(self, protocol: str, link: OwnedTask) -> str:
         adapter = self._adapters.get(protocol)
         if adapter is None:
-            raise AlreadyOver(f"nothing of {protocol} is behind this host any more")
+            raise AlreadyOver(f"this host has no {protocol} upstreams any more")
         return await adapter.end(link)
 
     def _suspended(self, key: str, item: StateItem | None) -> None:
@@ -323,9 +323,9 @@ def web_upstreams(
     supply: Supply = anew,
 ) -> WebUpstreams:
     """
-    A service for each ``[[a2a.agent]]`` and ``[[acp.agent]]``; nothing of what there is none of.
+    Return the A2A agents and ACP servers of a configuration, with adapters for the protocols in use.
 
-    :param pins: where approvals are kept.
+    :param pins: keeps approvals of changed definitions.
     :raises ConfigurationError: a key of a card cannot be used.
     """
     adapters: list[A2AAdapter | ACPAdapter] = []

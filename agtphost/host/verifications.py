@@ -1,4 +1,4 @@
-"""Bindings of what is stated about verifications: :mod:`agtphost.methods.verification`."""
+"""Bind the methods about verifications of the evidence; see :mod:`agtphost.methods.verification`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods.verification import Verifications
 
 STATEMENTS = {
-    "CONFIRM": "Put on record what a verification of the evidence came to, for operators.",
-    "QUERY": "What the last verification of the evidence came to, and whose word it is; for operators.",
+    "CONFIRM": "Record the result of a verification of the evidence; for operators.",
+    "QUERY": "The result of the last verification of the evidence, and who stated it; for operators.",
 }
 
 
 def verifying_bindings(on: Foundation) -> tuple[Binding, ...]:
-    """What AGTP answers about verifications."""
+    """Return the bindings of the methods about verifications."""
     handler = Verifications(on.evidence.held, on.authorization, on.seconds)
     return tuple(
-        # People are known by their certificate's key, and are no agents.
+        # People are known by their certificate's key and are not agents.
         Binding.native(
             *place,
             handler,

@@ -1,4 +1,4 @@
-"""Asks the parts of a host what :class:`agtphost.metrics.vitals.Vitals` tells: for metrics, readiness and INSPECT."""
+"""Read the vital signs of a host, :class:`agtphost.metrics.vitals.Vitals`, for metrics, readiness and INSPECT."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TOLD = (
     *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),
     *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
 )
-"""Members of :class:`agtphost.metrics.vitals.Vitals` that are told as they are."""
+"""Members of :class:`agtphost.metrics.vitals.Vitals` that INSPECT reports unchanged."""
 
 
 class PendingApprovals:
-    """Counts the calls that wait for a person, without going through those that nobody has to decide on any more."""
+    """A count of the calls that wait for a person, without a scan of all earlier approvals."""
 
     def __init__(self, held: StateTable, now: Callable[[], float]) -> None:
         self._now = now
@@ -46,7 +46,7 @@ class PendingApprovals:
             self._until.pop(key, None)
 
     def count(self) -> int:
-        """Those that are not decided, and not over."""
+        """Return the number of approvals that are open and have not expired."""
         now = self._now()
         return sum(1 for until in self._until.values() if until > now)
 
@@ -55,10 +55,10 @@ def looking(
     on: Foundation, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
 ) -> Look:
     """
-    What looks at a host each time it is called: numbers that are there, and one question to the file system.
+    Return a function that reads the host's vital signs; it costs little except one call to the file system.
 
-    :param connected: the upstreams that there are then.
-    :param ending: knows what ends.
+    :param connected: returns the present upstreams.
+    :param ending: has the expiry dates.
     """
     evidence, tls, running = on.evidence, on.loaded.tls, on.lasting.running
     approvals = PendingApprovals(evidence.held, on.seconds)
@@ -98,7 +98,7 @@ def looking(
 
 
 def tell_vitals(on: Foundation, look: Look) -> None:
-    """What INSPECT ``target=vitals`` tells of the host: for the page, and for ``agtp status``."""
+    """Register INSPECT ``target=vitals``, for the page and for ``agtp status``."""
     config, states = on.config, on.evidence.states
 
     def told() -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ def tell_vitals(on: Foundation, look: Look) -> None:
             "obstacles": [{"what": each.what, "why": each.why} for each in obstacles(seen)],
         }
 
-    said = "The host's health is shown to operators."
+    said = "Only operators may see the host's health."
     on.registry.tell({"vitals": Overseen(told, on.authorization, said).read})
 
 

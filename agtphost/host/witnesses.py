@@ -1,4 +1,4 @@
-"""Both sides of witnessing: the hosts that witness this one's log, and the logs that this one witnesses."""
+"""Connect both sides of witnessing: the witnesses of this host's log, and the logs that this host witnesses."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from agtphost.methods.witnessing import WitnessedLog, Witnessing
 from agtphost.stores import StoreError
 
 START_SECONDS = 5.0
-"""For the question at start, which holds everything up."""
+"""Timeout of the question at start, which delays the start."""
 
 CALL_SECONDS = 30.0
 KEYS_SECONDS = 600.0
-"""After which a witness is asked for its keys again."""
+"""Seconds after which a witness's keys are fetched again."""
 
 PATH = "/checkpoints"
 
@@ -44,10 +44,10 @@ log = Logger()
 
 class HostTransport:
     """
-    Asks one host over AGTP.
+    A client of one witness over AGTP.
 
     :param settings: certificate, authority and key.
-    :param known: the keys it cosigns with; empty where it is asked for them.
+    :param known: the keys it cosigns with; fetched from it if empty.
     """
 
     def __init__(self, reactor: Any, settings: WitnessHost, known: Iterable[VerifyingKey]) -> None:
@@ -86,17 +86,17 @@ class HostTransport:
             try:
                 self._asked = tuple((await self._connected().fetch_signing_keys(self._uri)).in_use)
             except ClientError as error:
-                raise WitnessUnreachable(f"it does not show its keys: {error}") from None
+                raise WitnessUnreachable(f"its signing keys could not be fetched: {error}") from None
             self._asked_at = now
         return self._asked
 
     @property
     def known(self) -> tuple[str, tuple[VerifyingKey, ...]]:
-        """Its address, and its keys as far as they were given, or it was asked for them."""
+        """Return the witness's address, and its keys as far as they were configured or fetched."""
         return self._uri, self._known or self._asked
 
     async def close(self) -> None:
-        """Let go of its connection."""
+        """Close the connection."""
         if self._client is not None:
             await self._client.close()
 
@@ -107,19 +107,19 @@ class HostTransport:
 
 
 def _answer(reply: Reply) -> Answer:
-    """What counts of a reply: its result where there is one, else the body of the refusal."""
+    """Return the status of a reply, and its result, or the body of the refusal."""
     shown = reply.result if reply.ok else reply.document
     return reply.status, shown if isinstance(shown, Mapping) else {}
 
 
 class Witnesses(Service):
     """
-    The remote witnesses of this host.
+    A service for the remote witnesses of this host.
 
     :param key: signs the checkpoints.
-    :param records: what proofs are read from, and the newest checkpoint at start.
-    :param cosigned: takes the size and signature line of each cosignature.
-    :raises agtphost.stores.StoreError: a witness cannot be set up as configured.
+    :param records: the source of proofs, and of the newest checkpoint at start.
+    :param cosigned: called with the size and signature line of each cosignature.
+    :raises agtphost.stores.StoreError: a witness's settings cannot be used.
     """
 
     name = "witnesses"
@@ -157,7 +157,7 @@ class Witnesses(Service):
             )
 
     def known(self) -> list[tuple[str, VerifyingKey]]:
-        """Addresses and keys of witnesses, without asking any of them."""
+        """Return addresses and known keys of witnesses, without asking any of them."""
         return [(uri, key) for uri, keys in (each.known for each in self._transports) for key in keys]
 
     def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
@@ -167,7 +167,7 @@ class Witnesses(Service):
         return self._records.read_proof(prove)
 
     def startService(self) -> None:
-        """Offer the newest checkpoint that there is: the witness may have been away."""
+        """Offer the newest checkpoint: the witness may have been unavailable before."""
         super().startService()  # type: ignore[no-untyped-call]
         if self.witnesses:
             offering = Deferred.fromCoroutine(self._offer())
@@ -180,7 +180,7 @@ class Witnesses(Service):
                 witness.offer(checkpoint.read(row.note))
 
     def stopService(self) -> Deferred[None]:
-        """Send nothing more."""
+        """Stop sending, and close the connections."""
         super().stopService()  # type: ignore[no-untyped-call]
         return Deferred.fromCoroutine(self._stop())
 
@@ -192,7 +192,7 @@ class Witnesses(Service):
 
 
 def _links(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, str]]:
-    """What leads from this host's first key to the one that signed a checkpoint."""
+    """Return the succession statements from this host's first key to the one that signed a checkpoint."""
     if key is None:
         return []
     _, signers = checkpoint.verify_signers(issued.note, every_key(key))
@@ -212,7 +212,7 @@ def witnessing(
     config: Config, held: StateTable, key: SigningKey | None, now: Callable[[], float]
 ) -> tuple[Binding, ...]:
     """
-    What this host answers as a witness; nothing where it is none.
+    Return the bindings of this host as a witness; empty if it is not one.
 
     :raises agtphost.stores.StoreError: the key of a log cannot be read.
     """
@@ -228,7 +228,7 @@ def witnessing(
         )
     handler = Witnessing(held, logs.values(), config.host.server_id, key, now)
     bind = partial(Binding, handler=handler, tier="A", min_assurance=Assurance.NONE, idempotent=True)
-    # A log is no agent: its signature says who speaks, and the handler checks it.
+    # A log is not an agent: its signature identifies it, and the handler verifies that.
     return tuple(
         bind(method=method, path=path, description=_STATEMENTS[method], state_changing=method == "CONFIRM")
         for method, path in WITNESSING

@@ -1,4 +1,4 @@
-"""The Agent Card of a hosted agent, derived from its Identity Document: core v08 section 8.4, A2A 1.0 section 8."""
+"""Build the Agent Card of a hosted agent from its Identity Document (core v08 section 8.4, A2A 1.0 section 8)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from agtphost.identity.keys import Signer
 
 PATH = "/.well-known/agent-card.json"
 VERSION = "1.0"
-"""Of A2A."""
+"""The version of A2A."""
 
 EXTENSION = "agtp://docs/extensions/a2a/identity"
-"""Names the extension whose params are the agent's AGTP identity."""
+"""The URI of the extension whose params are the agent's AGTP identity."""
 
 TYPE = "JOSE"
-"""``typ`` of a card's signature."""
+"""The ``typ`` of a card's signature."""
 
 MOST_SKILLS = 200
 
@@ -37,12 +37,13 @@ def card_of(
     """
     Return the card of a hosted agent.
 
-    :param url: where the agent is spoken to.
-    :param guarded: whether a bearer token is asked for.
-    :param certified: whether a client certificate is an answer to that.
-    :param signer: signs it: the host's key; None leaves it unsigned.
-    :param version: ``1.0`` or ``0.3`` for a card of that version alone; any other: a card that readers of both accept.
-    :param text: whether the agent takes plain text, besides data.
+    :param url: the URL at which clients call the agent.
+    :param guarded: whether a bearer token is required.
+    :param certified: whether a client certificate is accepted instead.
+    :param signer: the host's key; None leaves the card unsigned.
+    :param version: ``1.0`` or ``0.3`` for a card of that version only; any other value gives a card that readers of
+        both accept.
+    :param text: whether the agent takes plain text in addition to data.
     """
     document = agent.document
     identity: dict[str, Any] = {"agent_id": agent.agent_id, "trust_tier": agent.posture.trust_tier}
@@ -69,7 +70,7 @@ def card_of(
         "skills": _skills(agent, document),
     }
     if agent.principal:
-        # A provider needs a URL, and an Identity Document has none: the principal is part of the identity instead.
+        # A provider needs a URL, which an Identity Document lacks, so the principal is part of the identity instead.
         identity["principal"] = agent.principal
     return _completed(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
 
@@ -78,7 +79,7 @@ _OF_AGENT = (
     *("name", "description", "version", "provider", "documentationUrl", "iconUrl"),
     *("defaultInputModes", "defaultOutputModes"),
 )
-"""Members of a card that say what the agent is, and not how it is reached."""
+"""Members of a card that describe the agent, not the way to reach it."""
 
 
 def relayed_card(
@@ -92,10 +93,10 @@ def relayed_card(
     version: str = "",
 ) -> dict[str, Any]:
     """
-    The card of an agent behind the host: what it says of itself, reached and guarded as the front is.
+    Return the card of an agent behind the host: its own description, with the address and security of the front.
 
     :param document: its own card, of 1.0 or 0.3.
-    :param pushes: whether the operator lets it push to where its clients say.
+    :param pushes: whether the operator lets it send push notifications to its clients' addresses.
     :param url, guarded, signer, certified, version: as for :func:`card_of`.
     """
     told = document.get("capabilities")
@@ -125,10 +126,10 @@ def _completed(
     card: dict[str, Any], url: str, *, guarded: bool, signer: Signer | None, certified: bool, version: str
 ) -> dict[str, Any]:
     """
-    Add to a card where and how the agent is reached, and sign it.
+    Add the address and security schemes to a card, and sign it.
 
-    A card of both versions has a signature for each way to read it: as it is, and with the members of one version
-    alone, which is what readers that parse it into their own types verify.
+    A card of both versions has a signature for each way to read it: as it is, and with the members of one version only,
+    which readers verify that parse it into their own types.
     """
     card["supportedInterfaces"] = [
         {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": spoken}
@@ -153,7 +154,7 @@ def _merge(card: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return a card with the members of both versions.
 
-    Clients of 0.3 name no version when they fetch a card, so the card that is shown to everybody has to suit them too.
+    Clients of 0.3 name no version when they fetch a card, so the default card has to suit them too.
     """
     merged = {**old, **card}
     if "securitySchemes" in card:
@@ -165,7 +166,7 @@ def _merge(card: dict[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schemes(*, guarded: bool, certified: bool) -> dict[str, Any]:
-    """Any one of these admits a client."""
+    """Return the security schemes; any one of them admits a client."""
     schemes: dict[str, Any] = {}
     if certified:
         told = "A client certificate with an AGTP identity (AGTP-CERT)."
@@ -176,7 +177,7 @@ def _schemes(*, guarded: bool, certified: bool) -> dict[str, Any]:
 
 
 def _signature(card: Mapping[str, Any], signer: Signer) -> dict[str, str]:
-    """A JWS over the canonical card; empty members are left out of what is signed, as the card's readers do."""
+    """Return a JWS over the canonical card; empty members are left out of what is signed, as the card's readers do."""
     compact = jws.compact(jws.protected_header(signer, TYPE), canonical(_without_empty(card)), signer)
     protected, _, signature = compact.split(".")
     return {"protected": protected, "signature": signature}
@@ -192,7 +193,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _skills(agent: Agent, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The document's own skills and capabilities; an agent that tells none has one: what it is."""
+    """Return the document's skills and capabilities, or a single skill that describes the agent itself."""
     listed = document.get("skills") or document.get("capabilities")
     found = [_skill(entry) for entry in (listed if isinstance(listed, list) else [])[:MOST_SKILLS]]
     skills = [skill for skill in found if skill is not None]

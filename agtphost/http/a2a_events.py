@@ -1,4 +1,4 @@
-"""One answer of the A2A front that comes event by event."""
+"""Stream an answer of the A2A front."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agtphost.http.event_stream import EventWriter
 
 
 class EventStream(EventWriter):
-    """Answers one call with a stream of events."""
+    """The stream of events that answers one call."""
 
     def __init__(self, request: Request, call: RpcCall | RestCall, left: Callable[[], None] = lambda: None) -> None:
         super().__init__(request, left)
@@ -22,16 +22,16 @@ class EventStream(EventWriter):
 
     @property
     def old(self) -> bool:
-        """Whether it is one of A2A 0.3, where errors are part of the stream from the first event on."""
+        """Return whether the client speaks A2A 0.3, where errors are events from the beginning of the stream."""
         return isinstance(self._call, RpcCall) and self._call.old
 
     def send(self, event: Mapping[str, Any]) -> None:
-        """One event."""
+        """Send an event."""
         if not self.gone:
             self.write(b"data: " + self._call.event(event) + b"\r\n\r\n")
 
     def fail(self, fault: RpcFault) -> None:
-        """An error: its last event, and in 1.0 one of type ``error``."""
+        """Send an error as the last event; in 1.0 it has the type ``error``."""
         if not self.gone:
             kind = b"" if self.old else b"event: error\r\n"
             self.write(kind + b"data: " + self._call.fault(fault)[1] + b"\r\n\r\n")

@@ -1,11 +1,9 @@
 """
-The A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher.
+Serve the A2A front: HTTP clients of A2A 1.0 and 0.3 reach hosted agents through the dispatcher.
 
-A message becomes one request to the endpoint that the operator chose for the
-agent; nothing in HTTP chooses who makes it but what proves the client. Every
-gate decides about it, and what became of it is the task: its id is the
-Task-ID, its metadata the Audit-ID. Whatever a client asks about its tasks is
-a request to the dispatcher as well, and is sealed as one.
+A message becomes one request to the endpoint that the operator chose for the agent. Only the client's proof of identity
+decides who makes it. It passes every gate, and its outcome becomes the task, with the Task-ID as id and the Audit-ID in
+the metadata. A client's questions about its tasks are requests to the dispatcher too, and sealed like any other.
 """
 
 from __future__ import annotations
@@ -57,12 +55,12 @@ log = Logger()
 Call: TypeAlias = RpcCall | rest.RestCall
 
 TASKS = "/a2a-tasks"
-"""Where the dispatcher answers about tasks: :mod:`agtphost.adapters.a2a.fronted`."""
+"""The path of requests about tasks: :mod:`agtphost.adapters.a2a.fronted`."""
 
 LONGEST_ID = 128
 
 MOST_CARDS = 256
-"""Cards that are kept signed, by the address that they were asked at."""
+"""Signed cards that are cached, by the address under which they were requested."""
 
 _LISTING = (
     *("contextId", "status", "pageSize", "pageToken"),
@@ -72,52 +70,52 @@ _LISTING = (
 
 @dataclass(frozen=True, kw_only=True)
 class FrontSettings:
-    """What the operator says about the front."""
+    """The operator's settings of the front."""
 
     url: str
-    """How clients reach it; empty: by the address that they asked for."""
+    """The URL of the front; empty: the address that the client requested."""
 
     timeout: float
-    """Seconds that SendMessage waits for the end of the call, which goes on after that."""
+    """Seconds for which SendMessage waits for the end of the call; the call continues after that."""
 
     disclosed: bool = True
-    """Whether everybody may read the cards; else only clients that are admitted."""
+    """Whether everyone may read the cards, or only admitted clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """What the head of a request says."""
+    """The result of reading a request's head."""
 
     exposed: Exposed | Relayed
     label: str
     client: Client | None = None
-    """None for who asks for the card."""
+    """The admitted client; None for a request for the card."""
 
     route: rest.Route | None = None
-    """None for JSON-RPC."""
+    """The route of HTTP+JSON; None for JSON-RPC."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontFacts:
-    """What the front is about: other facts may take their place while it serves."""
+    """Settings, agents and clients of the front; a reload replaces them."""
 
     settings: FrontSettings
     exposed: Mapping[str, Exposed | Relayed]
-    """By label."""
+    """The agents of the front by label."""
 
     clients: Clients
-    """Admits them."""
+    """Admits clients."""
 
     offered: Callable[[Agent], bool] = lambda agent: True
-    """Whether an agent can be called at present; of one that cannot, there is no card."""
+    """Returns whether an agent can be called at present; otherwise it has no card."""
 
 
 class FrontResource(Resource):
     """
-    Answers for the exposed agents, at ``/agents/NAME``.
+    The HTTP resource for the agents of the front, at ``/agents/NAME``.
 
-    :param runs: the calls under way.
-    :param clock: for SendMessage's patience.
+    :param runs: the running calls.
+    :param clock: measures how long SendMessage waits.
     """
 
     isLeaf = True
@@ -125,7 +123,9 @@ class FrontResource(Resource):
     longest_body = LONGEST_BODY
 
     other: Any = None
-    """What answers for the card of HAIDIP at the same place, where clients ask for that (HAIDIP-002); None: nothing."""
+    """
+    The resource of the HAIDIP card at the same path, for clients that ask for that form (HAIDIP-002); None without one.
+    """
 
     def __init__(
         self, facts: FrontFacts, dispatcher: IDispatcher, runs: Runs, signer: Signer | None, clock: Any
@@ -144,7 +144,7 @@ class FrontResource(Resource):
         }
 
     def turn_to(self, facts: FrontFacts) -> None:
-        """Go by these from the next request on."""
+        """Apply other facts from the next request on."""
         self._settings = facts.settings
         self._exposed = facts.exposed
         self._clients = facts.clients
@@ -154,7 +154,10 @@ class FrontResource(Resource):
     # HTTP
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        """
+        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        body.
+        """
         path = request.path.decode("ascii", "replace")
         if self.other is not None and path == PATH and profiled(request):
             refusal: bytes | None = self.other.admit(request)
@@ -163,7 +166,7 @@ class FrontResource(Resource):
         label, card = self._label(path if route is None else route.home)
         exposed = self._exposed.get(label)
         if exposed is None:
-            return refused(request, 404, Reason.NOT_FOUND, "No agent is here.")
+            return refused(request, 404, Reason.NOT_FOUND, "No agent has this path.")
         if card:
             if request.method not in (b"GET", b"HEAD"):
                 return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
@@ -187,11 +190,11 @@ class FrontResource(Resource):
         return None
 
     def tried(self, request: BoundedRequest) -> Tried | None:
-        """Whom a request names that is refused at the door."""
+        """Return whom a refused request names."""
         return self._clients.tried(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One HTTP request."""
+        """Answer a request."""
         if request.admitted is None:
             refusal = self.admit(request)
             if refusal is not None:
@@ -223,7 +226,7 @@ class FrontResource(Resource):
         return NOT_DONE_YET
 
     def _label(self, path: str) -> tuple[str, bool]:
-        """The agent of a path, and whether its card is meant; the only one needs no path."""
+        """Return the agent of a path, and whether its card is requested; a single agent also answers without a path."""
         card = path.endswith(PATH)
         home = path[: -len(PATH)] if card else path
         if home in ("", "/") and len(self._exposed) == 1:
@@ -261,10 +264,10 @@ class FrontResource(Resource):
         self, exposed: Exposed | Relayed, url: str, version: str, extended: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """
-        Make the card of an agent.
+        Build the card of an agent.
 
         :param version: of A2A; empty for a card of both.
-        :param extended: the extended card of one behind the host, to be shown in its place.
+        :param extended: the extended card of an agent behind the host, to show instead.
         """
         reached: dict[str, Any] = {
             "guarded": self._clients.guarded,
@@ -297,7 +300,7 @@ class FrontResource(Resource):
         try:
             result = await self._relay.answer(relayed, client, call, request)
             if call.operation == EXTENDED_CARD and isinstance(result, dict):
-                # It names the front as the public one does, and is of the version that is spoken.
+                # It names the front, like the public card, in the version that the client speaks.
                 url = f"{self._settings.url or host_of(request)}/agents/{label}"
                 version = legacy.VERSION if isinstance(call, RpcCall) and call.old else VERSION
                 result = self._made(relayed, url, version, result)
@@ -345,7 +348,10 @@ class FrontResource(Resource):
         message = call.params.get("message")
         if isinstance(message, dict) and message.get("taskId"):
             await self._ask(client, "QUERY", f"{TASKS}/{_task_id(message['taskId'])}")
-            raise RpcFault(UNSUPPORTED, "Tasks take no further messages here; send the contextId alone")
+            raise RpcFault(
+                UNSUPPORTED,
+                "Tasks take no further messages here; send the message with the contextId and without the taskId",
+            )
         return await self._runs.begin(exposed, client, message, told=told)
 
     async def _send(self, exposed: Exposed, client: Client, call: Call) -> Mapping[str, Any]:
@@ -367,7 +373,7 @@ class FrontResource(Resource):
     async def _list(self, client: Client, call: Call) -> Mapping[str, Any]:
         given = {name: call.params[name] for name in _LISTING if name in call.params}
         if type(given.get("pageSize", 0)) is not int:
-            raise invalid("pageSize is no whole number")
+            raise invalid("pageSize is not a whole number")
         return await self._ask(client, "QUERY", TASKS, given)
 
     async def _cancel(self, client: Client, call: Call) -> Mapping[str, Any]:
@@ -392,7 +398,7 @@ class FrontResource(Resource):
     async def _ask(
         self, client: Client, method: str, path: str, given: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
-        """What the dispatcher answers to a client."""
+        """Return the dispatcher's answer to a client's request."""
         fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
@@ -406,11 +412,11 @@ def _configuration(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _task_id(value: object) -> str:
-    """An id that can stand in a path."""
+    """Return a task id that is valid in a path."""
     if not isinstance(value, str) or not value:
         raise invalid("id is missing")
     if len(value) > LONGEST_ID or not all(sign.isascii() and (sign.isalnum() or sign in "-_") for sign in value):
-        raise RpcFault(UNKNOWN_TASK, "There is no such task")
+        raise RpcFault(UNKNOWN_TASK, "This task does not exist")
     return value
 
 

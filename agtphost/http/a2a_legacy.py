@@ -1,8 +1,8 @@
 """
-A2A 0.3 at the front: its requests in the shapes of 1.0, and answers of 1.0 in its shapes.
+Translate A2A 0.3 at the front: its requests to 1.0, and answers of 1.0 to its form.
 
-0.3 names methods by path, tells things apart by ``kind``, writes roles and states in lower case, and puts files into
-an object of their own. It has no list of tasks.
+Version 0.3 names methods by path, distinguishes objects by ``kind``, writes roles and states in lower case, and nests
+files in an object. It has no list of tasks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METHODS: Mapping[str, str] = {
     "tasks/pushNotificationConfig/delete": "DeleteTaskPushNotificationConfig",
     "agent/getAuthenticatedExtendedCard": "GetExtendedAgentCard",
 }
-"""What each method is called in 1.0."""
+"""The name of each method in 1.0."""
 
 _FILE = (("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType"))
 _FINAL = frozenset({"completed", "canceled", "failed", "rejected"})
@@ -35,7 +35,7 @@ _KINDS = {"statusUpdate": "status-update", "artifactUpdate": "artifact-update"}
 
 
 def params_of(operation: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a request, as 1.0 has them."""
+    """Return the parameters of a request in the form of 1.0."""
     found = dict(given)
     if operation.endswith(("PushNotificationConfig", "PushNotificationConfigs")):
         return _push_params(operation, found)
@@ -64,13 +64,13 @@ def _push_params(operation: str, given: dict[str, Any]) -> dict[str, Any]:
     if "pushNotificationConfigId" in given:
         found["id"] = given["pushNotificationConfigId"]
     elif operation == "GetTaskPushNotificationConfig" and "id" in given:
-        # 0.3 need not say which: what is meant is the one that has the task's own id.
+        # In 0.3 a request may omit the id; then it means the configuration with the task's id.
         found["id"] = given["id"]
     return found
 
 
 def _push(push: Any) -> Any:
-    """A configuration; of its schemes 1.0 has one."""
+    """Return a push configuration in the form of 1.0, which has one scheme."""
     if not isinstance(push, dict):
         return push
     changed = dict(push)
@@ -105,7 +105,7 @@ def _part(part: Any) -> Any:
 
 
 def result_of(operation: str, value: Any) -> Any:
-    """The result of an operation, as 0.3 has it; of an agent behind the host, whatever that answers."""
+    """Return the result of an operation in the form of 0.3; results of agents behind the host may have any type."""
     if operation == "SendMessage":
         return event_of(value)
     if operation == "ListTaskPushNotificationConfigs":
@@ -117,7 +117,7 @@ def result_of(operation: str, value: Any) -> Any:
 
 
 def event_of(event: Mapping[str, Any]) -> Any:
-    """``{"task": ...}``, ``{"statusUpdate": ...}`` and so on, as 0.3 has them."""
+    """Return an event, such as ``{"task": ...}`` or ``{"statusUpdate": ...}``, in the form of 0.3."""
     name, value = next(iter(event.items()), ("", event))
     if name == "task":
         return _task(value)
@@ -171,7 +171,7 @@ def _old_parts(parts: Any) -> Any:
 
 
 def _old_part(part: Any) -> Any:
-    """A part; data is an object in 0.3."""
+    """Return a part in the form of 0.3, where data is an object."""
     if not isinstance(part, dict):
         return part
     kept = {"metadata": part["metadata"]} if "metadata" in part else {}

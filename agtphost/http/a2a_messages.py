@@ -1,4 +1,4 @@
-"""Between A2A's messages and tasks and the input and result of an endpoint."""
+"""Translate between messages and tasks of A2A and the input and result of an endpoint."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_NAMED = 16
 COMPLETED, FAILED, REJECTED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_REJECTED"
 SUBMITTED, WORKING, CANCELED = "TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_CANCELED"
 AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
-"""Somebody besides the client has to agree, and the task goes on by itself then."""
+"""The state of a task that waits for the agreement of another party, and continues after it."""
 
 TERMINAL = frozenset({COMPLETED, FAILED, REJECTED, CANCELED})
 
 BROKEN = frozenset({408, 409, 429, 500, 501, 503, 550})
-"""Statuses of calls that were admitted and came to nothing; every other refusal rejects the task."""
+"""Statuses of admitted calls that failed; every other refusal rejects the task."""
 
 
 class RpcFault(Exception):
@@ -33,9 +33,9 @@ class RpcFault(Exception):
     An error of JSON-RPC or A2A.
 
     :param code: such as -32602.
-    :param proof: what proves the refusal, where the dispatcher refused: its status, reason and Audit-ID.
-    :param told: the error of an agent behind the host, which is the client's as it is.
-    :param http: the HTTP status of the answer in both bindings; None: the one that the binding has for the code.
+    :param proof: status, reason and Audit-ID of the dispatcher's refusal, if it refused.
+    :param told: an agent's own error, passed to the client unchanged.
+    :param http: the HTTP status of the answer in both bindings; None: the binding's own for the code.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class RpcFault(Exception):
 
     @property
     def data(self) -> Any:
-        """What there is to know besides, as JSON-RPC has it: an ErrorInfo, or what the agent said; None for nothing."""
+        """Return the details of the error for JSON-RPC: an ErrorInfo, or the data of the agent's own error, or None."""
         return [a2a_errors.info(self.code, self.proof)] if self._told is None else self._told.get("data")
 
 
@@ -65,7 +65,9 @@ _CODES = {"unknown-task": UNKNOWN_TASK, "task-not-cancelable": NOT_CANCELABLE}
 
 
 def fault_of(response: Response) -> RpcFault:
-    """A refusal of the dispatcher as an error of A2A; what an agent behind the host answered is that error itself."""
+    """
+    Return a refusal of the dispatcher as an error of A2A; the error of an agent behind the host is returned unchanged.
+    """
     try:
         body = jsontext.decode(response.body)
     except jsontext.JSONTextError:
@@ -84,9 +86,9 @@ def fault_of(response: Response) -> RpcFault:
 
 def result_of(response: Response) -> Mapping[str, Any]:
     """
-    What the dispatcher answered.
+    Return the result of a dispatcher's response.
 
-    :raises RpcFault: a refusal, or an agent's own error.
+    :raises RpcFault: the response is a refusal, or an agent's own error.
     """
     if response.status != 200:
         raise fault_of(response)
@@ -97,20 +99,21 @@ def result_of(response: Response) -> Mapping[str, Any]:
 
 
 def invalid(message: str) -> RpcFault:
-    """-32602."""
+    """Return the error of invalid parameters, -32602."""
     return RpcFault(-32602, message)
 
 
 def stamp() -> str:
-    """The present time, as A2A writes it."""
+    """Return the present time in the format of A2A."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def describe_input(schema: Mapping[str, Any], template: Mapping[str, Any]) -> str:
     """
-    Return a sentence about the data that an agent takes, by the schema of its endpoint; empty where that says nothing.
+    Return a sentence about the data that an agent takes, by its endpoint's schema; empty if the schema names no
+    members.
 
-    :param template: what the operator fixed, which no client sends.
+    :param template: members that the operator fixed, which no client sends.
     """
     known = schema.get("properties")
     names = [name for name in known if name not in template and name not in CARRIED] if isinstance(known, dict) else []
@@ -130,11 +133,11 @@ def input_of(
     message: Any, template: Mapping[str, Any], text: Sequence[str], schema: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """
-    What an endpoint gets for a message: the operator's template, the data parts on top of it, the text in its place.
+    Return an endpoint's input for a message: the operator's template, with the data parts and the text put in.
 
-    :param text: path of the member that takes the text; empty: there is none.
+    :param text: path of the member that takes the text; empty if there is none.
     :param schema: of the endpoint's input, for the refusal of a message with the wrong parts.
-    :raises RpcFault: for a message with other parts, or none.
+    :raises RpcFault: the message has other parts, or none.
     """
     parts = message.get("parts") if isinstance(message, dict) else None
     if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
@@ -148,12 +151,12 @@ def input_of(
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             texts.append(part["text"])
         elif isinstance(part, dict) and isinstance(part.get("data"), dict):
-            # What the operator fixed stays as it is.
+            # Members that the operator fixed are not replaced.
             found.update({name: value for name, value in part["data"].items() if name not in fixed})
         else:
-            raise _unsupported("Only text parts, and data parts that are objects, are read here.", schema, template)
+            raise _unsupported("This agent reads only text parts, and data parts that are objects.", schema, template)
     if texts and not text:
-        raise _unsupported("This agent takes data, and no plain text.", schema, template)
+        raise _unsupported("This agent takes data parts and no plain text.", schema, template)
     if texts:
         _put(found, text, "\n".join(texts))
     return found
@@ -174,23 +177,23 @@ def _put(target: dict[str, Any], path: Sequence[str], value: str) -> None:
 
 
 def approval_in(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a person has to approve, in a refusal or in an event of the host's; empty where there is nothing such."""
+    """Return what a person has to approve, from a refusal or an event of the host; empty if nothing."""
     if Reason.APPROVAL_REQUIRED not in (said.get("reason"), said.get("type")) or "result" in said:
         return {}
     return {name: said[name] for name in ("approval_id", "expires_at") if isinstance(said.get(name), str)}
 
 
 def held_text(approval: Mapping[str, Any]) -> str:
-    """What a client of a held call is told."""
+    """Return the status text of a call that waits for approval."""
     return f"Held for a person to approve: {approval.get('approval_id')}, until {approval.get('expires_at')}"
 
 
 def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str, Any]]:
     """
-    What a response means for a task.
+    Return what a response means for a task.
 
     :param answer: the member of the result that is the answer's text; empty for none.
-    :return: its state, a sentence where it did not succeed, the result, and the metadata that proves the call.
+    :return: its state, a sentence if it failed, the result, and the metadata that proves the call.
     """
     try:
         body = jsontext.decode(response.body) if response.body else {}
@@ -201,10 +204,10 @@ def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str
     metadata = {"agtp.status": response.status, **({"agtp.audit_id": audit_id} if audit_id else {})}
     approval = approval_in(body) if response.status == 202 else {}
     if approval:
-        # The task has ended with this: it is sent again once somebody has approved it.
+        # The task has ended with this; the client sends the message again after the approval.
         metadata.update({f"agtp.{name}": value for name, value in approval.items()})
         metadata["agtp.reason"] = body["reason"]
-        return FAILED, f"{held_text(approval)}. Send the same message again then", None, metadata
+        return FAILED, f"{held_text(approval)}. Send the same message again after the approval", None, metadata
     if 200 <= response.status < 300 and response.status != 262:
         enveloped = "result" in body and "attribution" in body
         return (
@@ -220,7 +223,7 @@ def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str
 
 
 def parts_of(result: Any, answer: str) -> list[dict[str, Any]]:
-    """A result as parts: its answer as text where it has that, and all of it as data."""
+    """Return a result as parts: its answer as text if it has one, and all of it as data."""
     if isinstance(result, dict) and answer:
         value: Any = result
         for name in answer.split("."):
@@ -231,7 +234,7 @@ def parts_of(result: Any, answer: str) -> list[dict[str, Any]]:
 
 
 def said(task_id: str, context_id: str, message_id: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A message of the agent."""
+    """Return a message of the agent."""
     return {
         "messageId": message_id,
         "contextId": context_id,

@@ -1,8 +1,8 @@
 """
-A2A agents behind the host at the front: every operation is carried to them through the dispatcher, and answered whole.
+Offer A2A agents behind the host at the front: each operation is forwarded through the dispatcher.
 
-An operation is an EXECUTE of the action ``a2a.relay.NAME``: the gates decide about it, and its record names it. What
-comes back is the agent's own answer, event by event where it is a stream; what the host refuses is an error of A2A.
+An operation is an EXECUTE of the action ``a2a.relay.NAME``: the gates decide about it, and its record names it. The
+answer is the agent's own, streamed if it is a stream; a refusal of the host is an error of A2A.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Response
 
 ACTION = "a2a.relay."
-"""What comes before the name of an operation: :mod:`agtphost.adapters.a2a.relay`."""
+"""The prefix of an operation's action: :mod:`agtphost.adapters.a2a.relay`."""
 
 PATH = "/a2a-relay"
-"""Where the front asks; the agent's name is below it."""
+"""The path of these requests; the agent's name follows."""
 
 LONGEST_EXTENSIONS = 4096
 """Characters of ``A2A-Extensions``."""
@@ -38,27 +38,27 @@ LONGEST_EXTENSIONS = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Relayed:
-    """One agent behind the host, as the front offers it."""
+    """An agent behind the host, as the front offers it."""
 
     upstream: str
     """The name of its ``[[a2a.agent]]``."""
 
     card: Callable[[], Mapping[str, Any] | None]
-    """Its approved card; None while there is none, or it is not in service."""
+    """Returns its approved card, or None while there is none or the agent is not in service."""
 
     pushes: bool
-    """Whether the operator lets it push to where its clients say."""
+    """Whether the operator lets it send push notifications to its clients' addresses."""
 
 
 class Relay:
-    """Asks the dispatcher."""
+    """A client of the dispatcher that forwards operations to agents behind the host."""
 
     def __init__(self, dispatcher: IDispatcher) -> None:
         self._dispatcher = dispatcher
 
     async def answer(self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request) -> Any:
         """
-        The agent's answer; a field of the HTTP response names the record of the call.
+        Return the agent's answer; the response's ``Audit-ID`` names the record of the call.
 
         :raises RpcFault: an error, of the agent or of the host.
         """
@@ -74,11 +74,11 @@ class Relay:
         self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request
     ) -> tuple[EventStream, RpcFault | None]:
         """
-        Pass the events of the agent on as they come.
+        Forward the agent's events as they come.
 
-        A client that leaves ends the call and not the task, which it can subscribe to again.
+        A client that disconnects ends the call but not the task, to which it can subscribe again.
 
-        :return: the stream, which is not ended yet, and the error that it ended with.
+        :return: the stream, not ended yet, and the error that it ended with.
         """
         peer = client.peer()
         link = peer.link
@@ -86,7 +86,7 @@ class Relay:
         stream: EventStream
 
         def left() -> None:
-            # Before the task is known its client could never come back to it.
+            # Until the client knows the task, it could not come back to it.
             if stream.begun or call.operation == "SubscribeToTask":
                 link.withdraw()
 
@@ -111,19 +111,20 @@ class Relay:
 
 def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client: Client, *, stream: bool) -> Any:
     if len(extensions) > LONGEST_EXTENSIONS or not (extensions.isascii() and extensions.isprintable()):
-        raise messages.invalid("A2A-Extensions is no list of URIs")
+        raise messages.invalid("A2A-Extensions is not a list of URIs")
     payload = {"params": dict(call.params), "binding": call.binding, "extensions": extensions}
     parameters = {"action": f"{ACTION}{call.operation}", "payload_type": media_types.A2A, "payload": payload}
     body: dict[str, Any] = {"method": "EXECUTE", "parameters": parameters}
     if stream:
-        # A person may take longer than a client that sees nothing yet: it is told, and sends the same again.
+        # Approval may take longer than a client waits without any event; it gets the approval's id and sends the
+        # message again.
         body["context"] = {"stream": True, "approval_wait": 0}
     fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
     return request_of("EXECUTE", f"{PATH}/{relayed.upstream}", fields, body)
 
 
 def _event(response: Response) -> Mapping[str, Any] | None:
-    """The agent's event in an interim message; None where the message is the host's own."""
+    """Return the agent's event in an interim message; None if the message is the host's own."""
     body = jsontext.decode(response.body) if response.body else {}
     result = body.get("result") if isinstance(body, dict) else None
     told = result.get("event") if isinstance(result, dict) else None

@@ -1,4 +1,4 @@
-"""HTTP+JSON of the A2A front (A2A 1.0 section 11): one request read, its answers written."""
+"""Read and answer HTTP+JSON requests of the A2A front (A2A 1.0 section 11)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = {
         "DELETE": "DeleteTaskPushNotificationConfig",
     },
 }
-"""By path and HTTP method."""
+"""Operations by path and HTTP method."""
 
 CARRYING = frozenset({"SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"})
 """Operations whose parameters are in the body."""
@@ -55,25 +55,25 @@ _REFUSED = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-"""What google.rpc.Code calls refusals of the dispatcher, by their status over HTTP; it has no words for the others."""
+"""Names of google.rpc.Code for the dispatcher's refusals, by HTTP status; other statuses have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What a path names."""
+    """The agent, operation and ids that a path names."""
 
     home: str
     """The path of the agent."""
 
     operations: Mapping[str, str]
-    """By HTTP method."""
+    """The operations by HTTP method."""
 
     task_id: str
     push_id: str
 
 
 def route_of(path: str) -> Route | None:
-    """The operation of a path; None where it names none."""
+    """Return the route of a path, or None if it names no operation."""
     found = _PATH.fullmatch(path)
     if found is None:
         return None
@@ -89,7 +89,7 @@ def route_of(path: str) -> Route | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestCall:
-    """One request; its answers are those of JSON-RPC without the envelope."""
+    """A request in HTTP+JSON; its answers are those of JSON-RPC without the envelope."""
 
     operation: str
     params: Mapping[str, Any]
@@ -97,20 +97,20 @@ class RestCall:
     binding: str = "HTTP+JSON"
 
     def result(self, value: Any) -> bytes:
-        """The response with a result; that of an operation without one is an empty object."""
+        """Encode a result; an operation without one answers an empty object."""
         return jsontext.encode({} if value is None else value)
 
     def event(self, event: Mapping[str, Any]) -> bytes:
-        """One event of a stream."""
+        """Encode an event of a stream."""
         return jsontext.encode(event)
 
     def fault(self, fault: RpcFault) -> tuple[int, bytes]:
-        """The response with an error."""
+        """Return HTTP status and body of an error."""
         return fault_response(fault)
 
 
 def fault_response(fault: RpcFault) -> tuple[int, bytes]:
-    """The HTTP status and body of an error (google.rpc.Status)."""
+    """Return the HTTP status and body of an error (google.rpc.Status)."""
     kind = a2a_errors.kind_of(fault.code)
     code, status = fault.http or kind.http, kind.status
     refused = fault.proof.get("status")
@@ -127,7 +127,7 @@ def read_call(request: Request, route: Route) -> RestCall:
     """
     Read a request.
 
-    :raises RpcFault: for one that is none, or asks for what is not supported.
+    :raises RpcFault: the request is invalid, or asks for what is not supported.
     """
     if request.method == b"POST" and (field_of(request, "content-type") or route.operations["POST"] in CARRYING):
         require_json(request)
@@ -137,7 +137,7 @@ def read_call(request: Request, route: Route) -> RestCall:
     except ValueError:
         raise invalid("The query has too many members") from None
     if version != VERSION:
-        explanation = f"HTTP+JSON is spoken in A2A {VERSION}; send A2A-Version: {VERSION}"
+        explanation = f"HTTP+JSON is supported only in A2A {VERSION}; send A2A-Version: {VERSION}"
         raise RpcFault(a2a_errors.VERSION_UNSUPPORTED, explanation)
     operation = route.operations[request.method.decode("ascii")]
     params: dict[str, Any] = {name: _plain(name, values[-1]) for name, values in query.items()}
@@ -153,7 +153,7 @@ def read_call(request: Request, route: Route) -> RestCall:
 
 
 def _plain(name: str, value: str) -> object:
-    """A member of the query in its own type; what is not of it stays a text, which nobody takes for one."""
+    """Return a member of the query in its own type; an invalid value stays a string, which is rejected later."""
     if name in ("pageSize", "historyLength"):
         return int(value) if value.isascii() and value.isdigit() and len(value) <= 9 else value
     return {"true": True, "false": False}.get(value, value) if name == "includeArtifacts" else value

@@ -1,4 +1,4 @@
-"""JSON-RPC of the A2A front: one request read, its answers written, in A2A 1.0 and 0.3."""
+"""Read and answer JSON-RPC requests of the A2A front, in A2A 1.0 and 0.3."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ PUSH = frozenset(REQUIRED)
 EXTENDED_CARD = "GetExtendedAgentCard"
 
 JSON_TYPES = ("application/json", "application/a2a+json")
-"""Types of a request's body, in both bindings."""
+"""Media types of a request's body, in both bindings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RpcCall:
-    """One request."""
+    """A request in JSON-RPC."""
 
     call_id: str | int | None
     operation: str
-    """As 1.0 calls it."""
+    """The operation by its name in 1.0."""
 
     params: Mapping[str, Any]
-    """As 1.0 has them."""
+    """The parameters in the form of 1.0."""
 
     old: bool
     """Whether the client speaks 0.3."""
@@ -42,21 +42,21 @@ class RpcCall:
     binding: str = "JSONRPC"
 
     def result(self, value: Any) -> bytes:
-        """The response with a result."""
+        """Encode the response with a result."""
         shown = legacy.result_of(self.operation, value) if self.old else value
         return _response(self.call_id, result=shown)
 
     def event(self, event: Mapping[str, Any]) -> bytes:
-        """The response with one event of a stream."""
+        """Encode the response with an event of a stream."""
         return _response(self.call_id, result=legacy.event_of(event) if self.old else event)
 
     def fault(self, fault: RpcFault) -> tuple[int, bytes]:
-        """The response with an error, and its HTTP status."""
+        """Return the HTTP status of an error, and the encoded response."""
         return fault.http or 200, fault_response(self.call_id, fault)
 
 
 def fault_response(call_id: object, fault: RpcFault) -> bytes:
-    """The response with an error: its reason in A2A, and what proves it, in the form that A2A 1.0 has for details."""
+    """Encode the response with an error: its reason in A2A and its proof, in the form of details in A2A 1.0."""
     error: dict[str, Any] = {"code": fault.code, "message": fault.message}
     if fault.data is not None:
         error["data"] = fault.data
@@ -68,7 +68,7 @@ def _response(call_id: object, **members: Any) -> bytes:
 
 
 def asked_version(request: Request) -> str:
-    """The version of A2A that a request names, in its field or its query, without a patch; empty where none."""
+    """Return the version of A2A that a request names, in its field or its query, without patch level; empty if none."""
     given = field_of(request, "a2a-version")
     if not given:
         query = parse_qs(request.uri.partition(b"?")[2].decode("ascii", "replace"), max_num_fields=16)
@@ -77,7 +77,7 @@ def asked_version(request: Request) -> str:
 
 
 class Unreadable(Exception):
-    """A request that cannot be answered with a result: the fault, and the id to answer with."""
+    """A request that can only be answered with an error: the fault, and the id to answer with."""
 
     def __init__(self, fault: RpcFault, call_id: object) -> None:
         super().__init__(fault.message)
@@ -89,7 +89,7 @@ def read_call(request: Request) -> RpcCall:
     """
     Read a request.
 
-    :raises Unreadable: for one that is none, or asks for what is not supported.
+    :raises Unreadable: the request is invalid, or asks for what is not supported.
     """
     call_id: Any = None
     try:
@@ -106,7 +106,7 @@ def read_call(request: Request) -> RpcCall:
 def _call(call_id: str | int | None, body: Mapping[str, Any], version: str) -> RpcCall:
     method = body.get("method")
     if body.get("jsonrpc") != "2.0" or not isinstance(method, str) or not method:
-        raise RpcFault(-32600, "It is no JSON-RPC 2.0 request")
+        raise RpcFault(-32600, "The body is not a JSON-RPC 2.0 request")
     spoken = ".".join(version.split(".")[:2])
     old = spoken == legacy.VERSION
     known = OPERATIONS | PUSH | {EXTENDED_CARD}
@@ -133,7 +133,7 @@ def _call(call_id: str | int | None, body: Mapping[str, Any], version: str) -> R
 
 def require_hosted(operation: str, params: Mapping[str, Any]) -> None:
     """
-    Refuse what the host's own agents do not have.
+    Refuse operations that the host's own agents do not support.
 
     :raises RpcFault: for push notifications and the extended card; -32602 for an incomplete request about the former.
     """
@@ -148,9 +148,9 @@ def require_hosted(operation: str, params: Mapping[str, Any]) -> None:
 
 def require_json(request: Request) -> None:
     """
-    Refuse a request that carries another type than JSON, or does not name one.
+    Refuse a request whose type is not JSON or is missing.
 
-    A browser sends other types, and bodies without one, to any place without asking it first.
+    A browser sends other types, and bodies without a type, to any address without a preflight.
 
     :raises RpcFault: -32005, HTTP status 415 (RFC 9110 section 15.5.16).
     """
@@ -163,15 +163,15 @@ def require_json(request: Request) -> None:
 
 def read_body(request: Request) -> dict[str, Any]:
     """
-    The object that a request carries.
+    Return the object in a request's body.
 
-    :raises RpcFault: it carries another thing.
+    :raises RpcFault: the body is not a JSON object.
     """
     require_json(request)
     try:
         body = jsontext.decode(request.content.read() if request.content is not None else b"")
     except jsontext.JSONTextError as error:
-        raise RpcFault(-32700, f"It is not JSON: {error}") from None
+        raise RpcFault(-32700, f"The body is not JSON: {error}") from None
     if not isinstance(body, dict):
-        raise RpcFault(-32600, "It is no JSON object; batches are not read")
+        raise RpcFault(-32600, "The body is not a JSON object; batches are not supported")
     return body

@@ -1,4 +1,4 @@
-"""Calls of A2A clients under way: each becomes one request to the dispatcher, and its outcome a task."""
+"""Run calls of A2A clients: each becomes one request to the dispatcher, and its outcome a task."""
 
 from __future__ import annotations
 
@@ -27,59 +27,59 @@ from agtphost.wire.headers import Headers
 log = Logger()
 
 BEGINNING = 8
-"""Tasks of all clients that are being kept before their calls begin."""
+"""Tasks of all clients that are being stored before their calls begin."""
 
 BEGINNING_OF_ONE = 2
-"""Of them, of one client."""
+"""Tasks of one client that are being stored."""
 
 AWAITING = 512
-"""Tasks that wait to be kept; each is a request that its connection waits for."""
+"""Tasks that wait to be stored; the connection of each waits with it."""
 
 PATIENCE = 20.0
-"""Seconds that one waits at most."""
+"""The longest wait to be stored, in seconds."""
 
 HELD_OF_ONE = 8
-"""Tasks of one client that wait for a person; of further ones it is told that they are held, and they are over."""
+"""Tasks of one client that may wait for a person; further ones end with the message that approval is needed."""
 
 Told = Callable[[Mapping[str, Any]], None]
-"""Takes one event of a task: a ``StreamResponse``."""
+"""Takes an event of a task: a ``StreamResponse``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exposed:
-    """One hosted agent, and what a message to it calls."""
+    """A hosted agent, and the endpoint that a message to it calls."""
 
     agent: Agent
     method: str
     path: str
     input: Mapping[str, Any]
     text: tuple[str, ...]
-    """Path of the member that takes plain text; empty: the agent takes data alone."""
+    """Path of the member that takes plain text; empty: the agent takes only data."""
 
     answer: str
     schema: Mapping[str, Any] = field(default_factory=dict)
-    """Of the input that the endpoint takes; empty where it is not known."""
+    """The schema of the endpoint's input; empty if it is not known."""
 
 
 class TaskTable(Protocol):
-    """Where tasks are kept; :class:`agtphost.adapters.a2a.fronted.FrontedTasks` is one."""
+    """A store of tasks, such as :class:`agtphost.adapters.a2a.fronted.FrontedTasks`."""
 
     def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> Awaitable[None]:
-        """Keep a new task durably; fails where it cannot be kept."""
+        """Store a new task durably; fails if it cannot be stored."""
 
     def settle(self, task_id: str, document: Mapping[str, Any]) -> Awaitable[None]:
-        """Keep durably how a task has ended."""
+        """Store durably how a task has ended."""
 
     def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
-        """Show a running task so until it ends, or is shown otherwise."""
+        """Show a running task in this form until it ends or is shown in another."""
 
     def withdrawn(self, task_id: str) -> bool:
-        """Whether somebody ended its call."""
+        """Return whether a task's call was ended by a request."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Run:
-    """One task whose call is under way."""
+    """A task whose call is running."""
 
     client: Client
     exposed: Exposed
@@ -91,33 +91,35 @@ class Run:
     waiting: list[Deferred[None]] = field(default_factory=list)
     asking: list[Deferred[None]] = field(default_factory=list)
     waits: bool = False
-    """Whether it has a place among those of its client that wait for a person."""
+    """Whether it counts among the tasks of its client that wait for a person."""
 
     held: bool = False
-    """Whether it waits for one now."""
+    """Whether it waits for a person now."""
 
     over: bool = False
 
     def tell(self, event: Mapping[str, Any]) -> None:
-        """An event, to everybody who follows."""
+        """Send an event to every listener."""
         for listener in list(self.listeners):
             listener(event)
 
     def ended(self) -> Deferred[None]:
-        """Fires once it is over, and kept; may be given up."""
+        """Return a Deferred that fires once the task is over and stored; it may be cancelled."""
         return _fired_by(self.waiting, self.over)
 
     def answerable(self) -> Deferred[None]:
-        """Fires once it is over, or waits for a person: there is something to answer its client with."""
+        """
+        Return a Deferred that fires once there is an answer for the client: the task is over, or waits for a person.
+        """
         return _fired_by(self.asking, self.over or self.held)
 
     def hold(self) -> None:
-        """It waits for a person."""
+        """Note that the task waits for a person."""
         self.held = True
         _fire(self.asking)
 
     def finish(self) -> None:
-        """It is over."""
+        """Note that the task is over."""
         self.over, self.held = True, False
         self.listeners.clear()
         _fire(self.waiting)
@@ -143,10 +145,11 @@ def _fire(waiting: list[Deferred[None]]) -> None:
 
 class Runs:
     """
-    The calls under way.
+    The running calls.
 
-    :param tasks: where tasks are kept.
-    :param turns: at keeping new ones, by client: who begins many at once does so behind whoever begins one.
+    :param tasks: the store of tasks.
+    :param turns: a queue for storing new tasks, fair between clients: one that begins many waits behind one that begins
+        one.
     """
 
     def __init__(self, dispatcher: IDispatcher, tasks: TaskTable, turns: CallQueue) -> None:
@@ -156,15 +159,15 @@ class Runs:
         self._runs: dict[str, Run] = {}
 
     def get(self, task_id: str) -> Run | None:
-        """The one of a task."""
+        """Return the run of a task."""
         return self._runs.get(task_id)
 
     async def begin(self, exposed: Exposed, client: Client, message: Any, *, told: Told | None) -> Run:
         """
-        Begin a task; its call goes on whoever waits for it.
+        Begin a task; its call continues even if the client disconnects.
 
         :param told: gets every event, from the first on; with it, the call is asked for interim messages.
-        :raises RpcFault: for a message that cannot be read, and a task that cannot be kept.
+        :raises RpcFault: the message cannot be read, or the task cannot be stored.
         """
         if not isinstance(message, dict):
             raise invalid("message is missing")
@@ -173,7 +176,7 @@ class Runs:
             raise invalid("message.contextId is not a text of at most 256 characters")
         values = messages.input_of(message, exposed.input, exposed.text, exposed.schema)
         status = {"state": messages.WORKING, "timestamp": messages.stamp()}
-        # The client keeps its own contexts: nobody else's session can be named.
+        # The name includes the client, so a client can name only its own sessions.
         named = f"{client.key}\n{exposed.agent.agent_id}\n{context}"
         run = Run(
             client=client,
@@ -235,7 +238,7 @@ class Runs:
 
     async def _asked(self, run: Run, *, stream: bool) -> Response:
         """
-        The answer to a task's call; where a person has to approve that, the call waits for it.
+        Return the answer to a task's call; if it needs a person's approval, the call waits for that.
 
         :param stream: whether interim messages are passed on.
         """
@@ -259,7 +262,7 @@ class Runs:
         if not approval or waiting >= HELD_OF_ONE:
             return response
         run.waits = True
-        # Its first event says that it is held: from then on it can be cancelled.
+        # Its first event reports that it waits; from then on it can be cancelled.
         return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
 
     def _hold(self, run: Run, approval: Mapping[str, Any]) -> None:
@@ -279,7 +282,7 @@ class Runs:
 
 
 def _owner(client: Client) -> str:
-    """In whose name its calls are made."""
+    """Return the Agent-ID in whose name a client's calls are made."""
     if client.certificate is not None:
         return client.certificate.agent_id or ""
     return dict(client.fields).get("Agent-ID", "")
@@ -287,7 +290,7 @@ def _owner(client: Client) -> str:
 
 def _request(run: Run, *, stream: bool, waits: bool = True) -> AgtpRequest:
     """
-    The request of a task.
+    Return the AGTP request of a task.
 
     :param waits: whether a stream waits for a person.
     """
@@ -306,7 +309,7 @@ def _request(run: Run, *, stream: bool, waits: bool = True) -> AgtpRequest:
 
 
 def request_of(method: str, path: str, fields: list[tuple[str, str]], body: Mapping[str, Any]) -> AgtpRequest:
-    """A request of this host's own making."""
+    """Return a request made by this host."""
     return AgtpRequest(
         method=method,
         path=path,
@@ -342,7 +345,7 @@ def _body(response: Response) -> Mapping[str, Any]:
 
 
 def _event(response: Response) -> Mapping[str, Any]:
-    """What an interim message tells."""
+    """Return the event of an interim message."""
     result = _body(response).get("result")
     event = result.get("event") if isinstance(result, dict) else None
     return event if isinstance(event, dict) else {"event": event}

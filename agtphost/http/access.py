@@ -1,4 +1,4 @@
-"""What an access line tells of one HTTP request: no query, no field, nothing of a body."""
+"""Collect the members of an access line for one HTTP request, without query, header fields or body."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Access = Callable[[Mapping[str, object]], None]
 """Takes the members of one line."""
 
 LONGEST_PATH = 256
-"""Signs of a path that are told; a client chooses them."""
+"""Characters of a path that are logged; clients choose their number."""
 
 
 def told_of(request: BoundedRequest, now: float, *, answered: bool) -> Mapping[str, object]:
     """
-    The members of its line.
+    Return the members of a request's access line.
 
     :param now: the clock's seconds.
-    :param answered: whether the answer was written whole; its status is 0 otherwise.
+    :param answered: whether the answer was written completely; otherwise its status is 0.
     """
     told: dict[str, object] = {
         "kind": "http",

@@ -1,17 +1,17 @@
 """
-The server's side of one HTTP connection: Twisted's HTTP/1.1, with an end to all waiting and a bound on all keeping.
+Serve one HTTP connection: Twisted's HTTP/1.1 with deadlines and bounded memory.
 
-It has the same deadlines as a connection of AGTP (:class:`agtphost.protocols.ConnectionLimits`), acted upon by the
-same sweep. The rules:
+It has the same deadlines as a connection of AGTP (:class:`agtphost.protocols.ConnectionLimits`), enforced by the same
+sweep. The rules:
 
-- From the connection, or the end of its TLS handshake, to the end of the first head: ``header_timeout`` in all.
-- A body may pause for ``body_gap_timeout``, and has ``body_min_rate`` on the whole.
-- What is written in one turn of the reactor is one ``transport.write``, unless it is more than the high-water mark:
-  the head of an answer never leaves without its body.
-- Of requests that are sent at once each waits for its turn of the reactor.
-- While the peer does not take what it is sent, nothing of it is read and no further request is looked at.
-- An answer that ends the connection is followed by the end of our side alone; what the peer still sends is read and
-  forgotten for a moment, because a connection that is closed over unread octets loses the answer.
+- The first head must end within ``header_timeout`` of the connection, or of the end of its TLS handshake.
+- A body may pause for ``body_gap_timeout``, and must reach ``body_min_rate`` overall.
+- What is written in one turn of the reactor is one ``transport.write``, unless it exceeds the high-water mark: the head
+  of an answer is never sent without its body.
+- Pipelined requests each wait for a turn of the reactor.
+- While the peer does not read what it is sent, nothing is read from it and no further request is started.
+- An answer that ends the connection is followed by closing only our side. What the peer still sends is read and dropped
+  for a moment, because closing a connection with unread octets loses the answer.
 """
 
 from __future__ import annotations
@@ -54,42 +54,42 @@ SPELLED = {
         b"Task-ID",
     )
 }
-"""Names of fields, by how Twisted writes them."""
+"""Names of fields as the drafts spell them, by how Twisted writes them."""
 
 FORGOTTEN = 4 << 20
-"""Octets that are read and forgotten after the last answer."""
+"""Octets that are read and dropped after the last answer."""
 
 READILY = {Wait.HANDSHAKE: 4, Wait.HEADER: 4, Wait.IDLE: 3, Wait.BODY: 2, Wait.TAKING: 1, Wait.CLOSE: 5}
-"""How readily a connection is cut for another's sake, by what it waits for. One that is owed an answer is not."""
+"""The preference for closing a connection to make room, by what it waits for. One that waits for an answer is kept."""
 
 LATE = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @implementer(IPushProducer)
 class _Unregulated:
-    """Stands where Twisted pauses and resumes reading: :meth:`BoundedChannel._regulate` does that."""
+    """A producer that ignores Twisted's pauses, because :meth:`BoundedChannel._regulate` controls reading."""
 
     def __init__(self, transport: Any) -> None:
         self._transport = transport
 
     def pauseProducing(self) -> None:
-        """No."""
+        """Ignore the call."""
 
     def resumeProducing(self) -> None:
-        """No."""
+        """Ignore the call."""
 
     def stopProducing(self) -> None:
-        """No."""
+        """Ignore the call."""
 
     def unregisterProducer(self) -> None:
-        """The channel hears no more of the transport's buffer."""
+        """Unregister the channel from the transport's buffer."""
         self._transport.unregisterProducer()
 
 
 @implementer(IHandshakeListener)
 class BoundedChannel(FramedChannel):
     """
-    One accepted connection.
+    An accepted connection.
 
     :param address: the peer's, canonical.
     """
@@ -99,10 +99,10 @@ class BoundedChannel(FramedChannel):
     site: Any
 
     greeted = False
-    """Whether an answer with Supported-Methods went out here: see :class:`agtphost.identity.peer.Peer`."""
+    """Whether an answer with Supported-Methods was sent here: see :class:`agtphost.identity.peer.Peer`."""
 
     reached: object = None
-    """The surface, and the name, that the latest request was for: see :class:`agtphost.http.mounts.Mounts`."""
+    """The surface and host name of the latest request: see :class:`agtphost.http.mounts.Mounts`."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class BoundedChannel(FramedChannel):
         self._next: IDelayedCall | None = None
         self._expires = math.inf
         self._spent = False  # whether the next answer is the last
-        self._ended = False  # whether our side has ended
+        self._ended = False  # whether our side is closed
         self._reading = ReadProgress()
         self._peer: Any = None
         self._host: Any = None
@@ -143,29 +143,29 @@ class BoundedChannel(FramedChannel):
         self._body = 0
 
     def now(self) -> float:
-        """The clock's seconds."""
+        """Return the clock's seconds."""
         return self._clock.seconds()
 
-    # What the owner does
+    # Called by the owner
 
     @property
     def unread(self) -> int:
-        """See :class:`agtphost.protocols.accepting.Accepted`."""
+        """Return the octets that the peer has not read; see :class:`agtphost.protocols.accepting.Accepted`."""
         return len(self._output)
 
     @property
     def expendable(self) -> int:
-        """See :class:`agtphost.protocols.accepting.Accepted`."""
-        # Who asks more before it has its answer is in no hurry for that.
+        """Return the preference for closing this connection; see :class:`agtphost.protocols.accepting.Accepted`."""
+        # A client that pipelines requests is not in a hurry for the present answer.
         return READILY.get(self._wait, 1 if self._dataBuffer else 0)
 
     @property
     def ending(self) -> bool:
-        """Whether the answer that is being written is the last: one without an end of its own ends then."""
+        """Return whether the present answer is the last: one without a length ends with the connection."""
         return self._spent
 
     def sweep(self, now: float) -> None:
-        """Act on the deadline, if it is over."""
+        """Act on the deadline if it has passed."""
         if now >= self._expires:
             self._spent = True
         if now < self.deadline:
@@ -183,13 +183,13 @@ class BoundedChannel(FramedChannel):
             self.cut()
 
     def drain(self) -> None:
-        """End the connection, after the answer that is owed, if one is."""
+        """End the connection, after the answer in progress if there is one."""
         self._spent = True
         if not self._handlingRequest:
             self.loseConnection()
 
     def cut(self) -> None:
-        """End the connection at once."""
+        """End the connection immediately."""
         self._wait, self.deadline = Wait.GONE, math.inf
         self._output.clear()
         transport: Any = self.transport
@@ -198,23 +198,23 @@ class BoundedChannel(FramedChannel):
     # The transport
 
     def getPeer(self) -> Any:
-        """Where the peer is: the system is asked once."""
+        """Return the peer's address; the system is asked only once."""
         if self._peer is None:
             self._peer = super().getPeer()  # type: ignore[no-untyped-call]
         return self._peer
 
     def getHost(self) -> Any:
-        """Where we are to the peer, likewise."""
+        """Return our address; the system is asked only once."""
         if self._host is None:
             self._host = super().getHost()  # type: ignore[no-untyped-call]
         return self._host
 
     def isSecure(self) -> bool:
-        """Whether there is TLS."""
+        """Return whether the connection uses TLS."""
         return self._secure
 
     def connectionMade(self) -> None:
-        """A TCP connection is there."""
+        """Begin with a new TCP connection."""
         super().connectionMade()  # type: ignore[no-untyped-call]
         self._secure = bool(super().isSecure())  # type: ignore[no-untyped-call]
         self._networkProducer = _Unregulated(self.transport)
@@ -223,19 +223,19 @@ class BoundedChannel(FramedChannel):
         self._owner.connection_opened(self)
 
     def handshakeCompleted(self) -> None:
-        """The TLS handshake is complete."""
+        """Wait for the first head, as the TLS handshake is complete."""
         if self._wait is Wait.HANDSHAKE:
             self._expect(Wait.HEADER)
 
     def proven(self) -> None:
-        """The client has proven who it is."""
+        """Note that the client has proven its identity."""
         if not self._known:
             self._known = True
             self._owner.connection_authenticated(self)
 
     def shown(self, certified: Callable[[Any, str], Any], address: str) -> Any:
         """
-        The client certificate that ``certified`` finds: the handshake is over, so it is looked for once.
+        Return the client certificate that ``certified`` finds; after the handshake one search is enough.
 
         :param address: the peer's.
         """
@@ -244,7 +244,7 @@ class BoundedChannel(FramedChannel):
         return self._shown[1]
 
     def dataReceived(self, data: bytes) -> None:
-        """Some octets arrived, decrypted."""
+        """Take decrypted octets."""
         if self._closing:
             self._forgotten += len(data)
             if self._forgotten > FORGOTTEN:
@@ -254,7 +254,7 @@ class BoundedChannel(FramedChannel):
         self._settle()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """The transport is gone."""
+        """End, as the transport is gone."""
         self._wait, self.deadline, self._closing = Wait.GONE, math.inf, True
         self._output.clear()
         for call in (self._flushing, self._next):
@@ -265,13 +265,13 @@ class BoundedChannel(FramedChannel):
         self._owner.connection_closed(self)
 
     def pauseProducing(self) -> None:
-        """The transport has enough: no request is looked at until the peer has taken it."""
+        """Start no request until the peer has read what was sent."""
         self._waitingForTransport = self.paused = True
         if self._requestProducer is not None:
             self._requestProducer.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """The transport has handed everything to the system."""
+        """Continue, as the transport has passed everything to the system."""
         self._waitingForTransport = False
         self._flush()
         if self._output or self._waitingForTransport:
@@ -285,7 +285,7 @@ class BoundedChannel(FramedChannel):
     # Requests
 
     def allHeadersReceived(self) -> None:
-        """A head is complete: its request is judged before its body is taken."""
+        """Judge a request by its head before its body is read."""
         request = self.requests[-1]
         self.persistent = self.checkPersistence(request, self._version)
         if not request.begun(self._command, self._path, self._version, self.length):
@@ -296,25 +296,25 @@ class BoundedChannel(FramedChannel):
             self._send100Continue()
 
     def allContentReceived(self) -> None:
-        """A request is complete, unless it was answered before."""
+        """Start a complete request, unless it was answered before."""
         if not self._closing:
             self._expect(Wait.ANSWER)
             super().allContentReceived()  # type: ignore[no-untyped-call]
 
     def requestDone(self, request: Any) -> None:
-        """An answer is complete."""
+        """Finish an answer."""
         self._served += 1
         self._last = len(self._output)
         if self._spent or self._served >= self._limits.requests_per_connection:
             self.persistent = False
         self._flush()
-        self.paused = True  # who sends many requests at once has one in each turn of the reactor
+        self.paused = True  # pipelined requests get one turn of the reactor each
         super().requestDone(request)  # type: ignore[no-untyped-call]
         self._go_on()
         self._settle()
 
     def _go_on(self) -> None:
-        """Look at the next request, if one is there, once the others have had their turn."""
+        """Start the next request, if there is one, after other connections had their turn."""
         if self._closing or self._waitingForTransport:
             return
         if not self._buffer:
@@ -329,7 +329,7 @@ class BoundedChannel(FramedChannel):
             self.dataReceived(b"")
 
     def progressed(self, octets: int) -> None:
-        """A body grew: it may pause again, unless it is too slow on the whole."""
+        """Note octets of a body; extend its deadline unless it is too slow overall."""
         gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
         self._body += octets
         self.deadline = self._clock.seconds() + gap
@@ -339,7 +339,7 @@ class BoundedChannel(FramedChannel):
     # Answers
 
     def write(self, data: bytes) -> None:
-        """Have something sent in this turn of the reactor."""
+        """Send data at the end of this turn of the reactor."""
         if self._ended or self._wait is Wait.GONE:
             return
         self._output += data
@@ -347,20 +347,22 @@ class BoundedChannel(FramedChannel):
             self._flushing = self._clock.callLater(0, self._later)
 
     def writeSequence(self, iovec: Any) -> None:
-        """See :meth:`write`."""
+        """Send several pieces; see :meth:`write`."""
         self.write(b"".join(iovec))
 
     def end_with(self, data: bytes) -> None:
-        """What is left of an answer: sent when its request says that it is done, at once after this."""
+        """
+        Queue the end of an answer, which is sent when its request reports that it is done, immediately after this.
+        """
         if not self._ended and self._wait is not Wait.GONE:
             self._output += data
 
     def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
-        """The head of an answer, alone."""
+        """Send the head of an answer."""
         self.write(self.head_of(version, code, reason, headers))
 
     def head_of(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> bytes:
-        """The head of an answer; AGTP's own fields are spelled as the drafts spell them, which Twisted does not."""
+        """Return the head of an answer; AGTP's own fields are spelled as in the drafts, unlike Twisted's spelling."""
         if self.last:
             headers.setRawHeaders(b"Connection", [b"close"])
         lines = [version, b" ", code, b" ", reason, b"\r\n"]
@@ -373,11 +375,11 @@ class BoundedChannel(FramedChannel):
 
     @property
     def last(self) -> bool:
-        """Whether the answer that is about to be written is the last one of the connection."""
+        """Return whether the answer about to be written is the last one of the connection."""
         return self._spent or self._served + 1 >= self._limits.requests_per_connection
 
     def loseConnection(self) -> None:
-        """End the connection once everything is written; nothing that arrives is a request any more."""
+        """End the connection once everything is written; octets that arrive are not requests any more."""
         if self._closing:
             return
         self._closing = self.paused = True
@@ -390,7 +392,7 @@ class BoundedChannel(FramedChannel):
         self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _refuse(self, status: int, reason: Reason, explanation: str) -> None:
-        # Which surface it is for is not known: it is told as over AGTP.
+        # The surface of the request is unknown, so the refusal has the form of AGTP.
         octets, kind = agtp_form(
             TurnedAway(status=status, reason=reason, explanation=explanation, remedy="", fields=())
         )
@@ -406,7 +408,7 @@ class BoundedChannel(FramedChannel):
         self._settle()
 
     def _settle(self) -> None:
-        """After anything that happened: send, and see who is waited for."""
+        """After any event, send what can be sent and set the deadline for what is waited for."""
         if self._busyReceiving or self._wait is Wait.GONE:
             return
         self._flush()
@@ -427,14 +429,14 @@ class BoundedChannel(FramedChannel):
             return Wait.ANSWER
         if self.requests:
             return Wait.HEADER if self.line_mode else Wait.BODY
-        # Who has asked nothing yet has no connection to keep alive.
+        # A client that has asked nothing yet has no connection to keep alive.
         return Wait.HEADER if self._buffer or not self._served else Wait.IDLE
 
     def _expect(self, wait: Wait) -> None:
         limits, now = self._limits, self._clock.seconds()
         self._wait = wait
         if wait is Wait.ANSWER:
-            self.deadline = math.inf  # a handler's deadline is the dispatcher's
+            self.deadline = math.inf  # the dispatcher has the deadline of a handler
         elif wait is Wait.TAKING:
             patience = limits.write_timeout
             self._reading.mark(self.transport)
@@ -453,7 +455,7 @@ class BoundedChannel(FramedChannel):
             )
 
     def _flush(self) -> None:
-        """Give the transport what it takes; what it has taken whole shows that the peer reads."""
+        """Pass data to the transport; if it takes all, the peer is reading."""
         transport: Any = self.transport
         output, most, wrote = self._output, self._limits.output_high_water, False
         if self._wait is Wait.GONE or self._wait is Wait.HANDSHAKE:
@@ -473,12 +475,12 @@ class BoundedChannel(FramedChannel):
         transport: Any = self.transport
         transport.unregisterProducer()
         if self._secure:
-            transport.loseConnection()  # waits for the peer's own end, and reads until then
+            transport.loseConnection()  # waits for the peer's end, and reads until then
         else:
             transport.loseWriteConnection()
 
     def _regulate(self) -> None:
-        """Stop reading from the socket, or read on."""
+        """Pause or resume reading from the socket."""
         waiting = len(self._buffer) + sum(map(len, self._dataBuffer))
         hold = not self._ended and (self._wait is Wait.TAKING or waiting > READ_AHEAD)
         if hold is not self._held:

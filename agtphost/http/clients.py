@@ -1,11 +1,11 @@
 """
-Who an HTTP client is, for every surface: by its certificate, by a token, or by an identity provider's token.
+Identify HTTP clients, for every surface: by certificate, by token, or by an identity provider's token.
 
-What a message says of its sender is never looked at. A certificate with an AGTP identity makes its agent the caller,
-as on AGTP itself. A token of ``[[http.client]]`` makes the agent the caller that the operator gave it to: a key is an
-agent, and ends with it. Whoever has another proof calls in the name of the agent that the operator chose for the
-surface; a provider's token adds on whose behalf (core v08 section 8.6), and nothing else. All of these are vouched for
-by this host (assurance ``gateway``); who has shown nothing is not (assurance ``header``).
+What a message says of its sender is ignored. A certificate with an AGTP identity makes its agent the caller, as on
+AGTP. A token of ``[[http.client]]`` makes that agent the caller to which the operator gave it; the token ends with the
+agent. A client with another proof calls in the name of the agent that the operator chose for the surface; a provider's
+token adds on whose behalf (core v08 section 8.6), and nothing else. This host vouches for all of these (assurance
+``gateway``), but not for a client without a proof (assurance ``header``).
 """
 
 from __future__ import annotations
@@ -27,90 +27,90 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 Certified = Callable[[Any, str], PeerCertificate | None]
-"""The verified client certificate of a connection: takes its transport and the peer's address."""
+"""Returns the verified client certificate of a connection, given its transport and the peer's address."""
 
 Principal = Callable[[str], str]
-"""Whom a provider's token stands for, by issuer and claim; fails with ValueError for one that is not to be believed."""
+"""Returns issuer and principal of a provider's token; raises ValueError for a token that is not trusted."""
 
 Fields = tuple[tuple[str, str], ...]
 
 _PARENT, _STATE = TRACEPARENT.encode(), TRACESTATE.encode()
 
 LONGEST_CLAIM = 128
-"""Signs of an issuer's and of a subject's name, in the record of a token that is not believed."""
+"""Characters of an issuer's and a subject's name in the record of a rejected token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keyholder:
-    """One ``[[http.client]]``."""
+    """An entry of ``[[http.client]]``."""
 
     name: str
     token: str = field(repr=False)
     agent_id: str
-    """Who calls with it."""
+    """The agent that calls with the token."""
 
     scopes: tuple[str, ...] = ()
-    """What is claimed for its calls; none: all that the agent's document grants."""
+    """The scopes claimed for its calls; if empty, all that the agent's document grants."""
 
     @cached_property
     def key(self) -> str:
-        """See :attr:`Client.key`."""
+        """Return the key of its tasks; see :attr:`Client.key`."""
         return f"client:{self.name}"
 
     @cached_property
     def fields(self) -> Fields:
-        """See :attr:`Client.fields`."""
+        """Return the header fields of its calls; see :attr:`Client.fields`."""
         return _named(self.agent_id, self.scopes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """Who sent one request."""
+    """The sender of a request."""
 
     key: str
-    """Whose tasks are whose."""
+    """The owner of tasks: a client sees only tasks with its own key."""
 
     address: str
     certificate: PeerCertificate | None = None
     fields: Fields = field(default=(), repr=False)
-    """Header fields that its calls carry; none of them is the client's own word."""
+    """Header fields that its calls carry; the client chooses none of them."""
 
     trace: Fields = ()
-    """The trace that its request belongs to: the one thing it says itself, and nothing is decided by it."""
+    """The trace that its request belongs to. Only this comes from the client, and nothing is decided by it."""
 
     proven: bool = True
-    """Whether it has shown anything that proves who it is."""
+    """Whether it has proven its identity."""
 
     surface: str = "a2a"
     name: str = ""
-    """As the operator calls it; empty for one who has no name."""
+    """The operator's name for it; empty if it has none."""
 
     method: str = ""
-    """Of the HTTP request."""
+    """The method of the HTTP request."""
 
     request: Any = field(default=None, repr=False, compare=False)
-    """The request itself: its access line names the last record that it was answered from."""
+    """The request itself; its access line names the last record that it was answered from."""
 
     @property
     def assurance(self) -> Assurance:
-        """How surely its calls are known to be its agent's, if nothing is wrong with what it shows."""
+        """Return the assurance of its calls, if its proof is valid."""
         if self.certificate is not None:
             return Assurance.CERTIFICATE
         return Assurance.GATEWAY if self.proven else Assurance.HEADER
 
     @property
     def headers(self) -> Fields:
-        """Everything that its calls carry."""
+        """Return all header fields that its calls carry."""
         return (*self.fields, *self.trace)
 
     def note(self, status: object, audit_id: object) -> None:
-        """What it asked was answered, and a record made of that: for the HTTP response and its access line."""
+        """Note the status and the record of an answer, for the HTTP response and its access line."""
         if self.request is not None and isinstance(status, int):
             self.request.agtp_status = status
             self.request.audit_id = audit_id if isinstance(audit_id, str) else ""
 
     def peer(self) -> Peer:
-        """The other end of one call."""
+        """Return the other end of a call."""
         return Peer(
             address=self.address,
             transport="http",
@@ -122,7 +122,7 @@ class Client:
 
 
 class NotAdmitted(Exception):
-    """A client that may not call; the message is one sentence for it."""
+    """The refusal of a client that may not call; the message is a sentence for it."""
 
     def __init__(self, message: str, reason: Reason = Reason.AGENT_UNAUTHENTICATED) -> None:
         super().__init__(message)
@@ -131,28 +131,28 @@ class NotAdmitted(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """Who sent a request that is refused before anything is called, for the record."""
+    """The sender of a request that is refused before anything is called, for the record."""
 
     peer: Peer
     fields: Fields = field(default=(), repr=False)
     """Header fields that say who it is; no credential."""
 
     cause: str = ""
-    """What was wrong in what it showed; empty for somebody who is known."""
+    """What was wrong with its proof; empty for a known client."""
 
 
 class Clients:
     """
-    Admits the clients of one surface.
+    The clients of one surface, and their admission.
 
     :param surface: its name, for records.
-    :param agent_id: in whose name those call who have no agent of their own; empty: they may not.
-    :param claimed: what that agent claims for their calls.
-    :param tokens: of clients without a name.
-    :param keyholders: clients whose tokens are agents.
-    :param certified: None where certificates count for nothing.
-    :param principal: None where no provider's tokens are accepted.
-    :param anonymous: whether who shows no credential calls in that agent's name although others have one.
+    :param agent_id: the agent in whose name clients without an agent call; empty: they may not.
+    :param claimed: scopes that this agent claims for their calls.
+    :param tokens: tokens of clients without a name.
+    :param keyholders: clients whose tokens belong to agents.
+    :param certified: finds certificates; None where they are not accepted.
+    :param principal: checks provider's tokens; None where they are not accepted.
+    :param anonymous: whether a client without any credential calls in that agent's name although others have one.
     """
 
     def __init__(
@@ -183,9 +183,9 @@ class Clients:
 
     def of(self, request: Request) -> Client:
         """
-        Who sent a request.
+        Return the sender of a request.
 
-        :raises NotAdmitted: nobody who may.
+        :raises NotAdmitted: the sender may not call.
         """
         came = self._came(request)
         shown = field_of(request, "authorization")
@@ -199,17 +199,17 @@ class Clients:
         if self._anonymous and shown is None:
             return Client(key="anybody", fields=self._fields, proven=False, **came)
         if not self._vouched and not self._held:
-            raise NotAdmitted("A client certificate with an AGTP identity is needed")
+            raise NotAdmitted("A client certificate with an AGTP identity is required")
         if not self.guarded and not self.certified:
             return Client(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
 
     def stranger(self, request: Request) -> Client:
-        """Return who sent a request as one who has shown nothing: what everybody is told is asked for in that name."""
+        """Return the sender of a request as an anonymous client, for requests about public content."""
         return Client(key="anybody", fields=(), proven=False, **self._came(request))
 
     def _came(self, request: Request) -> dict[str, Any]:
-        """How a request came."""
+        """Return the address, surface, trace and method of a request."""
         peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         return {
             "address": str(getattr(peer, "host", self._surface)),
@@ -221,10 +221,10 @@ class Clients:
 
     def tried(self, request: Request, *, strangers: bool = False) -> Tried | None:
         """
-        Whom a request names that is refused at the door.
+        Return the sender that a refused request names.
 
-        :param strangers: whether a request that shows nothing is put on record too, by its address.
-        :return: None for one that shows nothing, without ``strangers``.
+        :param strangers: whether a request without a proof is recorded too, by its address.
+        :return: None for a request without a proof, unless ``strangers``.
         """
         try:
             client = self.of(request)
@@ -251,7 +251,7 @@ class Clients:
 
     def _bearer(self, token: str, came: dict[str, Any]) -> Client:
         shown = _digest(token)
-        # Each is looked at, whichever it is, in a time that tells nothing of it.
+        # Every digest is compared, so that the time reveals nothing about the tokens.
         found = [(digest, holder) for digest, holder in self._known if hmac.compare_digest(digest, shown)]
         if found:
             digest, holder = found[0]
@@ -259,7 +259,7 @@ class Clients:
                 return Client(key=holder.key, name=holder.name, fields=holder.fields, **came)
             return Client(key=digest.hex()[:32], fields=self._fields, **came)
         if self._principal is None or not token or not self._vouched:
-            raise NotAdmitted("A bearer token is needed")
+            raise NotAdmitted("A bearer token is required")
         credential = ("Authorization", f"Bearer {token}")
         return Client(key=self._behalf(token), fields=(*self._fields, credential), **came)
 
@@ -268,7 +268,7 @@ class Clients:
         if self._certified is None or channel is None:
             return None
         found = channel.shown(self._certified, address)
-        # A certificate that names no agent proves nothing here; one that cannot be read is refused by the gates.
+        # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
         return found if found is not None and (found.agent_id is not None or found.malformed) else None
 
     def _agent(self, certificate: PeerCertificate, came: dict[str, Any], token: str) -> Client:
@@ -278,7 +278,7 @@ class Clients:
         return Client(key=key, certificate=certificate, fields=fields, **came)
 
     def _behalf(self, token: str) -> str:
-        assert self._principal is not None, "somebody believes tokens"
+        assert self._principal is not None, "provider's tokens are accepted"
         try:
             return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
         except ValueError as error:
@@ -286,7 +286,7 @@ class Clients:
 
 
 def _claimed(credential: str) -> str:
-    """Whom a provider's token that is not believed claims to stand for: issuer and subject, bounded; else empty."""
+    """Return issuer and subject that a rejected provider's token claims, bounded; empty for any other credential."""
     parts = credential.split(".")
     if len(parts) != 3:
         return ""
@@ -303,7 +303,7 @@ def _trace(request: Request) -> Fields:
     given = request.requestHeaders.getRawHeaders(_PARENT)
     if given is None:
         return ()
-    # One that stands twice is malformed; of a tracestate the parts add up.
+    # A repeated traceparent is malformed; the parts of a tracestate are joined.
     state = request.requestHeaders.getRawHeaders(_STATE, ())
     traceparent, tracestate = (b",".join(values).decode("ascii", "replace") for values in (given, state))
     place = trace_context.read(traceparent, tracestate)
@@ -318,5 +318,5 @@ def _named(agent_id: str, claimed: tuple[str, ...]) -> Fields:
 
 
 def _digest(token: str) -> bytes:
-    """Of one length, so that comparing takes one time."""
+    """Return a digest of fixed length, so that comparisons take the same time."""
     return sha256(token.encode()).digest()

@@ -1,14 +1,14 @@
-"""Conditional requests: whether who asks again has the octets already (RFC 9110 section 13.1.2)."""
+"""Handle conditional requests (RFC 9110 section 13.1.2)."""
 
 from __future__ import annotations
 
 
 def unchanged(tag: str, said: str | None) -> bool:
     """
-    Whether ``If-None-Match`` names what there is.
+    Return whether ``If-None-Match`` names the present content.
 
     :param tag: the ``ETag`` of the answer.
-    :param said: the field of the request; None where it has none.
+    :param said: the field of the request; None if absent.
     """
     if said is None or not tag:
         return False

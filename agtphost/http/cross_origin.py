@@ -1,10 +1,10 @@
 """
-CORS: which pages elsewhere may read the answers of a surface, as the Fetch standard has it.
+Handle CORS: which pages of other origins may read the answers of a surface, by the Fetch standard.
 
-Only the origins that the operator lists are told anything; an origin is compared whole, with its scheme and port. No
-answer allows credentials, so a browser sends no cookie and no client certificate: a page shows a token of its own.
-A preflight is answered before anybody has shown who calls, because browsers send none with it; so it is bounded, and
-limited for each address.
+Only origins that the operator lists are admitted; an origin is compared as a whole, with scheme and port. No answer
+allows credentials, so a browser sends neither cookies nor a client certificate: a page presents its own token. Browsers
+send no credentials with a preflight, so it is answered for anonymous clients; its size is bounded and its rate limited
+per address.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_AGE = 600
 """Seconds for which a browser remembers the answer to a preflight."""
 
 MOST_FIELDS = 64
-"""Names of one preflight that are looked at."""
+"""Names of one preflight that are read."""
 
 PER_MINUTE = 120
 """Preflights of one address."""
@@ -35,20 +35,20 @@ _METHOD = re.compile(r"[A-Z][A-Z-]{0,31}", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class CrossOriginRules:
-    """What pages may send to a surface, and read of its answers."""
+    """The fields and methods that pages may use with a surface."""
 
     fields: Iterable[str]
-    """Header fields of requests, besides those that browsers always send."""
+    """Header fields of requests, in addition to those that browsers always send."""
 
     exposed: Iterable[str]
     """Header fields of answers."""
 
     prefixes: tuple[str, ...] = ()
-    """How further fields of requests begin, in lower case."""
+    """Prefixes of further header fields of requests, in lower case."""
 
     methods: str = METHODS
     further: bool = True
-    """Whether methods besides these are taken."""
+    """Whether other methods are accepted too."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,16 +59,16 @@ class CrossOrigin:
     """In lower case, as browsers write them."""
 
     rules: Callable[[], CrossOriginRules]
-    """Those of the moment."""
+    """Returns the present rules."""
 
     wait: Callable[[str], float] = lambda address: 0.0
-    """Takes an address that sends a preflight; the seconds until it may send another, 0 for now."""
+    """Returns the seconds until an address may send another preflight; 0 if it may now."""
 
     def admit(self, request: BoundedRequest, origin: str) -> bytes | None:
         """
         Let a page read the answer, if its origin is listed.
 
-        :param origin: of the page; empty where none is told.
+        :param origin: of the page; empty if the request names none.
         :return: the body of the answer to a preflight; None for every other request.
         """
         if origin not in self.origins:
@@ -101,7 +101,7 @@ def _preflight(request: BoundedRequest, rules: CrossOriginRules, method: str) ->
 
 
 def _prefixed(request: BoundedRequest, prefixes: tuple[str, ...]) -> Iterator[str]:
-    """The fields that a preflight asks for whose names begin as one of these."""
+    """Yield the fields that a preflight requests whose names have one of the prefixes."""
     asked = field_of(request, "access-control-request-headers") or ""
     for each in asked.split(",", MOST_FIELDS)[:MOST_FIELDS]:
         name = each.strip().lower()

@@ -1,4 +1,4 @@
-"""One answer that comes event by event (``text/event-stream``), and clients that leave before it is whole."""
+"""Stream an answer as events (``text/event-stream``), and notice clients that disconnect before its end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agtphost.protocols.limits import UNREAD
 
 
 def _nothing() -> None:
-    """Is done where somebody leaves whom nobody waits for."""
+    """Do nothing when a client disconnects."""
 
 
 class Gone:
-    """Notices that a client left."""
+    """A flag that is set when the client disconnects."""
 
     def __init__(self, request: Request, then: Callable[[], None] = _nothing) -> None:
         self.yet = False
@@ -27,20 +27,20 @@ class Gone:
         then()
 
     def over(self) -> None:
-        """Nobody leaves any more; what would have been told of it may refer to this."""
+        """Stop watching the client, and drop the callback, which may refer to this object."""
         self.yet = True
         self._then = _nothing
 
 
 class EventWriter:
     """
-    Writes events; a client that does not read is let go.
+    A writer of events that disconnects a client which does not read.
 
-    :param left: called when the client leaves.
+    :param left: called when the client disconnects.
     """
 
     MOST_UNREAD = UNREAD
-    """Octets."""
+    """Octets that a client may leave unread."""
 
     def __init__(self, request: Request, left: Callable[[], None] = _nothing) -> None:
         self._gone = Gone(request, left)
@@ -51,16 +51,16 @@ class EventWriter:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody reads on."""
+        """Return whether the client has disconnected."""
         return self._gone.yet
 
     @property
     def begun(self) -> bool:
-        """Whether something of it is sent already."""
+        """Return whether the stream has begun."""
         return self._begun
 
     def begin(self) -> None:
-        """It is a stream, whatever comes of it."""
+        """Send the head of the stream."""
         if self._begun or self._gone.yet:
             return
         self._begun = True
@@ -70,7 +70,7 @@ class EventWriter:
         self._request.write(b"")  # type: ignore[no-untyped-call]
 
     def write(self, octets: bytes) -> None:
-        """One event, as it is sent."""
+        """Send an encoded event."""
         if self._gone.yet:
             return
         self.begin()
@@ -82,7 +82,7 @@ class EventWriter:
         self._request.write(octets)  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
-        """That was all."""
+        """End the stream."""
         if not self._gone.yet:
             self._gone.over()
             if self._begun:
@@ -92,13 +92,13 @@ class EventWriter:
     # IPushProducer
 
     def pauseProducing(self) -> None:
-        """The client reads slowly."""
+        """Note that the client reads slowly."""
         self._paused = True
 
     def resumeProducing(self) -> None:
-        """It has caught up."""
+        """Note that the client has caught up."""
         self._paused, self._unread = False, 0
 
     def stopProducing(self) -> None:
-        """It is gone."""
+        """Note that the client is gone."""
         self._gone.yet = True

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer: admitted before its body is taken, its body of bounded length."""
+"""Handle one HTTP request: admit it by its head, read its bounded body, write its answer."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ LONGEST_BODY = 1 << 20
 
 
 HARMLESS = frozenset((204, 404))
-"""Statuses of what is answered by a head alone and ends no connection: a preflight, and a path that is not there."""
+"""Statuses of answers to a request without a body that keep the connection: a preflight, and a missing path."""
 
 BODIES = 64 << 20
-"""Octets of all bodies that one listener holds; one more is answered 503."""
+"""Octets of all bodies that one listener holds; beyond that, requests are answered 503."""
 
 
 COMPLETE = frozenset((b"Content-Length", b"Content-Type"))
-"""Fields of an answer to which Twisted adds none."""
+"""If an answer has these fields, Twisted adds none."""
 
 _dated = (0, b"")
-"""A second, and how a ``Date`` field says it."""
+"""A second, and its ``Date`` field."""
 
 
 def _date() -> bytes:
-    """The ``Date`` of an answer: it is the same for a second."""
+    """Return the ``Date`` of an answer, rendered once per second."""
     global _dated
     now = int(time.time())
     if _dated[0] != now:
@@ -45,35 +45,35 @@ def _date() -> bytes:
 
 
 class Bodies:
-    """What the bodies of a listener's requests hold."""
+    """A counter of the octets in all request bodies of a listener."""
 
     def __init__(self) -> None:
         self.octets = 0
 
     def take(self, octets: int) -> bool:
-        """Whether there is room for so many more; then they are counted."""
+        """Count octets if there is room for them; return whether there was."""
         if self.octets + octets > BODIES:
             return False
         self.octets += octets
         return True
 
     def give_back(self, octets: int) -> None:
-        """So many are needed no more."""
+        """Stop counting octets that were freed."""
         self.octets -= octets
 
 
 class Gatekeeper(Protocol):
-    """A resource that decides by the head of a request whether its body is taken at all."""
+    """A resource that decides by the head of a request whether its body is read."""
 
     longest_body: int
-    """Octets."""
+    """The longest body, in octets."""
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """None for a request that may go on; the body of its refusal otherwise, by :func:`tail_of`."""
+        """Return None for a request that may continue, or the body of its refusal, made by :func:`tail_of`."""
 
 
 class _Body(io.BytesIO):
-    """A body in memory, which counts among all those of its listener."""
+    """A request body in memory, which counts among those of its listener."""
 
     def __init__(self, request: BoundedRequest, longest: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class _Body(io.BytesIO):
         self._counted = 0
 
     def write(self, octets: Any) -> int:
-        """Some octets; too many end the request."""
+        """Append octets, unless they are too many: these end the request."""
         more = len(octets)
         if self._counted + more > self._longest:
             self._request.turn_away(self._request.channel.site.resource.too_large)
@@ -95,25 +95,25 @@ class _Body(io.BytesIO):
         return more
 
     def count(self) -> int:
-        """What it holds; asked once, when it ends."""
+        """Return the counted octets and reset the counter; called when the request ends."""
         counted, self._counted = self._counted, 0
         return counted
 
 
 class BoundedRequest(Request):
-    """A request whose head is judged first, and whose body is kept in memory."""
+    """A request that is admitted by its head, and whose body is kept in memory."""
 
     mount: Any = None
-    """The :class:`agtphost.http.mounts.Mount` that it is for; None where it is for none."""
+    """Its :class:`agtphost.http.mounts.Mount`; None if no surface has its path."""
 
     refusal: bytes | None = None
-    """The body of what it is refused with by its head, where it needs no hurry; None for one that may go on."""
+    """The body of the refusal by its head, if the connection can continue; None for an admitted request."""
 
     agtp_status: int = 0
-    """Of the answer of AGTP that it carries; 0 where it carries none."""
+    """The status of the AGTP answer that it carries; 0 for none."""
 
     audit_id: str = ""
-    """Of the record that it was answered from, where there is one: for its access line."""
+    """The Audit-ID of the record that it was answered from, for its access line; empty for none."""
 
     arrived: float | None = None
     """When its head was complete, in the clock's seconds; None before."""
@@ -122,25 +122,25 @@ class BoundedRequest(Request):
     responseHeaders: Fields
 
     channel: Any
-    """The :class:`agtphost.http.channel.BoundedChannel` that it came by; Twisted says what it makes of it."""
+    """Its :class:`agtphost.http.channel.BoundedChannel`; Twisted declares another type."""
 
     turned: Any = None
-    """The :class:`agtphost.http.refusals.TurnedAway` that it is refused with at the door; None for every other."""
+    """The :class:`agtphost.http.refusals.TurnedAway` of a request refused before any call; None otherwise."""
 
     sealing: bool = False
-    """Whether its refusal is being put on record: nothing more of it is read, and the answer comes."""
+    """Whether its refusal is being recorded: nothing more of it is read, and the answer follows."""
 
     admitted: Any = None
-    """What the resource found out when it admitted the request; None before."""
+    """What the resource found when it admitted the request; None before."""
 
     left: Callable[[], None] | None = None
-    """Called when the client leaves before its answer is complete."""
+    """Called when the client disconnects before its answer is complete."""
 
     departed: bool = False
-    """Whether it has."""
+    """Whether the client has disconnected."""
 
     def __init__(self, channel: Any, queued: object = False) -> None:
-        # Forms are nothing that is served here: their parsers meet no stranger's octets.
+        # No surface takes forms, so Twisted's form parsers never read clients' octets.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]
         self.requestHeaders = Fields()
         self.responseHeaders = Fields()
@@ -148,10 +148,10 @@ class BoundedRequest(Request):
 
     def begun(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> bool:
         """
-        The head is complete.
+        Admit or refuse the request by its complete head.
 
-        :param length: of the body; None where it is not announced.
-        :return: whether the body may come; otherwise the request is answered, and its connection ends.
+        :param length: of the body; None if it is not announced.
+        :return: whether the body may follow; otherwise the request is answered, and its connection ends.
         """
         self.method, self.uri, self.clientproto = method, uri, version
         self.path = uri.partition(b"?")[0]
@@ -160,7 +160,7 @@ class BoundedRequest(Request):
         if length == 0 and (refusal is None or self.code in HARMLESS):
             self.refusal, self.content = refusal, _Body(self, 0)
             return True
-        # Whoever is misled about what it asks, or whom, asks nothing more on this connection.
+        # A client that sent an invalid request may have lost track of this connection, so it ends.
         if refusal is None:
             keeper: Gatekeeper = self.mount.resource
             refusal, longest = keeper.admit(self), keeper.longest_body
@@ -174,17 +174,17 @@ class BoundedRequest(Request):
         return True
 
     def handleContentChunk(self, data: bytes) -> None:
-        """Some of the body; what follows a refusal is nothing."""
+        """Take a piece of the body; after a refusal it is dropped."""
         if self.content is not None and not self.finished and not self.sealing:
             self.content.write(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
-        """It is whole: what its head said is known since :meth:`begun`, and no form is looked for in it."""
+        """Process the complete request; :meth:`begun` has read its head, and forms are not parsed."""
         self.content.seek(0)  # type: ignore[union-attr]
         self.process()
 
     def process(self) -> None:
-        """It is complete: a refusal is its answer, whatever it asked for."""
+        """Answer the complete request: with its refusal if it has one."""
         if self.sealing:
             return
         if self.refusal is None:
@@ -193,7 +193,7 @@ class BoundedRequest(Request):
             self.complete(self.refusal)
 
     def _rendered(self) -> None:
-        """Ask the surfaces, which are one leaf: Twisted would look for it along the path."""
+        """Render by the surfaces; they are one leaf, so Twisted's search along the path is skipped."""
         self.site = self.channel.site
         fields = self.responseHeaders.by_name
         fields[b"Server"], fields[b"Date"] = [SERVER], [_date()]
@@ -208,12 +208,12 @@ class BoundedRequest(Request):
             self.processingFailed(Failure())  # type: ignore[no-untyped-call]
 
     def complete(self, octets: bytes) -> None:
-        """The body of an answer whose head is set, whole."""
+        """Write the whole body of an answer whose head is set."""
         fields = self.responseHeaders.by_name
         if self.startedWriting or self.finished or self._disconnected or not fields.keys() >= COMPLETE:
             self.write(octets)  # type: ignore[no-untyped-call]
         else:
-            # As Twisted writes it: see Request.write.
+            # As Request.write of Twisted does.
             self.startedWriting = 1
             whole = self.method != b"HEAD" and self.code not in NO_BODY_CODES
             self.sentLength = len(octets) if whole else 0
@@ -223,10 +223,10 @@ class BoundedRequest(Request):
 
     def settled(self, finish: Callable[[bytes], object]) -> bool:
         """
-        Have what it is refused with at the door put on record, where somebody is named.
+        Have a refusal recorded if it names a sender.
 
-        :param finish: takes the body of the refusal, once that is done.
-        :return: whether it will be; otherwise the refusal is answered as it is.
+        :param finish: called with the body of the refusal once that is done.
+        :return: whether it is being recorded; otherwise the caller answers the refusal directly.
         """
         door = None if self.mount is None else self.mount.door
         if door is None or self.turned is None or self.sealing or not door.record(self, finish):
@@ -238,9 +238,9 @@ class BoundedRequest(Request):
 
     def answer(self, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> None:
         """
-        The whole answer, in one piece, its fields spelled as they are given; HEAD gets all but the body.
+        Write the whole answer in one piece, its fields spelled as given; HEAD gets everything except the body.
 
-        :raises ValueError: a field would not be one line.
+        :raises ValueError: a field has more than one line.
         """
         self.startedWriting = 1
         own = self.responseHeaders.by_name
@@ -263,7 +263,7 @@ class BoundedRequest(Request):
         self.finish()  # type: ignore[no-untyped-call]
 
     def turn_away(self, refuse: Callable[[BoundedRequest], bytes]) -> None:
-        """Answer before the body is whole, and end the connection."""
+        """Answer before the body is complete, and end the connection."""
         refusal = refuse(self)
         if not self.settled(self._end):
             self._end(refusal)
@@ -276,10 +276,10 @@ class BoundedRequest(Request):
 
     def release(self) -> None:
         """
-        It is over: its body is needed no more, and it lets go of what refers to it.
+        Release the body of a finished request, and drop its references.
 
-        A circle would stay until garbage is next collected, and collecting that of some thousand requests takes as long
-        as hundreds of them.
+        A reference cycle would stay until the next garbage collection; collecting some thousand requests takes as long
+        as answering hundreds.
         """
         if isinstance(self.content, _Body):
             self._bodies.give_back(self.content.count())
@@ -290,7 +290,7 @@ class BoundedRequest(Request):
         super()._cleanup()  # type: ignore[no-untyped-call]
 
     def connectionLost(self, reason: Any) -> None:
-        """See :class:`twisted.web.http.Request`."""
+        """Note that the client is gone; see :class:`twisted.web.http.Request`."""
         left = self.left
         self.release()
         if not self.finished and self.arrived is not None:
@@ -309,7 +309,7 @@ def tail_of(
     kind: str = "text/plain",
     cache: str = "no-store",
 ) -> bytes:
-    """Set the head of an answer; its body, for the caller to return or write."""
+    """Set the head of an answer, and return its body for the caller to return or write."""
     set_status(request, status)
     everything = (("Content-Type", kind), ("Content-Length", str(len(octets))), ("Cache-Control", cache), *fields)
     for name, value in everything:
@@ -318,7 +318,7 @@ def tail_of(
 
 
 def set_status(request: Request, status: int) -> None:
-    """Set the status of an answer, with the text that belongs to it."""
+    """Set the status of an answer, with its reason phrase."""
     request.setResponseCode(status, _phrase(status))
 
 
@@ -328,7 +328,7 @@ def _phrase(status: int) -> bytes:
 
 
 def phrase_of(status: int) -> str:
-    """The text beside a status: HTTP's own, where Twisted knows none too; AGTP's for AGTP's."""
+    """Return the reason phrase of a status: HTTP's, or AGTP's for its own statuses."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
@@ -337,16 +337,16 @@ def phrase_of(status: int) -> str:
 
 def field_of(request: Request, name: str) -> str | None:
     """
-    A header field's last value, whatever octets it has.
+    Return the last value of a header field.
 
-    :return: None where it is absent; what is not ASCII is there as U+FFFD, so that it equals nothing.
+    :return: None if it is absent; octets that are not ASCII become U+FFFD, so that they equal nothing.
     """
     values = request.requestHeaders.getRawHeaders(name.encode("ascii"))
     return values[-1].decode("ascii", "replace") if values else None
 
 
 def host_of(request: Request) -> str:
-    """The address that a client asked, as it sees it."""
+    """Return the address at which a client called, as the client sees it."""
     scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
     host = request.getHost()  # type: ignore[no-untyped-call]
     name = getattr(host, "host", "localhost")

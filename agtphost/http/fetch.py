@@ -1,4 +1,4 @@
-"""Documents fetched over HTTPS: bounded, verified, never redirected."""
+"""Fetch documents over HTTPS: bounded, verified, never redirected."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from agtphost.vocabulary.addresses import AddressPolicy
 
 MAX_OCTETS = 1 << 20
 TIMEOUT = 10.0
-"""Seconds for the whole of one fetch."""
+"""Seconds for one whole fetch."""
 
 
 class FetchError(Exception):
-    """The document did not come; the message says why, for the operator."""
+    """A failed fetch; the message says why, for the operator."""
 
 
 class Fetcher:
     """
-    Fetches documents.
+    A client that fetches documents.
 
     :param ca: PEM file with the authorities to trust; None for the platform's.
-    :param foreign: which addresses are reached on the word of a document; the operator's own may be anywhere.
+    :param foreign: the addresses that may be reached if a document names them; the operator's own URLs may be anywhere.
     :raises OSError, ValueError: the file cannot be read.
     """
 
@@ -39,24 +39,25 @@ class Fetcher:
         self._foreign = HTTPSClient(reactor, trust, addresses=foreign or AddressPolicy())
 
     def __call__(self, url: str) -> Deferred[bytes]:
-        """The document of a URL that the operator named; fails with :class:`FetchError`."""
+        """Return the document of a URL that the operator named; fails with :class:`FetchError`."""
         return self._fetched(self._own, url)
 
     async def key_set(self, discovery: str, issuer: str) -> bytes:
         """
-        The key set of an issuer, by its discovery document.
+        Return the key set of an issuer, found by its discovery document.
 
-        Where the keys are is the document's word: outside its own origin, no address within the operator's network.
+        The document names the keys' URL. Outside the document's own origin, that URL may not be within the operator's
+        network.
 
         :param discovery: named by the operator.
-        :raises FetchError, ValueError: it has none.
+        :raises FetchError, ValueError: the issuer has no key set.
         """
         document = jsontext.decode(await self(discovery))
         if not isinstance(document, dict) or document.get("issuer") != issuer:
             raise FetchError(f"{discovery} is not the discovery document of {issuer}")
         url = document.get("jwks_uri")
         if not isinstance(url, str) or not url.startswith("https://"):
-            raise FetchError(f"{discovery} names no https jwks_uri")
+            raise FetchError(f"{discovery} has no jwks_uri that begins with https://")
         same = urlsplit(url)[:2] == urlsplit(discovery)[:2]
         return await self._fetched(self._own if same else self._foreign, url)
 
@@ -74,5 +75,5 @@ def _explained(failure: Failure, url: str) -> Any:
 async def _get(client: HTTPSClient, url: str) -> bytes:
     response = await client.request("GET", url, Headers({b"Accept": [b"application/json"]}))
     if response.code != 200:
-        raise FetchError(f"{url} answers {response.code}")
+        raise FetchError(f"{url} answered {response.code}")
     return await read(response, MAX_OCTETS)

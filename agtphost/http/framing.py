@@ -1,8 +1,8 @@
 """
-Which octets of a connection are a request: Twisted's reading of HTTP/1.1, without what can be read in two ways.
+Split the octets of a connection into requests: Twisted's HTTP/1.1 parser without ambiguous forms.
 
-A head that is there whole and is plainly well-formed, as nearly all are, is read in one step (:mod:`.heads`), and its
-body with it, if that is there. Every other head and body is read by Twisted, line by line and piece by piece.
+A head that arrived completely and is plainly well-formed, as nearly all are, is parsed in one step (:mod:`.heads`),
+with its body if that is complete too. Twisted parses every other head and body line by line.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ from agtphost.http.heads import LENGTH, LONGEST_HEAD, MOST_FIELDS, REQUEST_LINE
 from agtphost.vocabulary.reasons import Reason
 
 _HTTP_2 = b"PRI * HTTP/2.0"
-"""What a client of HTTP/2 says first."""
+"""The first line of a client of HTTP/2."""
 
 
-UNREAD = f"A request begins with method, target and version, single spaces between, in {LONGEST_HEAD:,} octets at most."
+UNREAD = (
+    f"Begin a request with method, target and version, separated by single spaces, in at most {LONGEST_HEAD:,} octets."
+)
 MISREAD = (
-    "A field, or how the body is framed, is not as HTTP has it, or can be read in two ways; "
+    "A field or the framing of the body is invalid in HTTP or ambiguous; "
     f"or the head has more than {MOST_FIELDS} fields or {LONGEST_HEAD:,} octets."
 )
 
 
 class FramedChannel(HTTPChannel):
-    """Octets become requests here; what becomes of those is its subclass's."""
+    """A channel that turns octets into requests; its subclass processes them."""
 
     maxHeaders = MOST_FIELDS
     totalHeadersSize = LONGEST_HEAD
@@ -36,12 +38,12 @@ class FramedChannel(HTTPChannel):
     """Whether nothing is read as a request any more."""
 
     def dataReceived(self, data: bytes) -> None:
-        """Some octets arrived."""
+        """Take octets from the transport."""
         if self.requests or self.paused or self._busyReceiving or not self._taken(self._buffer + data):
             super().dataReceived(data)  # type: ignore[no-untyped-call]
 
     def _taken(self, octets: bytes) -> bool:
-        """Whether a request begins with these octets whose head is among them, and it was taken in one step."""
+        """Return whether the octets begin with a whole request head that was parsed in one step."""
         end = octets.find(b"\r\n\r\n", 0, LONGEST_HEAD + 4)
         head = None if end < 0 else heads.read(octets[:end])
         if head is None:
@@ -70,7 +72,7 @@ class FramedChannel(HTTPChannel):
             return
         self.setRawMode()  # type: ignore[no-untyped-call]
         if len(behind) < self.length:
-            # Its body comes in pieces, which Twisted puts together.
+            # Twisted assembles a body that comes in pieces.
             self._maybeChooseTransferDecoder(b"Content-Length", b"%d" % self.length)  # type: ignore[no-untyped-call]
         else:
             self._buffer = b""
@@ -78,20 +80,20 @@ class FramedChannel(HTTPChannel):
             self._finishRequestBody(behind[self.length :])
 
     def _finishRequestBody(self, data: bytes) -> None:
-        """A body is whole; what is behind it waits, if there is something."""
+        """Finish a complete body; octets after it wait."""
         if data:
             self._dataBuffer.append(data)
         self.allContentReceived()  # type: ignore[no-untyped-call]
 
     def lineReceived(self, line: bytes) -> None:
         """
-        One line of a head: what two readers may read in two ways is none.
+        Take one line of a head; an ambiguous line is rejected.
 
         Twisted splits a request line at any white space, and joins lines that begin with some.
         """
         first = not hasattr(self, "_command")
         if first and line == _HTTP_2:
-            self._refuse(505, Reason.INVALID_REQUEST_LINE, "HTTP is spoken here in its versions 1.0 and 1.1.")
+            self._refuse(505, Reason.INVALID_REQUEST_LINE, "Only HTTP/1.0 and HTTP/1.1 are supported here.")
             return
         if line and (line[:1] in b" \t" or (first and REQUEST_LINE.fullmatch(line) is None)):
             self._respondToBadRequestAndDisconnect()
@@ -99,11 +101,11 @@ class FramedChannel(HTTPChannel):
         super().lineReceived(line)  # type: ignore[no-untyped-call]
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        """A line is longer than a head may be: answered as every head that is, where Twisted only hangs up."""
+        """Refuse a head with an excessive line with an answer, where Twisted only disconnects."""
         self._respondToBadRequestAndDisconnect()
 
     def headerReceived(self, line: bytes) -> bool:
-        """One field: only one length, and one coding of it, are read here; any other is answered 400."""
+        """Take one field; only one form of length and one coding are accepted, any other is answered 400."""
         name, _, value = line.partition(b":")
         name, value = name.lower(), value.strip(b" \t")
         coded = name == b"transfer-encoding"
@@ -114,7 +116,9 @@ class FramedChannel(HTTPChannel):
         return bool(super().headerReceived(line))  # type: ignore[no-untyped-call]
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """Whether the client lets the connection live on: it says ``close`` in a list, which Twisted does not read."""
+        """
+        Return whether the client keeps the connection; it may send ``close`` in a list, which Twisted does not parse.
+        """
         values = request.requestHeaders.getRawHeaders(b"Connection")
         if values is None:
             return version == b"HTTP/1.1"
@@ -131,5 +135,5 @@ class FramedChannel(HTTPChannel):
             self._refuse(400, Reason.INVALID_REQUEST_LINE, UNREAD)
 
     def _refuse(self, status: int, reason: Reason, explanation: str) -> None:
-        """Answer what is no request, and end the connection."""
+        """Answer octets that are not a request, and end the connection."""
         raise NotImplementedError

@@ -1,9 +1,9 @@
 """
-The HTTP gateway: any HTTP client calls every endpoint and every tool, as AGTP's own clients do.
+Serve the HTTP gateway: any HTTP client calls every endpoint and every tool, as AGTP's own clients do.
 
-A request becomes one request to the dispatcher (:mod:`.translation` says how), made by whom the client has proven to
-be (:mod:`.clients`); its answer, sealed and durable, becomes the response. What is below ``/.well-known/`` the gateway
-answers itself, and nothing else.
+A request becomes one request to the dispatcher (:mod:`.translation`), made by the client that has proven its identity
+(:mod:`.clients`); its answer, sealed and durable, becomes the response. The gateway itself answers only paths below
+``/.well-known/``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from agtphost.wire.events import Request, Response
 log = Logger()
 
 OWN = "/.well-known/"
-"""What paths begin with that the gateway answers itself."""
+"""The prefix of the paths that the gateway answers itself."""
 
 HOST = "agtphost"
-"""What hosts call themselves in ``User-Agent``: a gateway is for clients, and none of the hops between hosts."""
+"""The ``User-Agent`` of hosts: a gateway is for clients, not for hops between hosts."""
 
 TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
-"""HTTP's methods that AGTP does not have."""
+"""Methods of HTTP that AGTP lacks."""
 
 
 SENT = ("Authorization", "X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace", "traceparent", "tracestate")
-"""Fields that pages of listed origins may send, besides those that go on."""
+"""Fields that pages of listed origins may send, in addition to the forwarded ones."""
 
 EXPOSED = (
     *("AGTP-Status", "Audit-ID", "Attribution-Record", "Server-ID", "Response-ID", "Agent-ID", "Owner-ID"),
@@ -51,47 +51,47 @@ EXPOSED = (
     *("Trust-Tier", "Trust-Warning", "Verification-Path", "Cost-Estimate", "ETag", "Allow", "Location", "Link"),
     *("Retry-After", "Warning", "WWW-Authenticate"),
 )
-"""Fields of answers that they may read."""
+"""Fields of answers that these pages may read."""
 
 Ask = Callable[[BoundedRequest, Client, Request], int]
-"""Has a request of AGTP answered in a client's name; returns ``NOT_DONE_YET``."""
+"""Has an AGTP request answered in a client's name; returns ``NOT_DONE_YET``."""
 
 
 class OwnDocument(Protocol):
     """
-    Answers one path below ``/.well-known/``; GET and HEAD of it get here.
+    A document at one path below ``/.well-known/``; it answers GET and HEAD.
 
-    One with a true ``public`` is asked of the dispatcher for strangers, too.
+    If it has a true ``public``, the dispatcher is asked for anonymous clients too.
     """
 
     def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         """
-        The body, by :func:`agtphost.http.exchange.tail_of`; or ``NOT_DONE_YET``.
+        Return the body, made by :func:`agtphost.http.exchange.tail_of`, or ``NOT_DONE_YET``.
 
         :param client: None for a client that may not call.
-        :param ask: for what is to be asked of the dispatcher.
+        :param ask: has a request answered by the dispatcher.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayFacts:
-    """What the gateway goes by: other facts may take their place while it serves."""
+    """Clients, rules and documents of the gateway; a reload replaces them."""
 
     clients: Clients
     rules: Rules
     stream: bool = True
-    """Whether answers come event by event where clients ask for that."""
+    """Whether answers are streamed to clients that ask for it."""
 
     own: Mapping[str, OwnDocument] = field(default_factory=dict)
-    """By path."""
+    """The documents by path."""
 
 
 class GatewayResource(Resource):
     """
-    Answers every path of its listener that no other surface has.
+    The HTTP resource for every path of its listener that no other surface has.
 
-    :param facts: at the start; others take their place by :meth:`turn_to`.
-    :param longest_body: in octets, of a request.
+    :param facts: those at the start; :meth:`turn_to` replaces them.
+    :param longest_body: of a request, in octets.
     """
 
     isLeaf = True
@@ -103,17 +103,20 @@ class GatewayResource(Resource):
         self._facts = facts
 
     def turn_to(self, facts: GatewayFacts) -> None:
-        """Go by these from the next request on."""
+        """Apply other facts from the next request on."""
         self._facts = facts
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        """
+        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        body.
+        """
         method = request.method.decode("ascii", "replace")
         if method in translation.REFUSED_HERE:
-            said = f"{method} is not taken here: it is about HTTP, not about what is called."
+            said = f"The gateway does not accept {method}: it concerns HTTP, not what is called."
             return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", TAKEN))
         if _is_host(field_of(request, "user-agent")):
-            said = "A host of AGTP asked. This is for clients of HTTP: hosts speak AGTP to each other."
+            said = "The request comes from an AGTP host. The gateway is for HTTP clients: call this host over AGTP."
             return refused(request, 421, Reason.NOT_ENTITLED, said)
         own = request.path.startswith(OWN.encode())
         try:
@@ -132,31 +135,31 @@ class GatewayResource(Resource):
     def _own(self, request: BoundedRequest, client: Client | None) -> bytes | None:
         document = self._facts.own.get(request.path.decode("ascii", "replace"))
         if document is None:
-            said = "Nothing is there: the gateway keeps /.well-known for itself."
+            said = "No document has this path: the gateway reserves /.well-known for its own."
             return refused(request, 404, Reason.NOT_FOUND, said)
         if request.method not in (b"GET", b"HEAD"):
-            said = "The gateway's own documents are read by GET."
+            said = "Read the gateway's own documents by GET."
             return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
         if client is None and getattr(document, "public", False):
             if field_of(request, "authorization") is not None:
-                return unproven(request, "The token is of nobody here.", Reason.AGENT_UNAUTHENTICATED)
+                return unproven(request, "This host does not know the token.", Reason.AGENT_UNAUTHENTICATED)
             client = self._facts.clients.stranger(request)
         request.admitted = document, client
         return None
 
     def cross_origin(self) -> CrossOriginRules:
-        """What pages of listed origins may send, and read."""
+        """Return what pages of listed origins may send and read."""
         fields = (*OF_CERTIFIED.values(), *self._facts.rules.forward.values())
         return CrossOriginRules(fields=dict.fromkeys((*SENT, *fields)), exposed=EXPOSED)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
-        """Who sent a request that is refused at the door: over the gateway each refusal is sealed, as over AGTP."""
+        """Return the sender of a refused request: the gateway seals each refusal, as AGTP does."""
         return self._facts.clients.tried(request, strangers=True)
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One request of HTTP."""
+        """Answer a request."""
         if request.admitted is None:
-            refusal = self.admit(request)  # One without a body was not asked about before.
+            refusal = self.admit(request)  # A request without a body was not admitted before.
             if refusal is not None:
                 return refusal
         admitted = request.admitted
@@ -168,7 +171,7 @@ class GatewayResource(Resource):
         return NOT_DONE_YET
 
     def ask(self, request: BoundedRequest, client: Client, asked: Request) -> int:
-        """Answer with what the dispatcher says to a request that nobody sent as it is."""
+        """Answer with the dispatcher's response to a request that the gateway made itself."""
         drive(self._told(request, client, asked))
         return NOT_DONE_YET
 
@@ -208,7 +211,7 @@ class GatewayResource(Resource):
             request.channel.cut()
 
     async def _stream(self, request: BoundedRequest, client: Client, asked: Asked, peer: Peer, rules: Rules) -> None:
-        """Answer event by event, once there is one; what is refused before that is answered as everything is."""
+        """Stream the answer from its first event on; a refusal before that is answered like any other."""
         peer.stream = True
         events = GatewayEvents(request, rules)
         response = await self._dispatcher.dispatch(asked.request, peer, events.interim)
@@ -227,7 +230,7 @@ class GatewayResource(Resource):
         status, fields = translation.answer(response, rules)
         asked_again = status == 200 and request.method in (b"GET", b"HEAD")
         if asked_again and unchanged(response.headers.get("etag") or "", field_of(request, "if-none-match")):
-            # It was answered and has its record, as every call; the client has these octets already.
+            # The call has its record, like every call; the client has these octets already.
             request.answer(304, fields, b"")
         else:
             request.answer(status, fields, response.body)
@@ -248,7 +251,7 @@ def _read(request: BoundedRequest, client: Client, rules: Rules) -> Asked:
 
 
 def _peer(request: BoundedRequest, client: Client) -> Peer:
-    """The other end of a call; a client that leaves leaves the call, as one of AGTP does."""
+    """Return the other end of a call; a client that disconnects leaves the call, as in AGTP."""
     peer = client.peer()
     peer.greeted, request.channel.greeted = request.channel.greeted, True
 

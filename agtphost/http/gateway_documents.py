@@ -1,8 +1,8 @@
 """
-What the gateway answers itself, below ``/.well-known/``: who it is, what may be called, and pages for people.
+Answer the gateway's own documents below ``/.well-known/``: who it is, what may be called, and pages for people.
 
-The OpenAPI document is of the caller's own: it is asked of the dispatcher, in the caller's name, and has its record.
-Everything else is the same for everybody, and ready when the host starts or takes another configuration.
+The OpenAPI document depends on the caller: the dispatcher makes it in the caller's name, with a record. All other
+documents are the same for every client, and ready when the host starts or reloads.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ CATALOG = "/.well-known/api-catalog"
 SUMMARY = "/.well-known/agis.json"
 VIEWER = "/.well-known/openapi"
 CARD = "/.well-known/agent-card.json"
-"""Where each is."""
+"""The paths of the documents."""
 
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 
 class CallableDocument:
-    """``/.well-known/openapi.json``: what the one who asks may call (:class:`~agtphost.http.gateway.OwnDocument`)."""
+    """The document of what a client may call, an :class:`~agtphost.http.gateway.OwnDocument`."""
 
     def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         if client is None:
-            said = "Whoever shows nothing may call nothing here."
+            said = "This document lists what you may call, so it needs to know who you are."
             return refused(
                 request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
             )
@@ -58,7 +58,7 @@ class CallableDocument:
 
 @dataclass(frozen=True)
 class AgentCard:
-    """The card of the one agent here, for everybody (:class:`~agtphost.http.gateway.OwnDocument`)."""
+    """The card of the only agent here, for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
 
     card_id: str
     public = True
@@ -72,7 +72,7 @@ class AgentCard:
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """One document that is the same for everybody (:class:`~agtphost.http.gateway.OwnDocument`)."""
+    """A document that is the same for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
 
     body: bytes
     content_type: str = "application/json"
@@ -80,16 +80,16 @@ class Ready:
     fields: tuple[tuple[str, str], ...] = ()
     status: int = 200
     guarded: bool = False
-    """Whether it is for those alone who have shown who they are."""
+    """Whether only clients with a proven identity may read it."""
 
     @cached_property
     def tag(self) -> str:
-        """Its strong validator."""
+        """Return its strong validator."""
         return f'"{sha256(self.body).hexdigest()[:40]}"'
 
     def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
         if self.guarded and client is None:
-            said = "This is told to those who show who they are."
+            said = "Only clients that prove their identity may read this document."
             return refused(
                 request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
             )
@@ -102,9 +102,9 @@ class Ready:
 @dataclass(frozen=True, kw_only=True)
 class ApiCatalog:
     """
-    ``/.well-known/api-catalog``: RFC 9727, a set of links (RFC 9264).
+    The document ``/.well-known/api-catalog``: RFC 9727, a set of links (RFC 9264).
 
-    :param url: how clients reach the gateway; empty: as the one who asks does.
+    :param url: the URL of the gateway for clients; empty: the address that the client called.
     :param host: the URI of the AGTP side.
     :param documents: further documents of the gateway: relation, path, type.
     :param apis: the operator's other APIs: entries of ``DISCOVER /apis``.
@@ -116,7 +116,7 @@ class ApiCatalog:
     apis: Sequence[Mapping[str, str]] = ()
 
     def links(self, base: str) -> dict[str, object]:
-        """The document, for a gateway at ``base``."""
+        """Return the document, for a gateway at ``base``."""
         described: dict[str, object] = {"anchor": f"{base}/"}
         for relation, path, kind in self.documents:
             links = described.setdefault(relation, [])
@@ -141,7 +141,7 @@ class ApiCatalog:
 
 
 def _asked_at(request: BoundedRequest) -> str:
-    """The gateway as the one who asks reaches it: its name there was found among those that are answered."""
+    """Return the address at which the client called the gateway; its host name was checked before."""
     scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
     return f"{scheme}://{(field_of(request, 'host') or 'localhost').strip().lower()}"
 

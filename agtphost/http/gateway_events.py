@@ -1,4 +1,4 @@
-"""Answers of the gateway that come event by event: interim messages as they come, and the final answer as the last."""
+"""Stream answers of the gateway: interim messages as they come, and the final answer last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KIND = "text/event-stream"
 
 
 def wanted(request: BoundedRequest) -> bool:
-    """Whether a client asks for events, by name."""
+    """Return whether a client asks for events by their media type."""
     accept = field_of(request, "accept")
     if accept is None or KIND not in accept.lower():
         return False
@@ -42,11 +42,11 @@ class GatewayEvents(EventWriter):
             left()
 
     def interim(self, response: Response) -> None:
-        """An interim message."""
+        """Send an interim message."""
         self._send("interim", response)
 
     def result(self, response: Response) -> None:
-        """The final answer, after which there is nothing."""
+        """Send the final answer and end the stream."""
         if not self.begun:
             set_status(self._asked, over_http(response.status))
         self._send("result", response)
@@ -60,7 +60,10 @@ class GatewayEvents(EventWriter):
 
 
 def _told(response: Response) -> bytes:
-    """A message as one value. A body of JSON is there octet for octet, since records have its hash; another as text."""
+    """
+    Encode a message as one value. A JSON body is embedded unchanged, since records have its hash; another one as a
+    string.
+    """
     body = response.body
     try:
         jsontext.decode(body)

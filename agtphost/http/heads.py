@@ -1,9 +1,8 @@
 """
-Heads of requests that arrived whole, as nearly all do: read in one step instead of line by line.
+Parse heads of requests that arrived completely, as nearly all do, in one step instead of line by line.
 
-What is read here is what Twisted would read line by line, in its names and values. A head that is anything else than
-plainly well-formed is not read here at all: :class:`agtphost.http.channel.BoundedChannel` gives it to Twisted, which
-refuses it, or takes it by rules that are none of this module's.
+Names and values are as Twisted would read them line by line. A head that is not plainly well-formed is left to Twisted
+by :class:`agtphost.http.channel.BoundedChannel`, which refuses it or takes it by its own rules.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Any, NamedTuple
 from twisted.web.http_headers import Headers, InvalidHeaderName
 
 MOST_FIELDS = 100
-"""Of one head."""
+"""Fields of one head."""
 
 LONGEST_HEAD = 16_384
-"""Octets, in all."""
+"""Octets of one head."""
 
 REQUEST_LINE = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32} [!-~]+ HTTP/1\.[01]")
 
@@ -28,26 +27,26 @@ _CODED = b"Transfer-Encoding"
 _LENGTH_FIELD = b"Content-Length"
 
 MOST_NAMES = 1024
-"""Spellings of fields' names that are remembered: those of all clients together; one more is looked at again."""
+"""Spellings of field names that are cached for all clients; further ones are parsed each time."""
 
 LONGEST_NAME = 64
-"""Octets of one that is remembered."""
+"""Octets of a name that is cached."""
 
 _names: dict[bytes, bytes] = {}
 
 
 class Fields(Headers):
-    """The fields of one message, for readers and writers who know how Twisted spells their names."""
+    """The fields of a message, for code that uses Twisted's spelling of their names directly."""
 
     __slots__ = ()
 
     @property
     def by_name(self) -> dict[bytes, list[bytes]]:
-        """Their values, by names such as ``Content-Type``."""
+        """Return the values by names such as ``Content-Type``."""
         return self._rawHeaders
 
     def put(self, name: str, value: str) -> None:
-        """One value, of one line: see :meth:`twisted.web.http_headers.Headers.setRawHeaders`."""
+        """Set a single-line value: see :meth:`twisted.web.http_headers.Headers.setRawHeaders`."""
         octets = value.encode("utf-8")
         if b"\n" in octets or b"\r" in octets:
             self.setRawHeaders(name, [value])
@@ -55,7 +54,9 @@ class Fields(Headers):
             self._rawHeaders[spelled(name.encode("ascii"))] = [octets]
 
     def getRawHeaders(self, name: Any, default: Any = None) -> Any:
-        """See :meth:`twisted.web.http_headers.Headers.getRawHeaders`: a name that is known is not looked at again."""
+        """
+        Return the values of a field, by cached spelling: see :meth:`twisted.web.http_headers.Headers.getRawHeaders`.
+        """
         known = _names.get(name)
         if known is None:
             if type(name) is not bytes:
@@ -65,23 +66,23 @@ class Fields(Headers):
 
 
 class Head(NamedTuple):
-    """What a request says before its body."""
+    """The head of a request."""
 
     method: bytes
     target: bytes
     version: bytes
     fields: dict[bytes, list[bytes]]
-    """Values by name, as :class:`Fields` has them."""
+    """Values by name, as in :class:`Fields`."""
 
     length: int
-    """Of the body."""
+    """The length of the body."""
 
 
 def spelled(name: bytes) -> bytes:
     """
-    How Twisted spells the name of a field.
+    Return the name of a field in Twisted's spelling.
 
-    :raises twisted.web.http_headers.InvalidHeaderName: it is none.
+    :raises twisted.web.http_headers.InvalidHeaderName: the name is invalid.
     """
     known = _names.get(name)
     if known is None:
@@ -95,10 +96,10 @@ def spelled(name: bytes) -> bytes:
 
 def read(octets: bytes) -> Head | None:
     """
-    The head that these octets are.
+    Return the head in these octets.
 
     :param octets: up to the empty line, without it.
-    :return: None where they are to be read line by line.
+    :return: None if Twisted has to parse them line by line.
     """
     lines = octets.split(b"\r\n")
     ends = len(lines) - 1

@@ -1,18 +1,18 @@
 """
-What one HTTP listener serves: each surface at its own paths, and one set of rules before all of them.
+Route the requests of an HTTP listener to its surfaces, behind common rules.
 
-In this order, all of it by the head of a request, before any of its body is taken:
+The rules are checked by the head of a request, before its body is read, in this order:
 
-- a field that decides something stands there once (400), the ``Host`` field among them;
-- the path is one of a surface (404);
-- the ``Host`` is one that this surface is known by (421): a page elsewhere whose name has been pointed at this address
-  (DNS rebinding) still says its own name;
-- the request is of no page elsewhere (403): see :meth:`Mount.foreign`;
-- the body is as it was made (415), and nothing is expected of us but to go on (417);
+- a field that decides something may occur only once (400), including ``Host``;
+- the path belongs to a surface (404);
+- the ``Host`` is a name of this surface (421): a foreign page whose name was pointed at this address (DNS rebinding)
+  still sends its own name;
+- the request does not come from a foreign page (403): see :meth:`Mount.foreign`;
+- the body has no coding (415), and no expectation but 100-continue (417);
 - then the surface itself decides: :class:`agtphost.http.exchange.Gatekeeper`.
 
-Pages elsewhere can read an answer only where a surface has :class:`agtphost.http.cross_origin.CrossOrigin`, and lists
-their origin; a preflight of such a page is answered here.
+Foreign pages can read an answer only where a surface has :class:`agtphost.http.cross_origin.CrossOrigin` and lists
+their origin; their preflights are answered here.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SINGLE = frozenset(
         *("authorization", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "a2a-version"),
     )
 )
-"""Fields that stand in a request once: a proxy that believes the first and a server that believes the last disagree."""
+"""Fields that may occur once: a proxy that uses the first and a server that uses the last would disagree."""
 
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
-"""What a machine's own loopback addresses are called, by its own users."""
+"""Names of a machine's own loopback addresses."""
 
 LONGEST_SHOWN = 64
-"""Signs of a name that a refusal repeats."""
+"""Characters of a name that a refusal repeats."""
 
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.:-_[]")
 
@@ -68,41 +68,40 @@ class Mount:
     resource: Any
 
     section: str = ""
-    """The section of the configuration that it is served for, such as ``mcp.front``; empty: none is told."""
+    """The section of the configuration that configures it, such as ``mcp.front``, for refusals; may be empty."""
 
     hosts: frozenset[str] = frozenset()
-    """``Host`` fields in lower case; one without a port stands for every port. Empty: those of the listener."""
+    """``Host`` fields in lower case; one without a port matches every port. Empty: those of the listener."""
 
     url_host: str = ""
-    """The host of the address that clients are told to use, beside these."""
+    """The host of the configured URL, which is accepted too."""
 
     origins: frozenset[str] = frozenset()
-    """Of pages elsewhere, in lower case, whose requests are taken."""
+    """Origins of foreign pages, in lower case, whose requests are accepted."""
 
     pages: bool = False
     """
-    Whether it serves pages: then those may ask (the same origin), and a link elsewhere may lead to one.
+    Whether it serves pages: then those may send requests (same origin), and a foreign link may lead to one.
 
-    Who follows a link has asked for a whole document in a window of its own (``navigate`` to a ``document``, by GET):
-    the page that has the link reads nothing of the answer, cannot show it in a frame, and a cookie that is
-    ``SameSite=Strict`` is not sent along, so that what is shown is what a stranger sees. Whatever else comes from
-    elsewhere is refused.
+    A followed link requests a whole document in its own window (``navigate`` to a ``document``, by GET). The page with
+    the link reads nothing of the answer, cannot show it in a frame, and a ``SameSite=Strict`` cookie is not sent, so
+    the answer is one for anonymous clients. Any other request of a foreign page is refused.
     """
 
     home: bool = False
-    """Whether a page of its own origin may ask although it serves none: programs say that origin as well."""
+    """Whether requests with its own origin are accepted although it serves no pages: programs send that origin too."""
 
     fields: tuple[tuple[str, str], ...] = ()
-    """Header fields of every answer, refusals before the surface's own included."""
+    """Header fields of every answer, even of refusals before the surface's own."""
 
     cross_origin: CrossOrigin | None = None
-    """Which pages elsewhere may read its answers; None: none may."""
+    """The foreign pages that may read its answers; None: none may."""
 
     door: Door | None = None
-    """Puts on record what is refused before anything is called; None: nothing of it is."""
+    """Records requests that are refused before anything is called; None: they are not recorded."""
 
     def foreign(self, request: BoundedRequest, authority: str) -> bool:
-        """Whether a page elsewhere has a browser send this: browsers say so, and pages cannot unsay it."""
+        """Return whether a foreign page sent this request; browsers say so in fields that pages cannot change."""
         origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
         own = self.pages or self.home
         if origin:
@@ -119,8 +118,8 @@ class Mounts(Resource):
     The surfaces of one listener.
 
     :param mounts: no two of which overlap.
-    :param names: what the listener's certificate names, in lower case; ``*.`` stands for one label.
-    :raises ValueError: two overlap.
+    :param names: of the listener's certificate, in lower case; ``*.`` matches one label.
+    :raises ValueError: two mounts overlap.
     """
 
     isLeaf = True
@@ -136,43 +135,46 @@ class Mounts(Resource):
         self.names = frozenset(names)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """None for a request that its surface may judge, now in :attr:`BoundedRequest.mount`; or a refusal."""
+        """Set the request's mount, and return None if its surface may judge the request, or a refusal."""
         path = request.path.decode("ascii", "replace")
         request.mount = mount = self._at(path)
         if mount is not None:
             request.responseHeaders.by_name.update({name: [value] for name, value in self._always[id(mount)]})
         for name, values in request.requestHeaders.getAllRawHeaders():
             if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
-                said = "A field stands there twice that may stand there once."
+                said = "A header field occurs twice that may occur only once."
                 return refused(request, 400, Reason.REPEATED_HEADER, said)
         if not request.uri.startswith(b"/"):
-            said = "This is no proxy: the target begins with a slash."
+            said = "This server is not a proxy: the request target must begin with a slash."
             return refused(request, 400, Reason.INVALID_REQUEST_LINE, said)
         authority = _said(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
             return refused(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
         if not self._known(mount, authority, request):
-            said = f"Nothing is served by the name {shown(authority)} here."
+            said = f"This listener does not serve the host name {shown(authority)}."
             return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming(mount))
         if mount is None:
-            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.")
+            return refused(request, 404, Reason.NOT_FOUND, "There is nothing at this path.")
         if mount.cross_origin is not None:
             answered = mount.cross_origin.admit(request, _said(request, "origin"))
             if answered is not None:
                 return answered
         if mount.foreign(request, authority):
-            said, remedy = "Browsers' pages are not served here.", "The operator lists pages that may ask in origins."
+            said, remedy = (
+                "Requests from pages of that origin are not accepted here.",
+                "The operator can list the origin of the page in origins.",
+            )
             return refused(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
         if _said(request, "content-encoding"):
-            said, fields = "A body is taken as it is: without Content-Encoding.", ("Accept-Encoding", "identity")
-            remedy = "Send the body as it is, and leave Content-Encoding out."
+            said, fields = "Bodies with Content-Encoding are not accepted.", ("Accept-Encoding", "identity")
+            remedy = "Send the body uncompressed, and leave Content-Encoding out."
             return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields, remedy=remedy)
         if _said(request, "expect") not in ("", "100-continue"):
-            return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Nothing but 100-continue can be expected.")
+            return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Only Expect: 100-continue is supported.")
         return None
 
     def _naming(self, mount: Mount | None) -> str:
-        """What an operator does so that a name is answered: behind a proxy, clients send the proxy's."""
+        """Return what the operator can do so that a name is served: behind a proxy, clients send the proxy's."""
         section = "the section" if mount is None or not mount.section else f"[{mount.section}]"
         return f"If clients reach this host by that name, the operator adds it to the key hosts of {section}."
 
@@ -184,17 +186,17 @@ class Mounts(Resource):
 
     @staticmethod
     def too_large(request: BoundedRequest) -> bytes:
-        """The refusal of a body that its surface does not take."""
+        """Refuse a body that its surface does not accept."""
         return refused(request, 413, Reason.BODY_TOO_LARGE, "The body is too large.")
 
     @staticmethod
     def too_much(request: BoundedRequest) -> bytes:
-        """The refusal of a body while others fill what there is room for."""
-        said = "Too much is being sent here; try again."
+        """Refuse a body because other bodies fill the memory for them."""
+        said = "Other requests fill the memory for bodies; try again."
         return refused(request, 503, Reason.HANDLERS_BUSY, said, ("Retry-After", "5"))
 
     def _known(self, mount: Mount | None, authority: str, request: BoundedRequest) -> bool:
-        """Whether something is served by that name; a connection says the same one again and again."""
+        """Return whether a name is served; the last result is remembered, since a connection repeats its name."""
         if mount is None:
             return any(self._answers(each, authority, request) for each in self._mounts)
         asked = (mount, self.names, authority)
@@ -221,30 +223,30 @@ class Mounts(Resource):
         if name not in LOCAL:
             return False
         if not address:
-            return port is None  # a socket of this machine's file system
+            return port is None  # a socket in this machine's file system
         usual = 443 if request.isSecure() else 80  # type: ignore[no-untyped-call]
         local = address.startswith("127.") or address in ("::1", "localhost")
         return local and int(port or usual) == getattr(here, "port", 0)
 
     def render(self, request: BoundedRequest) -> Any:
-        """What the surface of the path answers."""
+        """Return the answer of the surface of the path."""
         assert request.mount is not None, "it was not refused"
         answered = request.mount.resource.render(request)
-        # What only the surface refuses is refused at the door as well: one request in, and nothing called.
+        # A refusal by the surface is recorded like an earlier one: nothing was called.
         return NOT_DONE_YET if type(answered) is bytes and request.settled(request.complete) else answered
 
 
 def shown(authority: str) -> str:
-    """A name as a refusal shows it: bounded, and without what is not plain."""
+    """Return a name for a refusal, bounded, with unusual characters replaced."""
     text = "".join(sign if sign in _PLAIN else "?" for sign in authority[:LONGEST_SHOWN])
     return repr(text)
 
 
 def _lines(fields: Collection[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
-    """Fields as Twisted has them."""
+    """Return fields with names and values as octets."""
     return tuple((spelled(name.encode("ascii")), value.encode("utf-8")) for name, value in fields)
 
 
 def _said(request: BoundedRequest, name: str) -> str:
-    """A field in lower case, without what stands around it; empty where it is absent."""
+    """Return a field in lower case without surrounding space; empty if it is absent."""
     return (field_of(request, name) or "").strip().lower()

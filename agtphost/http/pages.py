@@ -1,8 +1,8 @@
 """
-Documents that are the same for everybody, over HTTP.
+Serve documents that are the same for every client, over HTTP.
 
-GET and HEAD of the paths that were given are answered and nothing else: no request
-body is taken, no file is opened, and the AGTP side of the host is out of reach.
+Only GET and HEAD of the given paths are answered: no request body is read, no file is opened, and no request reaches
+the AGTP side of the host.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from agtphost.http.exchange import BoundedRequest, tail_of
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One document."""
+    """A document that is served from memory."""
 
     body: bytes
     content_type: str = "application/json"
     max_age: int = 0
-    """Seconds that a client may keep it."""
+    """Seconds that a client may cache it."""
 
 
 class Pages(Resource):
     """
-    Answers from a table.
+    The HTTP resource that answers from a table.
 
-    :param pages: by path; what is told anew each time it is asked for says None for a page that is not there now.
+    :param pages: by path; a function is called for each request, and returns None for a page that does not exist now.
     """
 
     isLeaf = True
 
     longest_body = 0
-    """Who asks for a page has nothing to say."""
+    """Requests for a page have no body."""
 
     def __init__(self, pages: Mapping[str, Page | Callable[[], Page | None]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pages = {path.encode("ascii"): page for path, page in pages.items()}
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`."""
         if request.method not in (b"GET", b"HEAD"):
             return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
-        return None if self._page(request) is not None else tail_of(request, 404, b"Nothing is here.\n")
+        return None if self._page(request) is not None else tail_of(request, 404, b"There is nothing at this path.\n")
 
     def _page(self, request: BoundedRequest) -> Page | None:
         found = self._pages.get(request.path)
         return found if found is None or isinstance(found, Page) else found()
 
     def render(self, request: BoundedRequest) -> bytes:
-        """The page of the request's path; HEAD gets its fields."""
+        """Answer with the page of the request's path."""
         refusal = self.admit(request)
         if refusal is not None:
             return refusal

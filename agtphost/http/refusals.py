@@ -1,10 +1,10 @@
 """
-What a surface refuses at its door, before anything is called: one shape for all, in the form that its clients read.
+Refuse requests before anything is called, in the form that the surface's clients read.
 
-Whoever has shown something that names somebody is refused on record, as at AGTP's own door: a certificate, a token
-that is known here, and one that is not any more (security invariant 1). The refusal is answered once that record is
-durable; so it is after the body is turned down, and nothing of it is read. A request that shows nothing leaves an
-access line; over the gateway, where every answer has a record, it has one too.
+A request that names a sender is refused on record, as in AGTP: by a certificate, a known token, or one that is not
+valid any more (security invariant 1). The refusal is answered once that record is durable, so nothing of the body is
+read. A request without any proof leaves an access line; over the gateway, where every answer has a record, it has one
+too.
 """
 
 from __future__ import annotations
@@ -37,51 +37,51 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 USUAL = {
     404: "Check the path.",
-    405: "Send one of the methods that Allow names.",
-    413: "Send less at once.",
-    415: "Send the body as the type that is asked for.",
+    405: "Use one of the methods in Allow.",
+    413: "Send a smaller body.",
+    415: "Send the body in the required type.",
     417: "Leave Expect out.",
 }
-"""What helps, by HTTP's status, where nothing better is known."""
+"""The default remedy, by HTTP status."""
 
 _DROPPED = frozenset({"content-type", "content-length", "supported-methods"})
-"""Fields of the sealed answer that the answer over HTTP has by itself, or not at all."""
+"""Fields of the sealed answer that the HTTP answer sets itself or omits."""
 
 
 Form = Callable[["TurnedAway"], tuple[bytes, str]]
-"""How the clients of a surface read a refusal: its octets, and their type."""
+"""Encodes a refusal for the clients of a surface: its octets, and their type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnedAway:
-    """Why a request gets no further than the door."""
+    """The refusal of a request before anything is called."""
 
     status: int
-    """Of HTTP."""
+    """The HTTP status."""
 
     reason: Reason
     explanation: str
     remedy: str
     fields: tuple[tuple[str, str], ...]
-    """Of HTTP, beside those of every answer."""
+    """HTTP fields in addition to those of every answer."""
 
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further members."""
+    """Further members of the body."""
 
     form: Form | None = None
-    """How it is told; None: as its surface tells everything."""
+    """The encoding; None: that of the surface."""
 
     audit_id: str = ""
-    """Of its record, where there is one."""
+    """The Audit-ID of its record; empty if it has none."""
 
     @property
     def agtp_status(self) -> int:
-        """The same of AGTP, which has none of those that are about HTTP, such as 413 and 421."""
+        """Return the AGTP status: HTTP's own statuses, such as 413 and 421, do not exist in AGTP."""
         return self.status if self.status in self.reason.statuses else int(self.reason.statuses[0])
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The body of a refusal of AGTP."""
+        """Return the body of a refusal in AGTP."""
         token = str(self.reason)
         body: dict[str, Any] = {"status": self.agtp_status, **self.details}
         body |= {"reason": token, "type": token, "code": token}
@@ -90,12 +90,12 @@ class TurnedAway:
 
     @property
     def text(self) -> bytes:
-        """The same for somebody with a browser."""
+        """Return the refusal as text, for people with a browser."""
         return f"{self.explanation} {self.remedy}".rstrip().encode() + b"\n"
 
 
 def agtp_form(turned: TurnedAway) -> tuple[bytes, str]:
-    """As over AGTP."""
+    """Encode a refusal as AGTP does."""
     return jsontext.encode(turned.document), media_types.AGTP_JSON
 
 
@@ -110,12 +110,12 @@ def refused(
     form: Form | None = None,
 ) -> bytes:
     """
-    Refuse a request, whatever its surface.
+    Refuse a request of any surface.
 
-    :param status: of HTTP.
-    :param fields: of HTTP, beside those of every answer.
+    :param status: the HTTP status.
+    :param fields: HTTP fields in addition to those of every answer.
     :param details: further members of the body.
-    :param form: how it is told; None: as the surface tells everything.
+    :param form: the encoding; None: that of the surface.
     :return: the body.
     """
     turned = TurnedAway(
@@ -134,7 +134,7 @@ def refused(
 
 
 def unproven(request: BoundedRequest, explanation: str, reason: Reason, *fields: tuple[str, str]) -> bytes:
-    """401, for who has not proven to be anybody; ``WWW-Authenticate`` is told where ``fields`` have it not."""
+    """Refuse a request without proof of identity, with 401; ``WWW-Authenticate`` is added unless ``fields`` have it."""
     shown = field_of(request, "authorization") is not None
     challenge = ("WWW-Authenticate", 'Bearer error="invalid_token"' if shown else "Bearer")
     told = fields if any(name == "WWW-Authenticate" for name, _ in fields) else (challenge, *fields)
@@ -157,7 +157,7 @@ def _form(request: BoundedRequest, turned: TurnedAway) -> Form:
 
 class Door:
     """
-    Puts refusals on record.
+    A recorder of refusals.
 
     :param dispatcher: seals them.
     """
@@ -167,10 +167,10 @@ class Door:
 
     def record(self, request: BoundedRequest, finish: Callable[[bytes], object]) -> bool:
         """
-        Put the refusal of a request on record.
+        Record the refusal of a request, if it names a sender.
 
-        :param finish: takes its body, once it is durable.
-        :return: whether somebody is named; otherwise nothing is done.
+        :param finish: called with the body of the answer once the record is durable.
+        :return: whether it names a sender; otherwise nothing is recorded.
         """
         resource = request.mount.resource
         tried: Tried | None = resource.tried(request) if hasattr(resource, "tried") else None
@@ -212,7 +212,7 @@ class Door:
                 request.responseHeaders.setRawHeaders(name, [value])
         request.responseHeaders.setRawHeaders(FIELD, [f"{response.status} {phrase_of(response.status)}"])
         if _form(request, turned) is agtp_form:
-            octets, kind = response.body, media_types.AGTP_JSON  # the octets that were signed, with the status of AGTP
+            octets, kind = response.body, media_types.AGTP_JSON  # the signed octets, with the status of AGTP
         else:
             octets, kind = _written(request, replace(turned, audit_id=request.audit_id))
         return tail_of(request, turned.status, octets, *turned.fields, kind=kind)

@@ -1,8 +1,8 @@
 """
-The registry over HTTP (HAIDIP): cards, search, registration and calls.
+Serve the registry over HTTP (HAIDIP): cards, search, registration and calls.
 
-It is a translation and nothing else: each request becomes one request to the dispatcher, made as whoever the client has
-proven to be, and is answered from its answer. Who shows nothing calls as nobody, and sees what is public.
+This module only translates: each request becomes one request to the dispatcher, made in the name that the client has
+proven, and its answer becomes the response. A client without a proof calls anonymously, and sees what is public.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ READ = (
     *("Accept", "If-None-Match", "If-Modified-Since", "If-Match"),
     *calls.FORWARDED,
 )
-"""Fields of a request that decide something."""
+"""Header fields of a request that are read."""
 
 _READ = {name.lower().encode("ascii"): name for name in READ}
 
@@ -48,27 +48,27 @@ JSON = "Send Content-Type: application/json."
 SEE = "GET /openapi.json below the registry's path tells every path, verb and member."
 
 SHORT = "profile=haidip"
-"""Of ``Accept``: that the card of HAIDIP is wanted, and not that of A2A."""
+"""The ``Accept`` parameter that asks for the card of HAIDIP instead of A2A's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryFacts:
-    """What the registry is about: other facts may take their place while it serves."""
+    """Address and clients of the registry; a reload replaces them."""
 
     path: str
-    """Before ``/agents``; empty, or without a slash at its end."""
+    """The prefix of ``/agents``; empty, or without a slash at its end."""
 
     url: str
-    """How clients reach that; empty: by the address that they asked for."""
+    """The URL of that prefix for clients; empty: the address that the client called."""
 
     clients: Clients
-    """Admits them."""
+    """Admits clients."""
 
     certified: Certified | None = None
-    """The client certificate of a connection; None where none is asked for."""
+    """Returns the client certificate of a connection; None where none is asked for."""
 
     agent: str = ""
-    """The id of the card at :data:`CARD`; empty: there is none."""
+    """The id of the card at :data:`CARD`; empty for none."""
 
     title: str = ""
     """The host's name, for the OpenAPI document."""
@@ -76,16 +76,16 @@ class RegistryFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """What the head of a request says."""
+    """The result of reading a request's head."""
 
     route: Route | None
-    """None for the document that tells of the registry itself."""
+    """The route of the request; None for the registry's own document."""
 
     client: Client | None
 
 
 class RegistryResource(Resource):
-    """Answers for the registry, below one path, and for the card of one agent."""
+    """The HTTP resource of the registry, below one path, and of the card of one agent."""
 
     isLeaf = True
 
@@ -97,31 +97,40 @@ class RegistryResource(Resource):
         self.turn_to(facts)
 
     def turn_to(self, facts: RegistryFacts) -> None:
-        """Go by these from the next request on."""
+        """Apply other facts from the next request on."""
         self._facts = facts
 
     def base(self, request: Request) -> str:
-        """Where the registry is, as a client reaches it."""
+        """Return the URL of the registry, as the client reaches it."""
         if self._facts.url:
             return self._facts.url
-        # A name that was asked for is one of this host's: others were turned away.
+        # The requested host name belongs to this host: others were refused.
         name = field_of(request, "host")
         scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
         return f"{f'{scheme}://{name}' if name else host_of(request)}{self._facts.path}"
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: who may not call sends no body."""
+        """
+        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A client that may not call sends no
+        body.
+        """
         path = request.path.decode("ascii", "replace")
         below = path.removeprefix(self._facts.path)
         if path == CARD:
             routes: Mapping[str, Route] | None = self._card()
         elif below in (DOCUMENT, "", "/"):
-            # The base is what catalogs of APIs name: it leads to what the registry says of itself.
+            # Catalogs of APIs name the base URL, so it leads to the registry's own document.
             routes = {}
         else:
             routes = routes_of(below) if path.startswith(self._facts.path) else None
         if routes is None:
-            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=f"Try {self._facts.path}/agents.")
+            return refused(
+                request,
+                404,
+                Reason.NOT_FOUND,
+                "There is nothing at this path.",
+                remedy=f"Try {self._facts.path}/agents.",
+            )
         verb = request.method.decode("ascii", "replace")
         route = routes.get("GET" if verb == "HEAD" else verb)
         if route is None and (routes or verb not in ("GET", "HEAD")):
@@ -150,9 +159,9 @@ class RegistryResource(Resource):
 
     def _client(self, request: BoundedRequest) -> Client:
         """
-        Who asks; nobody, where nothing is shown.
+        Return the sender of a request, an anonymous one if it has no credential.
 
-        :raises NotAdmitted: something is shown that proves nothing.
+        :raises NotAdmitted: its credential proves nothing.
         """
         try:
             return self._facts.clients.of(request)
@@ -161,7 +170,7 @@ class RegistryResource(Resource):
                 raise
         at: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         address = str(getattr(at, "host", "registry"))
-        # Operators are known by their key, and are no agents.
+        # Operators are known by their key and are not agents.
         reads = self._facts.certified
         certificate = None if reads is None or request.channel is None else request.channel.shown(reads, address)
         return Client(
@@ -177,7 +186,7 @@ class RegistryResource(Resource):
     refusal_form = staticmethod(errors.refusal_form)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
-        """Whom a request names that is refused at the door."""
+        """Return the sender that a refused request names."""
         found = self._facts.clients.tried(request)
         if found is not None or field_of(request, "authorization") is not None:
             return found
@@ -185,7 +194,7 @@ class RegistryResource(Resource):
         return None if client.certificate is None else Tried(peer=client.peer())
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One HTTP request."""
+        """Answer a request."""
         if request.admitted is None:
             refusal = self.admit(request)
             if refusal is not None:
@@ -219,7 +228,7 @@ class RegistryResource(Resource):
     async def _streamed(
         self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
     ) -> None:
-        """Events from the first interim message on; a call that has none until it fails is answered as any other."""
+        """Stream events from the first interim message on; a call that fails before any is answered like any other."""
         writer = EventWriter(request)
         response = await self._dispatcher.dispatch(asked.request, client.peer(), _telling(writer))
         client.note(response.status, response.audit_id)
@@ -237,7 +246,7 @@ class RegistryResource(Resource):
 
 
 async def _logged(answering: Awaitable[None]) -> None:
-    """Nobody waits for what comes of it."""
+    """Log the failure of an answer, since no caller waits for it."""
     try:
         await answering
     except Exception:
@@ -245,7 +254,7 @@ async def _logged(answering: Awaitable[None]) -> None:
 
 
 def _said(request: BoundedRequest) -> dict[str, str]:
-    """Those of its fields that decide something: one walk over what was sent."""
+    """Return the header fields that are read, in one pass over those that were sent."""
     found = {}
     for name, values in request.requestHeaders.getAllRawHeaders():
         known = _READ.get(name.lower())
@@ -261,7 +270,7 @@ def _only_read(path: str) -> Mapping[str, Route]:
 
 
 def _json(request: BoundedRequest, route: Route) -> bool:
-    """Whether a body may come: JSON is all that is read. An empty one needs no type where none is needed."""
+    """Return whether the body's type is accepted: only JSON is. An optional body may be empty and without a type."""
     given = field_of(request, "content-type")
     if given is None:
         return route.takes == "maybe" and not field_of(request, "transfer-encoding")
@@ -279,7 +288,7 @@ def _telling(writer: EventWriter) -> Callable[[Response], None]:
 
 
 def _event(kind: str, response: Response, value: Any) -> bytes:
-    """One server-sent event; its id is that of the record that tells of it."""
+    """Return a server-sent event; its id is the Audit-ID of its record."""
     audit_id = response.audit_id
     head = (f"event: {kind}\n" if kind else "") + (f"id: {audit_id}\n" if audit_id else "")
     return head.encode("ascii") + b"data: " + jsontext.encode(value) + b"\n\n"
@@ -299,6 +308,6 @@ def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes
 
 
 def profiled(request: Request) -> bool:
-    """Whether a request for an agent's card asks for HAIDIP's."""
+    """Return whether a request for an agent's card asks for HAIDIP's."""
     accepted = (field_of(request, "accept") or "").lower().replace(" ", "").replace('"', "")
     return SHORT in accepted

@@ -1,4 +1,4 @@
-"""One request to the registry as one request of AGTP, and one answer as the registry's clients read it: no I/O."""
+"""Translate a request to the registry to AGTP, and the answer to the form of the registry's clients; without I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agtphost.wire.headers import Headers
 Fields = tuple[tuple[str, str], ...]
 
 CARD_TYPE = "application/agent-card+json"
-"""What HAIDIP would have registered; asked for, it is sent."""
+"""The media type that HAIDIP would have registered; sent if requested."""
 
 BODIES = frozenset({media_types.JSON, CARD_TYPE})
 
@@ -24,16 +24,16 @@ MOST_AT_ONCE = 50
 """Inputs of one batch."""
 
 SEARCH = frozenset(("query", "filters", "top", "skip", "ranked", "include_metadata", "include_unavailable"))
-"""Members of a search that are read; unknown ones are let be, for later versions of the draft have more."""
+"""Members of a search that are read; unknown ones are ignored, since later versions of the draft have more."""
 
 FORWARDED = ("Idempotency-Key", "Request-ID", "Task-ID", "Session-ID", "Budget-Limit")
-"""Fields of a request that go on; whatever says who calls does not."""
+"""Fields of a request that are forwarded; none of them says who calls."""
 
 CHANGES = frozenset(("registerAgent", "updateAgent", "withdrawAgent"))
-"""What is done to one version of a card, where the client says to which."""
+"""Operations on one version of a card, if the client names the version."""
 
 _WRAPPED = frozenset(("card", "url", "lifetime", "public"))
-"""Members of a registration that has more to say than the card."""
+"""Members of a registration that has more than a card."""
 
 _OWN = frozenset(
     (
@@ -41,12 +41,12 @@ _OWN = frozenset(
         *("content-type", "cache-control", "retry-after", "supported-methods", "agtp-status", "date", "server"),
     )
 )
-"""Fields of an answer that are said here."""
+"""Fields of an answer that this module sets itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request of AGTP, of a client's."""
+    """A client's request, translated to AGTP."""
 
     request: Request
     stream: bool = False
@@ -57,12 +57,12 @@ class Asked:
 
 def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool) -> Asked:
     """
-    One request of HTTP as one of AGTP.
+    Translate an HTTP request to AGTP.
 
-    :param own: the fields that say who calls, as the client was proven.
-    :param said: header fields of the request that decide something, by name.
+    :param own: the fields that say who calls, as the client has proven.
+    :param said: the header fields that are read, by name.
     :param stream: whether it asks for events.
-    :raises Unanswerable: it becomes none.
+    :raises Unanswerable: it cannot be translated.
     """
     parameters: dict[str, Any] = asked_in(route, query)
     value = _value(route, body)
@@ -70,7 +70,7 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
     if route.method == "EXECUTE":
         stream = _called(route, value, parameters) or stream
         if batch and stream:
-            raise Unanswerable("A batch is answered as a whole, and not as a stream.", "stream")
+            raise Unanswerable("A batch cannot be answered as a stream; leave stream out.", "stream")
     elif route.method == "REGISTER":
         _registered(route, value, body, parameters)
     elif route.method == "FIND":
@@ -110,7 +110,7 @@ def _value(route: Route, body: bytes) -> Any:
     try:
         value = jsontext.decode(body)
     except jsontext.JSONTextError as error:
-        raise Unanswerable(f"The body is not JSON as this host reads it: {error}.") from None
+        raise Unanswerable(f"The body is not valid JSON: {error}.") from None
     if isinstance(value, list) and route.takes == "either":
         if not 1 <= len(value) <= MOST_AT_ONCE:
             raise Unanswerable(f"A batch has 1 to {MOST_AT_ONCE} inputs.")
@@ -125,7 +125,7 @@ def _value(route: Route, body: bytes) -> Any:
 
 
 def _called(route: Route, value: Any, parameters: dict[str, Any]) -> bool:
-    """The parameters of a call; whether its body asks for a stream."""
+    """Add the parameters of a call; return whether its body asks for a stream."""
     if route.action:
         parameters["action"] = route.action
     if isinstance(value, list):
@@ -136,10 +136,10 @@ def _called(route: Route, value: Any, parameters: dict[str, Any]) -> bool:
 
 
 def _registered(route: Route, value: Mapping[str, Any], body: bytes, parameters: dict[str, Any]) -> None:
-    """The parameters of a registration: a card as the text that it is, so that what is kept is what was written."""
+    """Add the parameters of a registration; a card is kept as its text, so that what is stored is what was written."""
     if value.keys() <= _WRAPPED and ("url" in value or isinstance(value.get("card"), dict)):
         if route.id:
-            raise Unanswerable("A card is changed by sending it whole.", "id")
+            raise Unanswerable("To change a card, send the whole card.", "id")
         parameters.update(value)
         return
     if route.id and value.get("id") != route.id:
@@ -148,19 +148,19 @@ def _registered(route: Route, value: Mapping[str, Any], body: bytes, parameters:
 
 
 def told(response: Response) -> list[tuple[str, str]]:
-    """The fields of AGTP that go with an answer: whose it is, and the signed record of it."""
+    """Return the AGTP fields of an answer: its host and its signed record."""
     return [(name, value) for name, value in response.headers if name.lower() not in _OWN]
 
 
 def result_of(response: Response) -> Any:
-    """What a success has to say."""
+    """Return the result of a successful response."""
     body = jsontext.decode(response.body) if response.body else {}
     return body["result"] if isinstance(body, dict) and "result" in body and "attribution" in body else body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """One answer over HTTP."""
+    """An answer over HTTP."""
 
     status: int
     octets: bytes
@@ -169,7 +169,7 @@ class Said:
 
 
 def _outputs(result: Any) -> list[Any]:
-    """What each call of a batch came to: its result, or an error object, in order."""
+    """Return the outputs of a batch in order: a result or an error object for each call."""
     told = []
     for each in result["results"]:
         if "result" in each:
@@ -181,9 +181,9 @@ def _outputs(result: Any) -> list[Any]:
 
 def answer(route: Route, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False) -> Said:
     """
-    The answer to a request.
+    Return the answer to a request.
 
-    :param base: where the registry is, for ``Location``.
+    :param base: the URL of the registry, for ``Location``.
     :param said: header fields of the request.
     """
     fields = told(response)
@@ -214,12 +214,12 @@ def _card(response: Response, fields: list[tuple[str, str]], said: Mapping[str, 
 
 
 def quoted(etag: str) -> str:
-    """An entity tag as it stands in a field."""
+    """Return an entity tag in quotes."""
     return etag if etag.startswith('"') else f'"{etag}"'
 
 
 def unchanged(said: Mapping[str, str], etag: str, modified: str | None) -> bool:
-    """Whether a client has the present version: RFC 9110 section 13.2.2."""
+    """Return whether a client has the present version (RFC 9110 section 13.2.2)."""
     known = said.get("If-None-Match")
     if known is not None:
         tags = [each.strip().removeprefix("W/") for each in known.split(",")]

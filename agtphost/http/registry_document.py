@@ -1,4 +1,4 @@
-"""What the registry says of itself: its OpenAPI document, which is ``registry_openapi.json`` with an address."""
+"""Build the OpenAPI document of the registry: ``registry_openapi.json`` with its address."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _TEMPLATE: dict[str, Any] = jsontext.decode(files(__package__).joinpath("registr
 
 def document(base: str, title: str) -> dict[str, Any]:
     """
-    The OpenAPI 3.1 document.
+    Return the OpenAPI 3.1 document.
 
-    :param base: where the registry is.
+    :param base: the URL of the registry.
     :param title: the host's name.
     """
     return {

@@ -1,7 +1,7 @@
 """
-What went wrong, as the registry's clients read it: HAIDIP-035, ``{"error": {"code", "message"}}``.
+Encode errors for the registry's clients: HAIDIP-035, ``{"error": {"code", "message"}}``.
 
-One table from AGTP to HTTP. The original status is in ``AGTP-Status``, the original reason in ``error.reason``.
+One table maps AGTP to HTTP. The original status is in ``AGTP-Status``, the original reason in ``error.reason``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ BY_STATUS: Mapping[int, tuple[int, str]] = MappingProxyType(
         **dict.fromkeys((550, 551), (502, AGENT_ERROR)),
     }
 )
-"""HTTP status and code of each status of AGTP that is no success; all others are 500."""
+"""HTTP status and code of each AGTP status that is not a success; all others are 500."""
 
 BEHIND = frozenset(
     {
@@ -61,7 +61,7 @@ BEHIND = frozenset(
         Reason.UPSTREAM_FAILED,
     }
 )
-"""Failures of what answers behind this host, which it is a gateway to: 502 where all others are 500."""
+"""Failures of upstreams, for which this host is a gateway: 502 where all others are 500."""
 
 _INPUT = frozenset(
     {
@@ -75,31 +75,31 @@ _INPUT = frozenset(
 )
 
 _MISSING = re.compile(r"has (?:no property|undeclared members:) '(.*?)'(?:,.*| and .*)?", re.DOTALL)
-"""Of what is wrong with an input: which member it lacks, or has beside the schema."""
+"""Matches messages about an input that lacks a member or has an undeclared one."""
 
 RETRY = 5
-"""Seconds, where nobody said when it is worth while to ask again."""
+"""Seconds, if no better time for a retry is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One failure, as it is told over HTTP."""
+    """A failure in the form of the registry."""
 
     status: int
     code: str
     message: str
     field: str = ""
-    """The member that is wrong, as a path of names; empty where it is none in particular."""
+    """The wrong member, as a path of names; empty for none in particular."""
 
     reason: str = ""
-    """AGTP's."""
+    """The reason token of AGTP."""
 
     more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Further members: ``remedy``, ``retry_after``, which approval it waits for."""
+    """Further members: ``remedy``, ``retry_after``, the approval it waits for."""
 
     @property
     def document(self) -> dict[str, Any]:
-        """The error object."""
+        """Return the error object."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         if self.field:
             error["field"] = self.field
@@ -109,12 +109,12 @@ class Fault:
 
     @property
     def octets(self) -> bytes:
-        """It as a body."""
+        """Return the error object as a body."""
         return jsontext.encode(self.document)
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Header fields that go with it."""
+        """Return the header fields that belong to it."""
         if self.status == 401:
             return (("WWW-Authenticate", 'Bearer realm="registry"'),)
         if "retry_after" in self.more:
@@ -125,11 +125,11 @@ class Fault:
 AT_THE_DOOR: Mapping[int, str] = MappingProxyType(
     {401: UNAUTHORIZED, 403: FORBIDDEN, 404: NOT_FOUND, 421: FORBIDDEN, 429: LIMITED, 503: UNAVAILABLE}
 )
-"""Codes by HTTP's status, of what is refused before anything is called; all others are :data:`INVALID`."""
+"""Codes by HTTP status of requests refused before any call; all others are :data:`INVALID`."""
 
 
 def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
-    """How the registry's clients read what is refused before anything is called."""
+    """Encode a refusal before any call for the registry's clients."""
     more = {"remedy": turned.remedy} if turned.remedy else {}
     if turned.audit_id:
         more["audit_id"] = turned.audit_id
@@ -145,25 +145,25 @@ def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
 
 
 def succeeded(response: Response) -> bool:
-    """Whether a call was made, and did what it was for."""
+    """Return whether a call was made and succeeded."""
     if not 200 <= response.status < 300 or response.status == 262:
         return False
     return response.status != 202 or _document(response).get("reason") != Reason.APPROVAL_REQUIRED
 
 
 def fault_of(response: Response) -> Fault:
-    """What a response tells that is no success."""
+    """Return the failure in a response."""
     headers = response.headers
     return fault(response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or "")
 
 
 def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "") -> Fault:
     """
-    What a refusal tells.
+    Return the failure in a refusal.
 
     :param agtp: its status.
     :param body: its members.
-    :param again: seconds after which it is worth while to ask again, as text; empty: nobody said.
+    :param again: seconds until a retry makes sense, as text; empty if unknown.
     """
     reason = str(body.get("reason", ""))
     status, code = BY_STATUS.get(agtp, (500, AGENT_ERROR))
@@ -172,7 +172,7 @@ def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "
     elif agtp == 409 and reason == "card-changed":
         status, code = 412, CHANGED
     elif agtp == 422 and reason not in _INPUT and not _own(reason):
-        # An error that the endpoint itself declares: its input was understood.
+        # The endpoint declares this error, so its input was understood.
         code, status = AGENT_ERROR, 422
     return Fault(
         status=status,
@@ -185,7 +185,7 @@ def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "
 
 
 def _own(reason: str) -> bool:
-    """Whether a reason is one of the host's own."""
+    """Return whether a reason is one of the host's own."""
     try:
         Reason(reason)  # type: ignore[call-arg]
     except ValueError:
@@ -211,7 +211,7 @@ def _more(status: int, body: Mapping[str, Any], again: str, audit_id: str) -> di
 
 
 def _field(body: Mapping[str, Any]) -> str:
-    """The first member that is wrong."""
+    """Return the first wrong member."""
     named = body.get("parameter")
     faults = body.get("faults")
     if isinstance(faults, list) and faults and isinstance(faults[0], dict):

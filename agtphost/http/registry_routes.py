@@ -1,4 +1,4 @@
-"""Where what is in the registry over HTTP, and which request of AGTP each request is: HAIDIP, and no I/O."""
+"""Map paths of the registry over HTTP to AGTP requests, by HAIDIP; without I/O."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from urllib.parse import parse_qsl
 from agtphost.vocabulary.paths import PathError, decode
 
 CARDS = "/cards"
-"""Where AGTP has them; ``/agents`` is taken by addressing."""
+"""The path of cards in AGTP, where ``/agents`` belongs to addressing."""
 
 SERVERS = "/mcp-servers"
-"""Where AGTP tells of hosted MCP servers as their own registry has it."""
+"""The path in AGTP of hosted MCP servers, in the form of the MCP registry."""
 
 CARD = "/.well-known/agent-card.json"
-"""The card of one agent: HAIDIP-002."""
+"""The path of the card of one agent: HAIDIP-002."""
 
 DOCUMENT = "/openapi.json"
 
 LONGEST_TARGET = 2048
-"""Octets of a segment: an id has 256 characters, each of which may take twelve octets to write."""
+"""Octets of a segment: an id has 256 characters, each of which may take twelve octets."""
 
 MOST_FIELDS = 32
-"""Of a query string."""
+"""Fields of a query string."""
 
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+", re.ASCII)
 
@@ -34,9 +34,9 @@ _FILTERS = ("capability", "tag", "language", "provider", "authentication", "stat
 
 class Unanswerable(Exception):
     """
-    A request that is no request of AGTP.
+    A request that cannot be translated to AGTP.
 
-    :param field: the member or query field that is wrong; may be empty.
+    :param field: the wrong member or query field; may be empty.
     """
 
     def __init__(self, message: str, field: str = "") -> None:
@@ -46,16 +46,16 @@ class Unanswerable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What one HTTP method does at one path."""
+    """The AGTP request of one HTTP method at one path."""
 
     operation: str
     """Its name here, and its ``operationId`` in the OpenAPI document."""
 
     method: str
-    """AGTP's."""
+    """The method in AGTP."""
 
     path: str
-    """AGTP's, percent-encoded."""
+    """The path in AGTP, percent-encoded."""
 
     id: str = ""
     """The id that the path names, decoded."""
@@ -64,23 +64,26 @@ class Route:
     """The operation of the card that the path names, decoded."""
 
     known: Sequence[str] = ()
-    """Query fields that are read; all others are left alone."""
+    """Query fields that are read; all others are ignored."""
 
     takes: str = ""
-    """Which body it takes: ``object``, ``either`` an object or an array, ``maybe`` an object or nothing; or none."""
+    """
+    The body it takes: ``object``, ``either`` (an object or an array), ``maybe`` (an object or nothing), or empty for
+    none.
+    """
 
     created: bool = False
-    """Whether its success may be 201."""
+    """Whether success may be 201."""
 
     idempotent: bool = False
 
 
 def routes_of(path: str) -> Mapping[str, Route] | None:
     """
-    What can be done at a path below the registry's own, by HTTP method.
+    Return the routes of a path below the registry's own, by HTTP method.
 
     :param path: as it was sent; begins with a slash, or is empty.
-    :return: None where there is nothing.
+    :return: None if there is nothing at this path.
     """
     found = _FIXED.get(path.rstrip("/") if path != "/" else path)
     if found is not None:
@@ -113,7 +116,7 @@ def routes_of(path: str) -> Mapping[str, Route] | None:
 
 
 def _servers(segments: Sequence[str]) -> Mapping[str, Route] | None:
-    """``NAME/versions`` and ``NAME/versions/VERSION``, as the registry of MCP has them."""
+    """Return the routes of ``NAME/versions`` and ``NAME/versions/VERSION``, as in the registry of MCP."""
     if len(segments) not in (2, 3) or segments[1] != "versions" or None in map(_named, segments):
         return None
     if len(segments) == 2:
@@ -124,7 +127,7 @@ def _servers(segments: Sequence[str]) -> Mapping[str, Route] | None:
 
 
 def _named(segment: str) -> str | None:
-    """A segment's meaning; None for one that no path of AGTP has."""
+    """Return the decoded segment, or None if no path of AGTP may have it."""
     if len(segment) > LONGEST_TARGET or _SEGMENT.fullmatch(segment) is None:
         return None
     try:
@@ -136,9 +139,9 @@ def _named(segment: str) -> str | None:
 
 def asked_in(route: Route, query: bytes) -> dict[str, object]:
     """
-    The parameters that a query string has.
+    Return the parameters in a query string.
 
-    :raises Unanswerable: it cannot be read, or a number is none.
+    :raises Unanswerable: it cannot be read, or a number is invalid.
     """
     if not query or not route.known:
         return {}
@@ -154,7 +157,7 @@ def asked_in(route: Route, query: bytes) -> dict[str, object]:
             asked["capabilities"] = [*asked.get("capabilities", []), *value.split(",")]  # type: ignore[misc]
             continue
         if name in asked:
-            raise Unanswerable(f"{name} stands twice.", name)
+            raise Unanswerable(f"The query has {name} twice; send it once.", name)
         number = name == "limit" or (name == "version" and route.id)
         asked[name] = _whole(name, value) if number else value
     return asked
@@ -162,7 +165,7 @@ def asked_in(route: Route, query: bytes) -> dict[str, object]:
 
 def _whole(name: str, value: str) -> int:
     if not (value.isascii() and value.isdecimal()) or len(value) > 9 or int(value) < 1:
-        raise Unanswerable(f"{name} is no positive whole number.", name)
+        raise Unanswerable(f"{name} is not a positive whole number.", name)
     return int(value)
 
 

@@ -1,8 +1,8 @@
 """
-Where this host speaks HTTP: one service for every such listener.
+Provide the service of an HTTP listener.
 
-Connections are admitted, timed and drained as those of the AGTP port are, by the same classes
-(:mod:`agtphost.protocols`); what is HTTP's own is :mod:`agtphost.http.channel`.
+Connections are admitted, timed and drained by the same classes as those of the AGTP port (:mod:`agtphost.protocols`);
+what is specific to HTTP is in :mod:`agtphost.http.channel`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from agtphost.protocols.listening import BACKLOG, SYSTEMD
 log = Logger()
 
 CONNECTIONS = 1024
-"""At once: in front of agents and documents, more is somebody's mistake or malice."""
+"""Concurrent connections: agents and documents do not need more."""
 
 REQUESTS = 1000
-"""Of one connection."""
+"""Requests on one connection."""
 
 IDLE = 60.0
 """Seconds between two requests."""
@@ -48,9 +48,9 @@ HTTP_LIMITS = ConnectionLimits(connections=CONNECTIONS, requests_per_connection=
 @implementer(IProtocolNegotiationFactory)
 class HttpFactory(AcceptingFactory):
     """
-    Makes a :class:`BoundedChannel` of every connection that is admitted.
+    A factory that makes a :class:`BoundedChannel` of every admitted connection.
 
-    :param access: takes what is told of each request.
+    :param access: takes the members of each request's access line.
     """
 
     def __init__(
@@ -62,38 +62,38 @@ class HttpFactory(AcceptingFactory):
         self.bodies = Bodies()
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """A connection, or None for one that is closed without a word: see :class:`AcceptingFactory`."""
+        """Return a channel, or None to close the connection without an answer: see :class:`AcceptingFactory`."""
         address = self.admit_address(addr)
         if address is None:
             return None
         return BoundedChannel(self, self._site, self.bodies, self._limits, self._clock, address)
 
     def acceptableProtocols(self) -> list[bytes]:
-        """What clients may ask for by ALPN."""
+        """Return the protocols that clients may select by ALPN."""
         return [b"http/1.1"]
 
     def log(self, request: BoundedRequest, answered: bool = True) -> None:
-        """A request is over: the line that is told of it, where such lines are written."""
+        """Write the access line of a finished request, if access lines are on."""
         if self._access is not None:
             self._access(told_of(request, self._clock.seconds(), answered=answered))
 
     def malformed(self, address: str) -> None:
-        """Octets that are no request were answered 400."""
+        """Log that octets which are not a request were answered 400."""
         if self._access is not None:
             self._access({"kind": "http", "surface": "", "address": address, "status": 400})
 
 
 class HttpService(ListeningService):
     """
-    Serves the surfaces of one listener.
+    A service that serves the surfaces of one listener.
 
     :param listen: a Twisted endpoint string; ``ssl:`` without files gets TLS by ``tls``.
     :param tls: makes the TLS side of each connection; None for plain TCP.
     :param mounts: of which no two overlap.
-    :param what: the surfaces' names, for the log, and for what is wrong with ``listen``.
+    :param what: the surfaces' names, for the log and for messages about ``listen``.
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
-    :param access: takes what is told of each request, see :func:`agtphost.http.access.told_of`.
-    :raises agtphost.errors.ConfigurationError: for an endpoint that is none.
+    :param access: takes the members of each request's access line, see :func:`agtphost.http.access.told_of`.
+    :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 
     def __init__(
@@ -119,17 +119,19 @@ class HttpService(ListeningService):
             endpoint = server_endpoint(reactor, address="", port=0, description=description)
         except ConfigurationError as error:
             message = f"{' and '.join(what)} has no endpoint to listen on: {error.problems[0].message}"
-            raise ConfigurationError([Problem(message=message, hint='such as "ssl:8443"')]) from None
+            raise ConfigurationError(
+                [Problem(message=message, hint='write listen as, for instance, "ssl:8443"')]
+            ) from None
         factory = HttpFactory(self._mounts, limits, reactor, access)
         super().__init__(endpoint, self._renewable, factory, reactor, limits.drain_timeout)
 
     @property
     def port(self) -> int:
-        """The port that is listened on; 0 before."""
+        """Return the port of the listener; 0 before it listens."""
         return int(getattr(self.address, "port", 0))
 
     def renew(self, tls: IOpenSSLServerConnectionCreator, names: Collection[str] = ()) -> None:
-        """Have another make the TLS side, with a certificate of these names: from the next connection on."""
+        """Use other TLS settings, with a certificate of these names, from the next connection on."""
         if self._renewable is not None:
             self._renewable.renew(tls)
             self._mounts.names = frozenset(names)
@@ -140,6 +142,6 @@ class HttpService(ListeningService):
             log.info("{what} is served on port {port}", what=what, port=self.port)
 
     def _note_failure(self, failure: Failure) -> None:
-        # AGTP itself is spoken all the same.
+        # The other listeners serve all the same.
         for what in self._what:
             log.critical("{what} cannot be served: {why}", what=what, why=failure.getErrorMessage())

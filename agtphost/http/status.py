@@ -1,9 +1,9 @@
 """
-What an answer of AGTP is to HTTP: the one table for every surface that gives such answers.
+Map AGTP statuses to HTTP, for every surface that answers with AGTP responses.
 
-Where a number says to HTTP what it does not say in AGTP, another one is sent: 262 refuses, and every client of HTTP
-takes a 2xx for success; 408 says that the call took too long, and browsers and proxies send such a request again.
-Everything else keeps its number. ``AGTP-Status`` has the original in any case.
+A status gets another number if HTTP gives it another meaning: 262 refuses, and every HTTP client takes a 2xx for
+success; 408 reports that the call took too long, and browsers and proxies repeat such a request. All other statuses
+keep their number. ``AGTP-Status`` always has the original.
 """
 
 from __future__ import annotations
@@ -26,5 +26,5 @@ OVER_HTTP: Mapping[int, int] = MappingProxyType(
 
 
 def over_http(status: int) -> int:
-    """The status of the HTTP response that carries an answer of AGTP."""
+    """Return the HTTP status of a response that carries an AGTP answer."""
     return OVER_HTTP.get(status, status)

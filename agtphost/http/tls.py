@@ -1,4 +1,4 @@
-"""The TLS side of listeners that speak HTTP: from PEM files, and renewable while the listener runs."""
+"""Provide the TLS side of HTTP listeners: from PEM files, renewable while the listener runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from agtphost.errors import ConfigurationError, Problem
 
 def https_options(certificate: Path, key: Path) -> CertificateOptions:
     """
-    TLS 1.2 or newer with a certificate from PEM files.
+    Return settings for TLS 1.2 or newer with a certificate from PEM files.
 
-    :param certificate: the certificate, and after it its intermediates.
-    :raises agtphost.errors.ConfigurationError: for files that cannot be used.
+    :param certificate: the certificate, followed by its intermediates.
+    :raises agtphost.errors.ConfigurationError: the files cannot be used.
     """
     try:
         leaf, *chain = [
@@ -37,7 +37,7 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
                 Problem(
                     message=f"the certificate and the key of an HTTPS listener cannot be used: {error}",
                     file=str(certificate),
-                    hint="both are PEM files, the certificate first, its intermediates after it",
+                    hint="name two PEM files; the first holds the certificate, followed by its intermediates",
                 )
             ]
         ) from None
@@ -46,9 +46,9 @@ def https_options(certificate: Path, key: Path) -> CertificateOptions:
 
 def names_of(certificate: Path) -> frozenset[str]:
     """
-    The names of a server's certificate, as a ``Host`` field has them: DNS names in lower case, and IP addresses.
+    Return the names of a server's certificate as in a ``Host`` field: DNS names in lower case, and IP addresses.
 
-    :raises agtphost.errors.ConfigurationError: for a file that cannot be used.
+    :raises agtphost.errors.ConfigurationError: the file cannot be used.
     """
     try:
         leaf = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
@@ -66,11 +66,11 @@ def names_of(certificate: Path) -> frozenset[str]:
 
 def ask_browsers(options: CertificateOptions) -> CertificateOptions:
     """
-    Have clients asked for a certificate, which they need not have.
+    Ask clients for an optional certificate.
 
-    Whatever is shown is taken, whoever issued it and until when: TLS proves that the client has its key, and what it is
-    worth is decided at each request by whoever lists certificates. No connection resumes another, whose certificate
-    nobody would be asked for again.
+    Any certificate is accepted, of any issuer and age: TLS proves only that the client has its key. Each request
+    compares it with the listed certificates. Sessions cannot be resumed, because a resumed one would not present its
+    certificate again.
     """
     context = options.getContext()
     context.set_verify(SSL.VERIFY_PEER, lambda connection, certificate, error, depth, accepted: True)
@@ -82,34 +82,34 @@ def ask_browsers(options: CertificateOptions) -> CertificateOptions:
 @implementer(IOpenSSLServerConnectionCreator)
 class Connections:
     """
-    The TLS side of connections, by one set of settings.
+    A creator of the TLS side of connections, with one set of settings.
 
-    :param options: such as :func:`https_options` gives.
+    :param options: such as :func:`https_options` returns.
     """
 
     def __init__(self, options: CertificateOptions) -> None:
         self._options = options
 
     def serverConnectionForTLS(self, protocol: object) -> SSL.Connection:
-        """What Twisted asks for at each new connection."""
+        """Return the TLS connection of a new connection."""
         return SSL.Connection(self._options.getContext(), None)
 
 
 @implementer(IOpenSSLServerConnectionCreator)
 class Renewable:
     """
-    The TLS side of connections to come; those that are open keep theirs.
+    A creator whose settings can be replaced; open connections keep theirs.
 
-    :param creator: in force until :meth:`renew`.
+    :param creator: in use until :meth:`renew`.
     """
 
     def __init__(self, creator: IOpenSSLServerConnectionCreator) -> None:
         self._creator = creator
 
     def renew(self, creator: IOpenSSLServerConnectionCreator) -> None:
-        """Use this from now on."""
+        """Use another creator from the next connection on."""
         self._creator = creator
 
     def serverConnectionForTLS(self, protocol: object) -> Any:
-        """See :class:`IOpenSSLServerConnectionCreator`."""
+        """Return the TLS connection of a new connection; see :class:`IOpenSSLServerConnectionCreator`."""
         return self._creator.serverConnectionForTLS(protocol)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """
-``POST /tools/SERVER/TOOL``, for the gateway: a call of one hosted tool, whose body is the tool's arguments.
+Translate ``POST /tools/SERVER/TOOL`` of the gateway: a call of one hosted tool, whose body is the tool's arguments.
 
-It becomes the EXECUTE that calls the tool over AGTP, before any look at the path by AGTP's grammar: a server may be
-called ``fetch`` here. Whether there is such a tool, and for whom, is decided there, as for every EXECUTE.
+It becomes the EXECUTE that calls the tool over AGTP. The path is not parsed by AGTP's grammar first, so a server may be
+called ``fetch``. Whether the tool exists, and for whom, is decided as for every EXECUTE.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from agtphost.vocabulary.tool_paths import is_tool_path, parse_tool_path
 from agtphost.wire.events import Enclosed
 
 Address = Callable[[str, str], ToolAddress]
-"""Returns where a tool is called, by its upstream's name and its own; whether there is one is not looked at."""
+"""Returns the address of a tool, given the names of its upstream and its own, without a check that it exists."""
 
 VERB = "POST"
-"""The method of HTTP that calls a tool."""
+"""The HTTP method that calls a tool."""
 
 OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE"})
-"""Methods of HTTP that no tool takes."""
+"""HTTP methods that no tool accepts."""
 
 
 def tool_addresses(adapters: Iterable[IToolAddresses], unknown: Address) -> Address:
     """
-    Return a function that finds where tools are called.
+    Return a function that finds the addresses of tools.
 
-    :param adapters: are asked in this order; the first one that has an upstream of the name counts.
-    :param unknown: returns where a tool is called whose upstream no adapter has: the refusal comes from there.
+    :param adapters: asked in this order; the first one with an upstream of the name decides.
+    :param unknown: returns the address for an unknown upstream, where the call is refused.
     """
     known = tuple(adapters)
 
@@ -48,7 +48,7 @@ def tool_addresses(adapters: Iterable[IToolAddresses], unknown: Address) -> Addr
 
 def address_of(path: str, address: Address) -> ToolAddress | None:
     """
-    Return where the tool of a path is called; None for a path that is no tool's.
+    Return the address of the tool that a path names, or None if it names none.
 
     :param path: as it was sent, without the query.
     """
@@ -63,9 +63,9 @@ def address_of(path: str, address: Address) -> ToolAddress | None:
 
 def check_verb(verb: str, path: str, registered: Callable[[str], Collection[str]]) -> None:
     """
-    Refuse another method of HTTP at the path of a tool, unless an endpoint is registered there.
+    Refuse another HTTP method at the path of a tool, unless an endpoint is registered there.
 
-    Whether there is such a tool is not looked at.
+    The tool need not exist.
 
     :param registered: returns the methods that endpoints have at a path.
     :raises Refusal: 405, which names POST.
@@ -87,7 +87,7 @@ def check_verb(verb: str, path: str, registered: Callable[[str], Collection[str]
 
 def enclosed(call: CarriedCall, body: bytes) -> tuple[bytes, Enclosed]:
     """
-    Return the body of the EXECUTE, and how the arguments are put into it once they are decoded.
+    Return the body of the EXECUTE, and how the decoded arguments are put into it.
 
     :param body: the arguments, as JSON; empty for none.
     """
@@ -100,7 +100,7 @@ def enclosed(call: CarriedCall, body: bytes) -> tuple[bytes, Enclosed]:
         if named is not None:
             raise Refusal(
                 Reason.UNKNOWN_PARAMETER,
-                f"The path says what {named!r} is.",
+                f"The path already sets {named!r}.",
                 remedy=f"Leave {named} out.",
                 details={"parameter": named},
             )

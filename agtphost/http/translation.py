@@ -1,9 +1,9 @@
 """
-Between HTTP and AGTP, for the gateway: a request of HTTP read as one of AGTP, an answer of AGTP as HTTP has it.
+Translate between HTTP and AGTP, for the gateway: requests to AGTP, answers to HTTP.
 
-There is no input or output here. What goes on of a request is what is named here, and nothing else: its method, its
-target as it was sent, its body, and the fields of :data:`FORWARDED`. Who calls is never among them: that is what
-proves the client. AGIS v01 section 6 has the fields that name another method than HTTP's.
+This module does no I/O. Only these parts of a request are forwarded: its method, its target as it was sent,
+its body, and the fields of :data:`FORWARDED`. The caller is never among them: the client's proof decides that. AGIS v01
+section 6 defines the fields that name another method than HTTP's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agtphost.wire.headers import Headers
 Fields = tuple[tuple[str, str], ...]
 
 Values = Callable[[bytes], Sequence[bytes] | None]
-"""All values of a field of HTTP, by its name in lower case."""
+"""Returns all values of an HTTP field, by its name in lower case."""
 
 FORWARDED: Mapping[bytes, str] = MappingProxyType(
     {
@@ -38,10 +38,10 @@ FORWARDED: Mapping[bytes, str] = MappingProxyType(
         )
     }
 )
-"""What goes on of every request, besides the trace that it belongs to, which :mod:`.clients` reads."""
+"""Fields of every request that are forwarded, in addition to its trace, which :mod:`.clients` reads."""
 
 OF_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
-"""What goes on of who has shown a certificate: like a client of AGTP it says itself what it claims."""
+"""Fields forwarded for a client with a certificate: like a client of AGTP it states its own claims."""
 
 _HOP = frozenset(
     (
@@ -49,13 +49,13 @@ _HOP = frozenset(
         *("content-length", "agtp-status", "date", "server", "allow", "www-authenticate"),
     )
 )
-"""Fields of an answer that are HTTP's own: about this connection, or said here."""
+"""Fields of an answer that belong to HTTP: about this connection, or set here."""
 
 REFUSED_HERE = frozenset({"OPTIONS", "TRACE", "CONNECT"})
-"""Methods that are about HTTP itself."""
+"""Methods that concern HTTP itself."""
 
 GRAMMAR = "agis/1.0"
-UNREAD_GRAMMAR = '199 agtphost "X-AGIS-Method counts with X-AGIS-Grammar: AGIS/1.0 alone, and was ignored"'
+UNREAD_GRAMMAR = '199 agtphost "X-AGIS-Method was ignored: it needs X-AGIS-Grammar: AGIS/1.0"'
 
 _FORM = "application/x-www-form-urlencoded"
 _BEARER = ("WWW-Authenticate", "Bearer")
@@ -64,43 +64,43 @@ _KEPT = ("Cache-Control", "no-store")
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the operator and the host's vocabulary say of translating."""
+    """The settings of a translation, from the operator and the host's vocabulary."""
 
     catalog: Catalog
     forward: Mapping[bytes, str] = field(default_factory=dict)
-    """Further fields that go on, by name in lower case."""
+    """Further fields to forward, by name in lower case."""
 
     namespaces: frozenset[str] = frozenset()
-    """What ``X-AGIS-Namespace`` may say, in lower case."""
+    """Accepted values of ``X-AGIS-Namespace``, in lower case."""
 
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """HTTP's verbs, and what each stands for here."""
+    """HTTP methods, and the AGTP method for each."""
 
     tools: tool_calls.Address | None = None
-    """Where hosted tools are called; None where they have no paths of their own."""
+    """Returns the addresses of hosted tools; None where they have no paths."""
 
     registered: Callable[[str], Collection[str]] = lambda path: ()
     """Returns the methods that endpoints have at a path."""
 
     longest_line: int = 8192
-    """Octets of the request line of AGTP, as for AGTP's own clients."""
+    """Octets of the AGTP request line, as for AGTP's own clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request of AGTP, and what is to be said of how it was read."""
+    """A translated request, with a warning about how it was read."""
 
     request: Request
     warning: str = ""
     forwarded: Mapping[str, str] = field(default_factory=dict)
-    """Those of the operator's further fields that it has."""
+    """The operator's further fields that it has."""
 
 
 class Unreadable(Exception):
     """
-    A request that becomes none of AGTP.
+    A request that cannot be translated to AGTP.
 
-    :param line: the line that it would have had, as far as there is one.
+    :param line: its AGTP request line, as far as it has one.
     """
 
     def __init__(self, reason: Reason, explanation: str, line: bytes) -> None:
@@ -110,9 +110,9 @@ class Unreadable(Exception):
 
 class RefusedRequest(Exception):
     """
-    A request that is understood, and refused before it becomes one of AGTP.
+    A request that is understood, but refused before it is translated.
 
-    :param request: its method, path and line, and the fields that say who asks.
+    :param request: its method, path and line, and the fields that say who calls.
     """
 
     def __init__(self, refusal: Refusal, request: Request) -> None:
@@ -122,12 +122,12 @@ class RefusedRequest(Exception):
 
 def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: Rules, *, certified: bool) -> Asked:
     """
-    One request of HTTP as one of AGTP.
+    Translate an HTTP request to AGTP.
 
     :param target: the path and the query, as they were sent.
     :param own: the fields that say who calls.
-    :param certified: whether a certificate does.
-    :raises Unreadable: it becomes none.
+    :param certified: whether a certificate proves the caller.
+    :raises Unreadable: it cannot be translated.
     :raises RefusedRequest: it is refused here.
     """
     warning, verb = "", "GET" if method == "HEAD" else method
@@ -144,14 +144,14 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
     if fault:
         raise Unreadable(Reason.INVALID_REQUEST_LINE, fault, line)
     if len(line) - 2 > rules.longest_line:
-        most = f"This host takes at most {rules.longest_line} octets there."
+        most = f"The request line is longer than the {rules.longest_line} octets that this host accepts."
         raise Unreadable(Reason.REQUEST_LINE_TOO_LARGE, most, line)
     path, mark, query = target.partition("?")
     tool = None
     if verb == tool_calls.VERB and rules.tools is not None:
         tool = tool_calls.address_of(path, rules.tools)
         if tool is not None and mark:
-            fault = "A tool takes its arguments in the body, and has no query."
+            fault = "A tool call has no query; send the arguments in the body."
             raise Unreadable(Reason.INVALID_QUERY, fault, line)
     elif plain and rules.tools is not None:
         try:
@@ -181,7 +181,7 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
 
 
 def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: bytes) -> Request:
-    """The EXECUTE of a tool whose path was asked."""
+    """Return the EXECUTE of the tool that the path names."""
     body, enclosed = tool_calls.enclosed(tool.call, arguments)
     if not arguments:
         fields = [*(each for each in fields if each[0] != "Content-Type"), ("Content-Type", media_types.JSON)]
@@ -197,19 +197,20 @@ def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: b
 
 def _value(name: str, given: Sequence[bytes], line: bytes) -> str:
     if len(given) > 1:
-        raise Unreadable(Reason.REPEATED_HEADER, f"The field {name} stands twice.", line)
+        raise Unreadable(Reason.REPEATED_HEADER, f"The field {name} occurs twice; send it once.", line)
     value = given[0]
     if value.translate(None, grammar.FIELD_OCTETS):
-        fault = f"{name} has octets that no field of AGTP has: it takes visible ASCII, spaces and tabs."
+        fault = f"{name} has octets that AGTP does not allow in fields: send visible ASCII, spaces and tabs only."
         raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
     return value.decode("ascii").strip(" \t")
 
 
 def _say_json(fields: list[tuple[str, str]], body: bytes) -> None:
     """
-    What ``curl -d`` and its like call everything, a form, is what it looks like: no form begins with a brace.
+    Correct the type of a JSON body sent as a form, which ``curl -d`` and similar clients do; no form begins with a
+    brace.
 
-    Pages elsewhere that post forms are refused before this, by :meth:`agtphost.http.mounts.Mount.foreign`.
+    Foreign pages that post forms are refused before this, by :meth:`agtphost.http.mounts.Mount.foreign`.
     """
     for place, (name, value) in enumerate(fields):
         if name == "Content-Type" and value.lower() == _FORM and body.lstrip()[:1] == b"{":
@@ -217,7 +218,7 @@ def _say_json(fields: list[tuple[str, str]], body: bytes) -> None:
 
 
 def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> str:
-    """The method that ``X-AGIS-Method`` names."""
+    """Return the method that ``X-AGIS-Method`` names."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
     method = _value("X-AGIS-Method", named, line)
     space = values(b"x-agis-namespace")
@@ -225,19 +226,19 @@ def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> s
         namespace = _value("X-AGIS-Namespace", space, line)
         if namespace.lower() not in rules.namespaces:
             here = ", ".join(sorted(rules.namespaces)) or "none"
-            fault = f"X-AGIS-Namespace is none of this host's: {namespace[:64]}; here: {here}."
+            fault = f"X-AGIS-Namespace {namespace[:64]} is not a namespace of this host; use: {here}."
             raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
     if verb == "GET" and not rules.catalog.reads(method):
-        fault = f"GET and HEAD only read, and {method[:32]} does more, or is not known: send it by POST."
+        fault = f"GET and HEAD only read, but {method[:32]} changes state or is unknown: send it by POST."
         raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
     return method
 
 
 def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]]:
     """
-    The status and the fields of the response of HTTP that carries one of AGTP; its body is the same.
+    Return the status and the fields of the HTTP response that carries an AGTP response; the body is the same.
 
-    Every field of AGTP keeps its name. ``AGTP-Status`` has the status as AGTP has it, for it may be another one here.
+    AGTP fields keep their names. ``AGTP-Status`` has the AGTP status, since the HTTP status may differ.
     """
     status = response.status
     fields = [(FIELD, agtp_status(status, response.text))]
@@ -257,12 +258,12 @@ def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]
 
 
 def agtp_status(status: int, text: str = "") -> str:
-    """The value of ``AGTP-Status``."""
+    """Return the value of ``AGTP-Status``."""
     return f"{status} {text or phrase_of(status)}"
 
 
 def allowed(body: bytes, aliases: Mapping[str, str]) -> list[str]:
-    """What ``Allow`` says: HTTP's verbs that stand for a method which a 405 names, then these methods."""
+    """Return the methods for ``Allow``: HTTP methods of those that a 405 names, then these themselves."""
     try:
         told = jsontext.decode(body)
     except jsontext.JSONTextError:

@@ -1,8 +1,8 @@
 """
-The page of the OpenAPI document: Swagger UI, as the package ``flask-swagger-ui`` carries it, and a little of our own.
+Serve the page of the OpenAPI document: Swagger UI from the package ``flask-swagger-ui``, and a few own files.
 
-Its files are read, and none of that package's code is run. The page fetches nothing from elsewhere, and what it may
-load is said by a policy without any ``unsafe``.
+The package's files are read, but its code is not run. The page fetches nothing from other hosts; a policy without any
+``unsafe`` limits what it may load.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ SECURITY = (
 )
 
 KEPT = 86_400
-"""Seconds that a browser may keep the files of a release."""
+"""Seconds that a browser may cache the files of a release."""
 
 THEIRS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon-32x32.png": "image/png"}
 OURS = {"viewer.js": "text/javascript; charset=utf-8", "viewer.css": "text/css; charset=utf-8"}
 
 
 def viewer() -> Iterator[tuple[str, Ready]]:
-    """The page and its files, by path; where the package is not installed, a page that says so."""
+    """Yield the page and its files, by path; without the package, a page that says it is missing."""
     folder = _distribution()
     if folder is None:
         text = f"The viewer of OpenAPI documents cannot be shown: {extras.missing(PACKAGE)}.\n"
@@ -52,7 +52,7 @@ def viewer() -> Iterator[tuple[str, Ready]]:
 
 
 def _distribution() -> Path | None:
-    """Where the package has the files of Swagger UI; it is not imported."""
+    """Return the directory of the package's Swagger UI files; the package is not imported."""
     if not extras.is_installed(PACKAGE):
         return None
     found = find_spec(PACKAGE)

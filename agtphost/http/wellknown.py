@@ -1,7 +1,7 @@
 """
-The bootstrap document of ``https://DOMAIN/.well-known/agtp``: core v08 section 6.1 (RFC 8615).
+Build the bootstrap document of ``https://DOMAIN/.well-known/agtp``: core v08 section 6.1 (RFC 8615).
 
-Over HTTPS only: under AGTP such a path is like any other (spec reading 13).
+It is served only over HTTPS: in AGTP such a path is like any other (spec reading 13).
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ PATH = "/.well-known/agtp"
 
 @dataclass(frozen=True, kw_only=True)
 class Namespace:
-    """What a domain says of its AGTP presence."""
+    """The facts about a domain's AGTP presence."""
 
     domain: str
-    """The DNS domain that agents' URIs name."""
+    """The DNS domain in agents' URIs."""
 
     host: str
-    """Where AGTP is spoken; often the domain itself."""
+    """The host that speaks AGTP; often the domain itself."""
 
     port: int = DEFAULT_PORT
     dns_anchor: str | None = None
-    """Name of the DNS record that anchors the domain."""
+    """The name of the DNS record that anchors the domain."""
 
     log_anchor: str | None = None
-    """URL of the transparency log that anchors it."""
+    """The URL of the transparency log that anchors it."""
 
     issuer: str | None = None
-    """URL of who issues the agents' documents."""
+    """The URL of the issuer of the agents' documents."""
 
     updated_at: str
     """RFC 3339: when any of this last changed."""
 
     @property
     def endpoint(self) -> str:
-        """Where AGTP traffic goes: with ``/agents``, unless a port makes it the URI of a server."""
+        """Return the URI for AGTP traffic: with ``/agents``, or the URI of a server if the port is not the default."""
         if self.port != DEFAULT_PORT:
             return str(AgtpUri(form=Form.SERVER, host=self.host, port=self.port))
         return str(AgtpUri(form=Form.NAMESPACE, host=self.host))
 
     @property
     def namespace(self) -> str:
-        """The Agent Namespace Document, on whichever port it is served."""
+        """Return the URI of the Agent Namespace Document."""
         return str(AgtpUri(form=Form.NAMESPACE, host=self.host, port=self.port))
 
     @property
     def root(self) -> str:
-        """What the URIs of the domain's agents begin with."""
+        """Return the prefix of the URIs of the domain's agents."""
         return str(AgtpUri(form=Form.NAMESPACE, host=self.domain))
 
 
 def bootstrap_document(namespace: Namespace) -> dict[str, Any]:
-    """The document's members, in the draft's order."""
+    """Return the document's members, in the draft's order."""
     return {
         "agtp_version": AGTP_VERSION,
         "endpoint": namespace.endpoint,
@@ -70,5 +70,5 @@ def bootstrap_document(namespace: Namespace) -> dict[str, Any]:
 
 
 def encoded(namespace: Namespace) -> bytes:
-    """The document as served: for people to read too."""
+    """Return the document as served, indented for people."""
     return json.dumps(bootstrap_document(namespace), indent=2).encode() + b"\n"

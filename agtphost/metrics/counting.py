@@ -1,9 +1,9 @@
 """
-Counts what the ledger seals: calls by method, status and reason, how long they took, and what commits cost.
+Count what the ledger seals: calls by method, status and reason, their durations, and the cost of commits.
 
-It runs once for every call, so it is plain integers in plain dictionaries; what reads them makes metrics of them
-(:mod:`agtphost.metrics.exposition`). Every label has values from a closed list. A foreign word, such as a method that
-was made up or a reason of another host, counts as ``other``: who calls this host cannot make it remember words.
+This runs once for every call, so it uses plain integers in plain dictionaries; :mod:`agtphost.metrics.exposition` makes
+metrics of them. Every label has values from a closed list. An unlisted word, such as an invented method or a reason of
+another host, counts as ``other``, so callers cannot add labels.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.vocabulary.reasons import Reason
 
 OTHER = "other"
-"""Instead of a label's value that is on no list, or for which there is no room."""
+"""The value of a label for anything that is not listed or exceeds the limit."""
 
 NOBODY = "none"
-"""Instead of an agent, for calls that name none that is known."""
+"""The agent of calls that name no known agent."""
 
 SERIES = 2_000
-"""Combinations of method, status and reason that are told apart."""
+"""Combinations of method, status and reason with a count each."""
 
 METHODS = 64
-"""Methods whose latencies are told apart: each is a series for every bucket."""
+"""Methods with a latency histogram each, which is a series for every bucket."""
 
 AGENTS = 200
-"""Callers that are told apart, where that is asked for."""
+"""Callers with a count each, if that is configured."""
 
 PEOPLE = 200
-"""People that are told apart, where that is asked for."""
+"""People with a count each, if that is configured."""
 
 LONGEST_PERSON = 64
 """Characters of a person's name in a label; an identity provider chooses them."""
 
 CALLED = 500
-"""Things that are called, and of each whether it was answered or refused, that are told apart."""
+"""Called things with a count each, for answered and refused calls."""
 
 MISSING = 500
-"""Scopes that were missing, by what asked for them, that are told apart."""
+"""Missing scopes with a count each, by the rule that requires them."""
 
 LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a call in memory to one that a person is asked about."""
 
 COMMIT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Seconds: from a disk with a write cache to one that is failing."""
+"""Seconds: from a disk with a write cache to a failing one."""
 
 GROUP = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-"""Records of one transaction; the last is the most there can be."""
+"""Records of one transaction; the last is the maximum."""
 
 _REASONS = frozenset(map(str, Reason))
 
 
 class Histogram:
-    """Counts of values up to each bound, and their sum."""
+    """The counts of values up to each bound, and their sum."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -70,7 +70,7 @@ class Histogram:
         self.total += value
 
     def cumulative(self) -> Iterator[tuple[str, int]]:
-        """Upper bound, and how many values are not above it: the last is ``+Inf``, and all of them."""
+        """Yield each upper bound and how many values do not exceed it; the last bound is ``+Inf``."""
         count = 0
         for bound, more in zip((*map(str, map(float, self.bounds)), "+Inf"), self.counts, strict=True):
             count += more
@@ -78,7 +78,7 @@ class Histogram:
 
 
 class _Series:
-    """The calls of one method, status and reason; the latency is of the method."""
+    """The count of calls of one method, status and reason, with the latency of the method."""
 
     __slots__ = ("count", "latency")
 
@@ -89,11 +89,11 @@ class _Series:
 
 class CallCounts:
     """
-    Watches the ledger.
+    A ledger watcher that counts calls.
 
     :param methods: those of the catalog, and the host's own.
-    :param agents: whether callers are told apart, too.
-    :param people: whether the people whom callers act for are told apart, too.
+    :param agents: whether to count by caller too.
+    :param people: whether to count by the person whom callers act for too.
     """
 
     def __init__(self, methods: Collection[str], *, agents: bool = False, people: bool = False) -> None:
@@ -108,27 +108,27 @@ class CallCounts:
         """Calls by the person whom the caller acts for."""
 
         self.called: dict[tuple[str, str], int] = {}
-        """Calls by what was called, as lists name it, and ``answered`` or ``refused``."""
+        """Calls by what was called, named as in lists, and ``answered`` or ``refused``."""
 
         self.missing: dict[tuple[str, str, str, str], int] = {}
-        """Refusals by the scope that was missing, what asked for it, where that is said, and the caller's label."""
+        """Refusals by the missing scope, what requires it, the rule if it is known, and the caller's label."""
 
         self.latencies: dict[str, Histogram] = {}
-        """By method."""
+        """Latencies by method."""
 
         self.commits = Histogram(COMMIT)
         self.groups = Histogram(GROUP)
         self.durable = 0
         self.undurable = 0
-        """Records that were sealed, in the store and beside it."""
+        """Sealed records that could not be stored; ``durable`` counts the stored ones."""
 
     def calls(self) -> Iterator[tuple[str, int, str, int]]:
-        """Method, status, reason (empty for what was not refused) and how many, in the order of first sight."""
+        """Yield method, status, reason (empty without a refusal) and count, in the order of first occurrence."""
         for (method, status, reason), series in self._series.items():
             yield method, status, reason, series.count
 
     def saw(self, group: ObservedGroup) -> None:
-        """What was sealed together."""
+        """Count a group that was sealed together."""
         records = group.records
         if group.seconds is None:
             self.undurable += len(records)
@@ -162,7 +162,7 @@ class CallCounts:
                 count_few(self.people, record.person[:LONGEST_PERSON] or NOBODY, PEOPLE)
 
     def _count_missing(self, record: ObservedRecord) -> None:
-        """Scopes that an operator's entry asks for: those of contracts and of claims are the callers' own words."""
+        """Count the scopes that an operator's entry requires; those of contracts and claims are callers' own words."""
         if record.label in ("", "contracts"):
             return
         caller = (record.caller or NOBODY) if self._agents else ""
@@ -175,7 +175,7 @@ class CallCounts:
                 keep_few(self.missing, key, (OTHER, OTHER, "", OTHER if caller else ""), MISSING)
 
     def _further(self, method: str, status: int, reason: str) -> _Series:
-        """The series of a call that none was at hand for; what is on no list is looked up here each time."""
+        """Return the series of a call without one under its exact key; unlisted words are replaced here each time."""
         method = method if method in self._methods else OTHER
         reason = reason if not reason or reason in _REASONS else OTHER
         key = (method, status, reason)
@@ -196,14 +196,14 @@ class CallCounts:
 
 
 def count_few(counts: dict[str, int], label: str, most: int) -> None:
-    """Count a label; with the others together where as many as may be told apart are there."""
+    """Count a label, as ``other`` once the limit is reached."""
     if label not in counts and len(counts) >= most:
         label = OTHER
     counts[label] = counts.get(label, 0) + 1
 
 
 def keep_few(counts: dict[Any, int], key: Any, other: Any, most: int) -> None:
-    """Count a key that is not there yet; as ``other`` where there are as many as there may be."""
+    """Add a new key, or count it as ``other`` once the limit is reached."""
     if len(counts) >= most:
         key = other
     counts[key] = counts.get(key, 0) + 1

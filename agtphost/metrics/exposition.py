@@ -1,7 +1,7 @@
 """
-Counts and vitals in the text that Prometheus reads, by its official library.
+Expose counts and vitals in the text format of Prometheus, by its official library.
 
-Names and units follow its conventions: seconds, octets (which it calls bytes), ``_total`` for what only grows.
+Names and units follow its conventions: seconds, octets (which it calls bytes), ``_total`` for counters.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ DAY = 86_400.0
 
 class HostCollector:
     """
-    What the library asks at each scrape; see ``prometheus_client.registry.Collector``.
+    The collector that the library calls at each scrape; see ``prometheus_client.registry.Collector``.
 
-    :param look: what the host's parts say now.
+    :param look: reads the present vitals.
     """
 
     def __init__(self, counts: CallCounts, look: Look) -> None:
@@ -30,7 +30,7 @@ class HostCollector:
         self._look = look
 
     def collect(self) -> Iterator[Any]:
-        """Every family."""
+        """Yield every metric family."""
         seen = self._look()
         yield from self._of_calls(seen)
         yield from self._of_evidence(seen)
@@ -94,7 +94,7 @@ class HostCollector:
 
     def _of_the_rest(self, seen: Vitals) -> Iterator[Any]:
         for kind, count in seen.open_items.items():
-            yield _gauge(f"agtphost_{kind}s_open", f"Items of the kind {kind} that nobody has decided.", count)
+            yield _gauge(f"agtphost_{kind}s_open", f"Items of the kind {kind} that wait for a decision.", count)
         text = "Until the first of the host's own certificates ends."
         yield _gauge("agtphost_certificate_days_left", text, seen.certificate_ends / DAY)
         ends = ((each.kind, each.name, each.ends) for each in seen.expiries if math.isfinite(each.ends))
@@ -112,7 +112,7 @@ class HostCollector:
 
 
 def _first_of_each(rows: Iterable[tuple[str, str, float]]) -> Iterator[tuple[str, str, float]]:
-    """Of what has one kind and name, the first alone: no two samples may have the same labels."""
+    """Yield only the first row of each kind and name: two samples may not have the same labels."""
     seen = set()
     for kind, name, ends in rows:
         if (kind, name) not in seen:
@@ -125,7 +125,7 @@ class Exposition:
     The answer to a scrape.
 
     :param counts: since the start.
-    :param look: what the host's parts say now.
+    :param look: reads the present vitals.
     :raises ImportError: the library is not installed; ``agtp check`` says what to do (:mod:`agtphost.extras`).
     """
 
@@ -135,14 +135,14 @@ class Exposition:
         self._registry = CollectorRegistry()
         collector: Any = HostCollector(counts, look)
         self._registry.register(collector)
-        # Its own CPU seconds, memory and open files, from /proc.
+        # CPU seconds, memory and open files of the process, from /proc.
         ProcessCollector(registry=self._registry)
 
     def text(self, accept: str) -> tuple[str, bytes]:
         """
-        Everything, at this moment.
+        Return all metrics, at this moment.
 
-        :param accept: what the reader reads: OpenMetrics where it says so, else Prometheus' own text.
+        :param accept: the ``Accept`` field: OpenMetrics if it asks for that, else the text format of Prometheus.
         :return: media type and octets.
         """
         from prometheus_client.exposition import choose_encoder
@@ -170,7 +170,7 @@ def _gauges(name: str, text: str, labels: tuple[str, ...], rows: Iterable[tuple[
 
 
 def _gauge(name: str, text: str, value: float) -> Any:
-    # A certificate without an end, or a time that is no number: what nobody can draw is not told.
+    # Infinite values, such as those of a certificate without an end, are left out, because they cannot be drawn.
     return _gauges(name, text, (), [(value,)] if math.isfinite(value) else [])
 
 

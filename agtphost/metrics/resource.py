@@ -1,4 +1,4 @@
-"""``/metrics``, ``/healthz`` and ``/readyz``: read by machines, several times a minute."""
+"""Serve ``/metrics``, ``/healthz`` and ``/readyz``, which machines read several times a minute."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 
 class Watched(Resource):
     """
-    Answers who watches over the host.
+    The HTTP resource for monitoring.
 
     :param exposition: the metrics.
-    :param look: what the host's parts say now.
+    :param look: reads the present vitals.
     """
 
     isLeaf = True
 
     longest_body = 0
-    """Who looks has nothing to say."""
+    """Requests for metrics have no body."""
 
     def __init__(self, exposition: Exposition, look: Look) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -34,15 +34,15 @@ class Watched(Resource):
         self._answers = {METRICS: self._metrics, HEALTH: self._health, READINESS: self._readiness}
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`."""
         if request.method not in (b"GET", b"HEAD"):
             return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
         if request.path.decode("ascii", "replace") not in self._answers:
-            return tail_of(request, 404, b"Nothing is here.\n")
+            return tail_of(request, 404, b"There is nothing at this path.\n")
         return None
 
     def render(self, request: BoundedRequest) -> bytes:
-        """What the path stands for."""
+        """Answer a request by its path."""
         refusal = self.admit(request)
         return self._answers[request.path.decode("ascii")](request) if refusal is None else refusal
 
@@ -51,7 +51,7 @@ class Watched(Resource):
         return tail_of(request, 200, octets, kind=kind)
 
     def _health(self, request: Any) -> bytes:
-        """The process answers: that is all it says."""
+        """Answer that the process is alive, and nothing else."""
         return tail_of(request, 200, jsontext.encode({"status": "ok"}), kind="application/json")
 
     def _readiness(self, request: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What is asked of the parts of a host when somebody looks, and what of it keeps the host from being ready."""
+"""Define the vital signs of a host, and what of them keeps the host from being ready."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ READY = frozenset({"up", "idle"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamVital:
-    """One upstream."""
+    """The state of an upstream."""
 
     protocol: str
-    """``mcp``, ``a2a`` or ``acp``."""
+    """The protocol: ``mcp``, ``a2a`` or ``acp``."""
 
     name: str
     state: str
     restarts: int
     eager: bool
-    """Whether it is started with the host, which is ready only once it is up."""
+    """Whether it starts with the host, which is ready only once it is up."""
 
     reason: str = ""
-    """Why it is not up, where that is known."""
+    """Why it is not up, if known."""
 
     next_attempt_in: float | None = None
-    """Seconds until it is tried again; None where no time is set."""
+    """Seconds until the next attempt; None if none is planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """One thing that ends."""
+    """An item with an expiry date."""
 
     kind: str
-    """``agent-certificate``, ``authority``, ``revocation-list``, ``grant`` ..."""
+    """The kind: ``agent-certificate``, ``authority``, ``revocation-list``, ``grant`` and others."""
 
     name: str
-    """Whose it is, or what it is called: the operator's word."""
+    """The operator's name for the item or its owner."""
 
     ends: float
     """Seconds since the Unix epoch."""
 
     soon: bool
-    """Whether that is told."""
+    """Whether it is close enough for a warning."""
 
     told: str
     """A sentence for operators, with what to do."""
@@ -51,13 +51,16 @@ class Expiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """A host at one moment. Ages and ends are seconds from then; None is what there is none of."""
+    """
+    The readings of a host at one moment. Ages and remaining times are in seconds; None means there is nothing to
+    measure.
+    """
 
     serving: int
     """Requests in dispatch that came over AGTP."""
 
     waiting: int
-    """Calls whose handler waits for something, those that other calls made included."""
+    """Calls whose handler waits for something, with those that other calls made."""
 
     connections: int
     listening: bool
@@ -65,47 +68,47 @@ class Vitals:
     """Whether the ledger takes records."""
 
     low: bool
-    """Whether it takes what is vital alone, because its disk is nearly full."""
+    """Whether the ledger takes only vital records because its disk is nearly full."""
 
     records: int
-    """In the store."""
+    """Records in the store."""
 
     checkpoint_age: float | None
-    """For how long a record waits that no checkpoint covers; None where there are no records."""
+    """How long the oldest record without a checkpoint has been waiting; None without records."""
 
     witness_ages: Mapping[str, float]
-    """For how long a checkpoint waits for each witness."""
+    """How long a checkpoint has been waiting for each witness."""
 
     open_items: Mapping[str, int]
-    """State items that wait for somebody, by kind."""
+    """State items that wait for a decision, by kind."""
 
     certificate_ends: float
-    """Of the host's own certificates the first."""
+    """Time until the first of the host's own certificates expires."""
 
     expiries: Sequence[Expiry] = ()
-    """What ends first, soonest first: certificates, authorities, revocation lists and grants."""
+    """What expires first, soonest first: certificates, authorities, revocation lists and grants."""
 
     revocation_ends: float | None
-    """Of the revocation lists the first."""
+    """Time until the first revocation list is out of date."""
 
     free_octets: int | None
-    """On the store's disk; None where that cannot be told."""
+    """Free octets on the store's disk; None if unknown."""
 
     uptime: float = 0.0
-    """Seconds since the host was put together."""
+    """Seconds since the host was assembled."""
 
     recent_calls: int = 0
-    """Calls of the last minute that were answered."""
+    """Answered calls of the last minute."""
 
     recent_refusals: int = 0
-    """Those of them that were refused."""
+    """Refused calls of the last minute."""
 
     spans_lost: Mapping[str, int] | None = None
-    """Spans that no collector has so far, ``dropped`` for want of room or ``undelivered``; None without traces."""
+    """Spans that no collector has, ``dropped`` for lack of room or ``undelivered``; None without traces."""
 
     upstreams: Sequence[UpstreamVital] = ()
     states: Sequence[str] = field(default=())
-    """Every state that an upstream can be in."""
+    """Every state that an upstream can have."""
 
 
 Look = Callable[[], Vitals]
@@ -113,19 +116,19 @@ Look = Callable[[], Vitals]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """One thing that keeps a host from being ready."""
+    """A condition that keeps a host from being ready."""
 
     what: str
-    """``ledger``, ``listener`` or ``upstream``."""
+    """The part: ``ledger``, ``listener`` or ``upstream``."""
 
     why: str
-    """For people; it names what the operator named, and nobody else."""
+    """A sentence for people, which names only what the operator named."""
 
 
 def obstacles(seen: Vitals) -> Iterator[Obstacle]:
-    """Why a host should get no calls now; nothing where it is ready."""
+    """Yield the reasons why a host should get no calls now; none if it is ready."""
     if seen.low:
-        yield Obstacle(what="ledger", why="the disk is nearly full: only what is vital is recorded")
+        yield Obstacle(what="ledger", why="the disk is nearly full: only vital records are stored")
     elif not seen.healthy:
         yield Obstacle(what="ledger", why="the store takes no records")
     if not seen.listening:

@@ -1,34 +1,34 @@
 """
-The operators' page: views of the host in the browser, entered by a link of ``agtp page``
-or with a certificate of the browser's own.
+Serve the operators' page: views of the host in the browser, entered by a link of ``agtp page`` or with a certificate of
+the browser.
 
-Whatever it shows or does is a request of AGTP, made as the person who looks; it has no other way in. Every view is
-complete HTML without a script.
+Everything it shows or does is a request of AGTP, made as the person who uses it; it has no other access to the host.
+Every view is complete HTML without a script.
 
-- :mod:`.resource`: its HTTP: who is let in, what is where, and what becomes of a form
-- :mod:`.entrance`: links that are good once, and the sessions that they open
-- :mod:`.browsers`, :mod:`.entering`: certificates of browsers, listed, and entering with one in place of a link
+- :mod:`.resource`: its HTTP: admission, routing and form submissions
+- :mod:`.entrance`: single-use links, and the sessions that they open
+- :mod:`.browsers`, :mod:`.entering`: the list of browser certificates, and entering with one instead of a link
 - :mod:`.fields`: header fields of its answers, and the cookie of a session
-- :mod:`.asking`: requests to the dispatcher, and what they are answered
-- :mod:`.visit`: one look at one view
+- :mod:`.asking`: requests to the dispatcher, and their answers
+- :mod:`.visit`: one request for one view
 - :mod:`.layout`: the frame around every view
 - :mod:`.markup`: tags as octets of HTML
-- :mod:`.parts`: tables, facts, forms: what views are made of
+- :mod:`.parts`: tables, lists of facts and forms for views
 - :mod:`.text`: values as text for people
-- :mod:`.notes`: pages that are no views
-- :mod:`.actions`: what can be done: forms, and the request that each becomes
-- :mod:`.views`: which view is where
-- :mod:`.now`: whether all is well
+- :mod:`.notes`: pages that are not views
+- :mod:`.actions`: forms, and the request that each becomes
+- :mod:`.views`: the paths of the views
+- :mod:`.now`: whether the host is healthy
 - :mod:`.inbox`: everything that waits for a person
-- :mod:`.calls`, :mod:`.call`: calls that wait, come and are over, and one of them
+- :mod:`.calls`, :mod:`.call`: waiting, new and past calls, and one of them
 - :mod:`.live`: the feed of calls as they are recorded
-- :mod:`.agents`: agents, and changing their state
-- :mod:`.sessions`: sessions, and what stands still
+- :mod:`.agents`: agents, and changes of their state
+- :mod:`.sessions`: sessions, and suspended tasks
 - :mod:`.tools`: servers behind the host
 - :mod:`.chains`: chains and the tree over all records
-- :mod:`.can`: what would be decided about a call
-- :mod:`.contracts`: what was negotiated
-- :mod:`.configuration`: what the host runs with
-- :mod:`.exporting`: chains and ranges to take away, as files that verify without any host
+- :mod:`.can`: the decision about a hypothetical call
+- :mod:`.contracts`: negotiated contracts
+- :mod:`.configuration`: the configuration in force
+- :mod:`.exporting`: exports of chains and ranges, as files that verify without a host
 - :mod:`.evidence`: records, proofs and keys for the script, which verifies them in the browser
 """

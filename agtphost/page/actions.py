@@ -1,4 +1,4 @@
-"""What can be done on the page: a form each, which becomes one request of AGTP."""
+"""Turn the forms of the page into requests of AGTP, one each."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ LONGEST = 4_096
 """Characters of one field."""
 
 LIFECYCLE = {"deactivate": "DEACTIVATE", "reinstate": "REINSTATE", "revoke": "REVOKE", "deprecate": "DEPRECATE"}
-"""Buttons, and the method that each stands for."""
+"""The method that each button sends."""
 
 
 class Malformed(Exception):
-    """A form that no page here has; the message is one sentence."""
+    """A form that no page has; the message is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Act:
-    """One request."""
+    """The request that a form becomes."""
 
     method: str
     path: str
     given: Mapping[str, Any]
     done: str
-    """What its success is called."""
+    """The message about its success."""
 
 
 def _word(fields: Fields, name: str) -> str:
     value = fields.get(name, "").strip()
     if not value or len(value) > LONGEST:
-        raise Malformed(f"The field {name} is missing, or too long.")
+        raise Malformed(f"The field {name} is missing or has more than {LONGEST} characters.")
     return value
 
 
 def _reason(fields: Fields) -> dict[str, str]:
     value = fields.get("reason", "").strip()
     if len(value) > LONGEST:
-        raise Malformed("The reason is too long.")
+        raise Malformed(f"The reason has more than {LONGEST} characters.")
     return {"reason": value} if value else {}
 
 
 def _chosen(fields: Fields, *known: str) -> str:
     value = fields.get("do", "")
     if value not in known:
-        raise Malformed("The form was sent by no button that it has.")
+        raise Malformed("The form was not sent by one of its buttons.")
     return value
 
 
 def decide(fields: Fields) -> Act:
-    """CONFIRM: an approval or an escalation is accepted, rejected or deferred."""
+    """Return the CONFIRM that accepts, rejects or defers an approval or an escalation."""
     status = _chosen(fields, "accepted", "rejected", "deferred")
     target = _word(fields, "target_id")
     given = {"target_id": target, "status": status, **_reason(fields)}
@@ -64,7 +64,7 @@ def decide(fields: Fields) -> Act:
 
 
 def reply(fields: Fields) -> Act:
-    """REPLY: an answer to the agent that escalated, which decides nothing."""
+    """Return the REPLY to the agent that escalated; it decides nothing."""
     _chosen(fields, "reply")
     target, content = _word(fields, "in_reply_to"), _word(fields, "content")
     given = {"in_reply_to": target, "content": content}
@@ -72,7 +72,7 @@ def reply(fields: Fields) -> Act:
 
 
 def decide_proposal(fields: Fields) -> Act:
-    """CONFIRM of a proposal."""
+    """Return the CONFIRM of a proposal."""
     status = _chosen(fields, "accepted", "rejected", "deferred")
     known = _word(fields, "proposal_id")
     word = {"deferred": True} if status == "deferred" else {"accepted": status == "accepted"}
@@ -85,7 +85,7 @@ def decide_proposal(fields: Fields) -> Act:
 
 
 def approve_definition(fields: Fields) -> Act:
-    """EXECUTE: what an upstream says of itself now, as it was shown, is approved."""
+    """Return the EXECUTE that approves the present definition of an upstream, as it was shown."""
     _chosen(fields, "approve")
     protocol, upstream, digest = (_word(fields, each) for each in ("protocol", "upstream", "sha256"))
     name = fields.get("name", "").strip()
@@ -95,7 +95,7 @@ def approve_definition(fields: Fields) -> Act:
         return Act(method="EXECUTE", path="/", given=execute, done=f"{upstream}.{name} is approved.")
     kinds = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
     if protocol not in kinds:
-        raise Malformed("Definitions of that protocol are not approved.")
+        raise Malformed("Definitions of this protocol cannot be approved.")
     action, payload_type = kinds[protocol]
     payload = {"sha256": digest, **({"name": name} if name else {})}
     execute = {"action": action, "payload_type": payload_type, "payload": payload}
@@ -105,35 +105,37 @@ def approve_definition(fields: Fields) -> Act:
 
 
 def lifecycle(fields: Fields) -> Act:
-    """DEACTIVATE, REINSTATE, REVOKE or DEPRECATE, with a reason; what is final takes the agent's name as well."""
+    """
+    Return the DEACTIVATE, REINSTATE, REVOKE or DEPRECATE with its reason; a final one needs the agent's name typed.
+    """
     do = _chosen(fields, *LIFECYCLE)
     agent_id, name = _word(fields, "agent_id"), _word(fields, "name")
     if not is_agent_id(agent_id):
-        raise Malformed("The form names no agent.")
+        raise Malformed("The form has no valid Agent-ID.")
     given = {"agent_id": agent_id, **_reason(fields)}
     if "reason" not in given:
-        raise Malformed("Say why: the reason goes into the signed event.")
+        raise Malformed("Give a reason: it goes into the signed event.")
     if do == "revoke" and fields.get("typed", "").strip() != name:
         raise Malformed(f"A revocation is final: type the agent's name, {name}, to say that you mean it.")
     return Act(method=LIFECYCLE[do], path="/", given=given, done=f"{LIFECYCLE[do]} of {name} is on record.")
 
 
 def end_call(fields: Fields) -> Act:
-    """SUSPEND of a call that waits."""
+    """Return the SUSPEND of a waiting call."""
     _chosen(fields, "end")
     known = _word(fields, "response_id")
     return Act(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
 
 
 def restart(fields: Fields) -> Act:
-    """RESUME of an upstream: it is started anew."""
+    """Return the RESUME that restarts an upstream."""
     _chosen(fields, "restart")
     known = _word(fields, "upstream")
-    return Act(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is started anew.")
+    return Act(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted.")
 
 
 def revoke_contract(fields: Fields) -> Act:
-    """REVOKE of a contract."""
+    """Return the REVOKE of a contract."""
     _chosen(fields, "revoke")
     known = _word(fields, "synthesis_id")
     given = {"target": "contract", "synthesis_id": known, **_reason(fields)}
@@ -141,7 +143,7 @@ def revoke_contract(fields: Fields) -> Act:
 
 
 def sweep(fields: Fields) -> Act:
-    """REVOKE of contracts that nobody can use any more."""
+    """Return the REVOKE of contracts that cannot be used any more."""
     _chosen(fields, "sweep")
     return Act(method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept.")
 
@@ -157,4 +159,4 @@ ACTIONS: Mapping[str, Callable[[Fields], Act]] = {
     "revoke-contract": revoke_contract,
     "sweep": sweep,
 }
-"""By the last segment of the path that their forms are sent to."""
+"""The actions by the last segment of their path."""

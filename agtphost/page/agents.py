@@ -1,4 +1,4 @@
-"""The views of agents: all of them, and one with what can be done about it."""
+"""Show agents: all of them, and one with the forms that change its state."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BUTTONS = {
     "suspended": (("reinstate", "Reinstate"), ("revoke", "Revoke for good")),
     "deprecated": (("deactivate", "Deactivate"), ("revoke", "Revoke for good")),
 }
-"""What can be done to an agent in each state; retired ones stay as they are."""
+"""The buttons for an agent in each state; retired agents have none."""
 
 
 async def draw(visit: Visit) -> View:
-    """A page of the agents that the host knows."""
+    """Show a page of the agents that the host knows."""
     name, more = visit.word("name"), visit.word("more", 4_096)
     reply = await visit.ask.inspect("agents", name=name or None, limit=parts.ROWS, continuation_token=more or None)
     form = parts.search("/agents", parts.field("name", "Name", "filter-name", name))
@@ -49,7 +49,7 @@ async def draw(visit: Visit) -> View:
 
 
 async def draw_one(visit: Visit) -> View:
-    """One agent, its latest calls, and the form that changes its state."""
+    """Show one agent, its latest calls, and the form that changes its state."""
     more = visit.word("tasks", 4_096) or None
     known, latest, events, active, tasks = await together(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
@@ -84,7 +84,7 @@ def _told(**given: Any) -> dict[str, Any]:
 
 
 def _tasks(agent_id: str, reply: Reply) -> Tag:
-    """What it has delegated, and what was delegated to it."""
+    """Show the tasks that the agent has delegated, and those delegated to it."""
     title = "Delegated tasks"
     if not reply.ok:
         return parts.refused(title, reply)

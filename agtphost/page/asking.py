@@ -1,4 +1,4 @@
-"""What the page asks of the host: requests of AGTP to the dispatcher, as the person who looks at it."""
+"""Send requests of the page to the dispatcher, in the name of the person who uses it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
 REFUSING_2XX = 262
-"""Authorization-Required: a refusal among the successes of AGTP."""
+"""The status Authorization-Required: a refusal among the successes of AGTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the host answered."""
+    """The host's answer to a request of the page."""
 
     status: int
     result: Mapping[str, Any]
-    """Of a success; its body where that has no envelope. Empty for a refusal."""
+    """The result of a success, or its body without an envelope; empty for a refusal."""
 
     document: Mapping[str, Any]
     """The whole body."""
 
     audit_id: str
     more: str = ""
-    """The Continuation-Token of a list that goes on."""
+    """The Continuation-Token of an incomplete list."""
 
     @property
     def ok(self) -> bool:
-        """Whether the host did what was asked."""
+        """Return whether the request succeeded."""
         return 200 <= self.status < 300 and self.status != REFUSING_2XX
 
     def word(self, *names: str) -> str:
-        """The first of these members of a refusal that is a text."""
+        """Return the first of these members of a refusal that is a string."""
         error = self.document.get("error")
         for members in (self.document, error if isinstance(error, dict) else {}):
             for name in names:
@@ -49,27 +49,27 @@ class Reply:
 
     @property
     def reason(self) -> str:
-        """The stable token of a refusal."""
+        """Return the reason token of a refusal."""
         return self.word("reason", "error")
 
     @property
     def explanation(self) -> str:
-        """One sentence on a refusal."""
+        """Return the explanation of a refusal, one sentence."""
         return self.word("explanation", "message")
 
     @property
     def remedy(self) -> str:
-        """What would help; may be empty."""
+        """Return the remedy of a refusal; may be empty."""
         return self.word("remedy")
 
     def entries(self, name: str) -> list[Mapping[str, Any]]:
-        """The objects of a list in the result."""
+        """Return the objects of a list in the result."""
         found = self.result.get(name)
         return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def reply_of(response: Response) -> Reply:
-    """A response, read."""
+    """Return a response as a :class:`Reply`."""
     try:
         body = jsontext.decode(response.body) if response.body else {}
     except jsontext.JSONTextError:
@@ -88,9 +88,9 @@ def reply_of(response: Response) -> Reply:
 
 class Asker:
     """
-    Asks as one person.
+    A client of the dispatcher that asks in the name of one person.
 
-    :param address: where that person's browser is.
+    :param address: of that person's browser.
     """
 
     def __init__(self, dispatcher: IDispatcher, session: Session, address: str) -> None:
@@ -99,7 +99,7 @@ class Asker:
         self._address = address
 
     async def ask(self, method: str, path: str = "/", given: Mapping[str, Any] | None = None) -> Reply:
-        """One request, which is recorded as any other."""
+        """Send a request, which is recorded like any other."""
         request = Request(
             method=method,
             path=path,
@@ -111,12 +111,12 @@ class Asker:
         return reply_of(response)
 
     async def inspect(self, target: str, **given: Any) -> Reply:
-        """One INSPECT; what is None is left out."""
+        """Send an INSPECT without the parameters that are None."""
         named = {name: value for name, value in given.items() if value is not None}
         return await self.ask("INSPECT", "/", {"target": target, **named})
 
 
 async def together(*waiting: Awaitable[Reply]) -> list[Reply]:
-    """Several answers, asked for at once: their records are written together."""
+    """Return several answers, requested concurrently, so that their records are written together."""
     replies: list[Reply] = await gatherResults([Deferred.fromCoroutine(each) for each in waiting])  # type: ignore[arg-type]
     return replies

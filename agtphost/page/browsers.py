@@ -1,9 +1,9 @@
 """
-Certificates that browsers show in place of a link: ``[admin] browsers``.
+Admit browsers by certificates instead of links: ``[admin] browsers``.
 
-Browsers know no Ed25519, the kind that operators' keys are of. One of another kind is listed by its SHA-256, with the
-operator that it stands for: what is done with it is done by that operator, and the record names both. It is taken as it
-is listed, whoever issued it; when it ends, and whether it was revoked, the host's gates ask at every request.
+Browsers do not support Ed25519, the type of operators' keys. A certificate of another type is listed by its SHA-256,
+with the operator whom it represents: actions with it are that operator's, and the record names both. Any issuer is
+accepted; the host's gates check expiry and revocation at every request.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from agtphost.identity.certificates import CertificateError, link_of, parse_peer
 from agtphost.identity.peer import PeerCertificate
 
 LEAST_BITS = 256
-"""Of an ECDSA key."""
+"""Bits of an ECDSA key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A certificate that a browser has proven to be its own."""
+    """A certificate whose key a browser has proven to have."""
 
     digest: str
     """Its SHA-256, hex."""
 
     certificate: PeerCertificate | None = None
-    """As whom it enters; None where it is for nobody."""
+    """The certificate of the operator whom it represents; None if it represents none."""
 
     why: str = ""
-    """Why it is for nobody; a sentence."""
+    """Why it represents no operator; a sentence."""
 
     @property
     def person(self) -> str:
-        """As whom it enters, and with what; empty where as nobody."""
+        """Return the operator's fingerprint and the certificate's SHA-256; empty if it represents no operator."""
         return "" if self.certificate is None else f"{self.certificate.fingerprint} {self.digest}"
 
 
 class Browsers:
     """
-    The certificates that are listed.
+    The listed certificates.
 
-    :param listed: the key fingerprints of those for whom they stand at this moment, by SHA-256.
+    :param listed: returns the key fingerprints of the operators they represent, by SHA-256.
     """
 
     def __init__(self, listed: Callable[[], Mapping[str, str]]) -> None:
         self._listed = listed
 
     def shown(self, transport: Any) -> Shown | None:
-        """What the browser at the other end of a connection has shown; None where it has shown nothing."""
+        """Return the certificate that the browser of a connection has presented, or None."""
         if not self._listed() or not ISSLTransport.providedBy(transport):
             return None
         secure: Any = transport
@@ -76,7 +76,7 @@ class Browsers:
             return Shown(digest=digest, why="The certificate that this browser shows cannot be read.")
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < LEAST_BITS:
             return Shown(digest=digest, why="The key of the certificate that this browser shows is not ECDSA.")
-        # A person's, whatever else it may say: it never names an agent here.
+        # It represents a person only: its content never names an agent here.
         standing = PeerCertificate(
             fingerprint=person,
             sha256=digest,

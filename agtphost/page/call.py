@@ -1,4 +1,4 @@
-"""The view of one call: what happened, why, what proves it, and what belongs to it."""
+"""Show one call: what happened, why, its proof, and related calls."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from agtphost.vocabulary.retelling import build_decision_query
 from agtphost.vocabulary.status import phrase_of
 
 HASHES = ("request_hash", "result_hash", "approval_digest")
-"""Members that stand for what was sent and answered, which the record does not repeat."""
+"""Members with hashes of what was sent and answered, which the record does not repeat."""
 
 
 NEAR = 1_000
-"""Records after this one among which those of its task are looked for, beside more before it."""
+"""How many records after this one are searched for those of its task, in addition to earlier ones."""
 
 
 async def draw(visit: Visit) -> View:
-    """One record, found by its Audit-ID."""
+    """Show one record, found by its Audit-ID."""
     audit_id = visit.rest
     if not is_audit_id(audit_id):
-        return View(title="One call", status=404, body=[tags.p("This is no Audit-ID.")])
+        return View(title="One call", status=404, body=[tags.p("This is not an Audit-ID.")])
     reply, proven = await together(
         visit.ask.inspect("audit", audit_id=audit_id), visit.ask.inspect("inclusion", audit_id=audit_id)
     )
@@ -84,7 +84,7 @@ def _what(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -
 
 
 def ruled(rule: Mapping[str, Any]) -> str:
-    """A line of the host's files, and what stands there."""
+    """Return the place and key of a configuration rule."""
     return f"{rule.get('at')} {rule.get('key')}{' (by default)' if rule.get('default') else ''}"
 
 
@@ -121,7 +121,7 @@ def _decision(reply: Reply) -> Tag:
     ]
     return parts.section(
         "Gate by gate, today",
-        tags.p("What the host's own gates say of the same call now; the record says what they said then."),
+        tags.p("What the host's own gates decide about the same call now; the record has their earlier decision."),
         parts.table("Gates", ("Gate", "Verdict", "Why"), rows),
         parts.facts(
             (

@@ -1,4 +1,4 @@
-"""The view "Calls": those that wait, those as they come, and those that are over."""
+"""Show calls: waiting ones, new ones, and past ones."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FILTERS = (
     ("reason", "Reason"),
     ("task_id", "Task-ID"),
 )
-"""Parameters of INSPECT, and what they are called."""
+"""Parameters of INSPECT, and their labels."""
 
 LIVE = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
 """Columns of the feed, as :mod:`agtphost.page.live` fills them."""
 
 
 async def draw(visit: Visit) -> View:
-    """Both tables, and the form that narrows the second."""
+    """Show the tables, and the form that filters past calls."""
     wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.word(name))}
     asked = dict(wanted)
     for name in ("status", "before"):
@@ -84,7 +84,7 @@ def _live() -> Tag:
     return parts.section(
         "As they come",
         parts.table("Calls as they are recorded", LIVE, (), live="/live", whole=True),
-        tags.noscript(tags.p("Without a script there is no feed: load the view again.")),
+        tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
     )
 
 
@@ -106,8 +106,8 @@ def _past(visit: Visit, reply: Reply, wanted: Mapping[str, str]) -> Tag:
 
 
 def records(caption: str, reply: Reply) -> Tag:
-    """A table of records, as ``INSPECT target=records`` lists them."""
-    # The same few agents and statuses are in most rows.
+    """Return a table of records, as ``INSPECT target=records`` lists them."""
+    # Most rows repeat the same few agents and statuses.
     agent, state = cache(parts.brief_agent), cache(parts.state)
     rows = [
         (
@@ -126,7 +126,7 @@ def records(caption: str, reply: Reply) -> Tag:
 
 
 def called(entry: Mapping[str, Any]) -> str:
-    """A call in a few words: its tool, or method and path."""
+    """Return a call in a few words: its tool, or method and path."""
     return str(entry.get("called") or display_name(entry))
 
 

@@ -1,4 +1,4 @@
-"""The view "Can": what the host would decide about a call, without making it."""
+"""Show what the host would decide about a call, without making it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from agtphost.vocabulary.identifiers import is_agent_id
 
 ASSURANCES = (("certificate", "Certificate"), ("header", "Header alone"), ("gateway", "Gateway"))
 MOST_MEMBERS = 40
-"""Of an input schema that are fields of their own."""
+"""Members of an input schema that get a field each."""
 
 PREFIX = "in."
-"""Of fields that are members of the input."""
+"""The prefix of fields that are members of the input."""
 
 
 async def draw(visit: Visit) -> View:
-    """The form, with a field for each member of the input; and the answer, once it was asked."""
+    """Show the form, with a field for each member of the input, and the answer to a submitted one."""
     method, path = visit.word("method").upper(), visit.word("path") or "/"
     named, more = visit.word("agent"), visit.word("more", 4_096)
     wanted = {"agent_id": named} if is_agent_id(named) else {"name": named or None}
@@ -51,7 +51,7 @@ async def draw(visit: Visit) -> View:
 
 
 def _meant(visit: Visit, known: Reply) -> tuple[str, Tag | None]:
-    """The Agent-ID of the agent that was written, empty for anyone; and a choice, where that is not one agent."""
+    """Return the Agent-ID of the named agent, empty for anyone; and a choice, if the name is not unique."""
     named = visit.word("agent")
     if not named or is_agent_id(named):
         return named, None
@@ -109,7 +109,7 @@ def _form(visit: Visit, known: Reply, method: str, path: str, schema: Mapping[st
 
 
 def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any], agent: str) -> str:
-    """Add what the form says; a sentence where it cannot be asked."""
+    """Add what the form says to the request; return a sentence if it is invalid."""
     scope, written = visit.word("scope", 2_048), visit.word("input", 8_192)
     if agent:
         asked.update(agent_id=agent, assurance=visit.word("assurance") or "certificate")
@@ -118,9 +118,9 @@ def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any], agent
     try:
         given = jsontext.decode(written.encode()) if written else _given(visit, schema)
     except jsontext.JSONTextError as error:
-        return f"The input is no JSON: {error}"
+        return f"The input is not JSON: {error}"
     if not isinstance(given, dict):
-        return "The input is no JSON object."
+        return "The input is not a JSON object."
     if given or written:
         asked["input"] = given
     return ""

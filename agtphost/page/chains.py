@@ -1,4 +1,4 @@
-"""The view "Evidence": chains, the tree over all records, and its checkpoint; a browser verifies a range of each."""
+"""Show evidence: chains, the tree over all records, and its checkpoint; the browser verifies a range of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agtphost.page.visit import Visit
 
 
 async def draw(visit: Visit) -> View:
-    """The tree, and each chain."""
+    """Show the tree and each chain."""
     checkpoint, vitals, chains, last = await together(
         visit.ask.inspect("checkpoint"),
         visit.ask.inspect("vitals"),
@@ -24,7 +24,7 @@ async def draw(visit: Visit) -> View:
     )
     stated: list[Reply] = []
     if last.result.get("verification"):
-        # Looking for its record is dear, and mostly for nothing.
+        # The search for its record is expensive and mostly in vain.
         asked = {"method": "CONFIRM", "path": "/verifications", "status": 200}
         stated = await together(visit.ask.inspect("records", **asked, limit=1))
     return View(
@@ -33,13 +33,15 @@ async def draw(visit: Visit) -> View:
 
 
 def _verified(reply: Reply, stated: Sequence[Reply]) -> Tag:
-    """What somebody has found who has verified the evidence with the command, and put that on record."""
+    """Show the result of the last verification with the command that was put on record."""
     title = "Last audit verify"
     if not reply.ok:
         return parts.refused(title, reply)
     said = reply.result.get("verification")
     if not isinstance(said, dict):
-        none = tags.p("Nobody has put one on record: ", tags.code("agtp audit verify --record"), ".", class_="empty")
+        none = tags.p(
+            "No verification was recorded yet: ", tags.code("agtp audit verify --record"), ".", class_="empty"
+        )
         return parts.section(title, none)
     records = [entry for each in stated for entry in each.entries("records")]
     pairs: list[tuple[str, Any]] = [
@@ -54,7 +56,9 @@ def _verified(reply: Reply, stated: Sequence[Reply]) -> Tag:
             parts.call_link(records[0].get("audit_id")) if records else "not among the newest",
         ),
     ]
-    return parts.section(title, tags.p("The word of whoever ran it, and not the host's."), parts.facts(pairs))
+    return parts.section(
+        title, tags.p("This is a statement of the person who ran it, not of the host."), parts.facts(pairs)
+    )
 
 
 def _tree(reply: Reply, vitals: Reply) -> Tag:
@@ -102,7 +106,7 @@ def _one(entry: Mapping[str, Any]) -> Tag:
 
 
 def _export(chain: str, entry: Mapping[str, Any]) -> Tag:
-    """The file, of the whole chain where nothing is written."""
+    """Show the export form; empty fields mean the whole chain."""
     ident, newest = parts.ident(chain), entry.get("seq", 0)
     number = {"inputmode": "numeric", "pattern": "[0-9]*", "autocomplete": "off"}
     return tags.form(

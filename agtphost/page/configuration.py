@@ -1,4 +1,4 @@
-"""The view "Config": what the host runs with, secrets masked; nothing is ever written."""
+"""Show the configuration in force, with secrets masked; nothing is ever written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agtphost.page.visit import Visit
 
 
 async def draw(visit: Visit) -> View:
-    """Each section as it would stand in the file."""
+    """Show each section as in the file."""
     (reply,) = await together(visit.ask.inspect("configuration"))
     if not reply.ok:
         return View(title="Config", body=[parts.refused("Not shown", reply)])
@@ -20,7 +20,7 @@ async def draw(visit: Visit) -> View:
         tags.code(str(reply.result.get("file"))),
         " when the host started. Copy what you want to change into the file; ",
         tags.code("agtp check"),
-        " says whether it is sound, and a restart takes it.",
+        " says whether it is sound, and a restart applies it.",
     )
     sections = [
         parts.section(f"[{entry.get('name')}]", parts.code(str(entry.get("toml"))))

@@ -1,4 +1,4 @@
-"""The view "Contracts": what was negotiated, and revoking it."""
+"""Show negotiated contracts, and revoke them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agtphost.page.visit import Visit
 
 
 async def draw(visit: Visit) -> View:
-    """A table with a form a row, and the sweep."""
+    """Show a table with a form per row, and the sweep."""
     (reply,) = await together(visit.ask.ask("DISCOVER", "/contracts"))
     if not reply.ok:
         return View(title="Contracts", body=[parts.refused("Not shown", reply)])

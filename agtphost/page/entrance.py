@@ -1,18 +1,15 @@
 """
-How people enter: a link that is good once, and the session that it opens.
+Let people enter: single-use links, and the sessions that they open.
 
-No password exists. Whoever has shown a certificate over AGTP gets a link
-(``AUTHORIZE /page``); the session that it opens *is* that certificate, so
-that whatever ends the certificate ends the session. For a browser that shows a
-certificate of its own (:mod:`agtphost.page.browsers`) the page asks for the
-link itself, and its session is good together with that certificate alone.
+Passwords do not exist. The holder of a certificate gets a link over AGTP (``AUTHORIZE /page``). The session that it
+opens *is* that certificate, so the end of the certificate ends the session. For a browser with a listed certificate
+(:mod:`agtphost.page.browsers`) the page requests the link itself, and the session is valid only together with that
+certificate.
 
-A good token is never barred, however many wrong ones others send from the same
-address: every limit counts wrong tokens alone. It is not these limits that keep
-a token from being guessed but its 256 random bits: with :data:`MOST_LINKS`
-links open, a million guesses a second for a year hit one with a probability
-of 2 to the power of -203. Tokens and cookies are looked up by their SHA-256, so
-that the time a look-up takes says nothing of one that is known.
+A good token always works, however many wrong ones others send from the same address: every limit counts only wrong
+tokens. The limits do not protect a token from being guessed; its 256 random bits do. With :data:`MOST_LINKS` links
+open, a million guesses a second for a year hit one with a probability of 2 to the power of -203. Tokens and cookies are
+looked up by their SHA-256, so the time of a look-up reveals nothing about known ones.
 """
 
 from __future__ import annotations
@@ -32,29 +29,29 @@ from agtphost.vocabulary.newest import keep
 log = Logger()
 
 COOKIE = "__Host-agtphost"
-"""Browsers take a cookie of this name over TLS alone, for this host and all its paths, and from no other host."""
+"""Browsers accept a cookie of this name only over TLS, for this host and all its paths, and from no other host."""
 
 LIFE = 60.0
-"""Seconds that a link is good for."""
+"""Seconds for which a link is valid."""
 
 REMEMBERED = 600.0
-"""Seconds for which it is still known that a link was used, or is over."""
+"""Seconds for which the host remembers that a link was used or has expired."""
 
 MOST_LINKS = 256
 LINKS_OF_ONE = 16
-"""Links of one certificate; one more ends its own oldest, and nobody else's."""
+"""Links of one certificate; one more ends that certificate's oldest."""
 
 MOST_SESSIONS = 64
-"""Of all people together; one more ends the one that was used longest ago of whoever has most of them."""
+"""Sessions of all people; one more ends the least recently used one of the person with the most sessions."""
 
 SESSIONS_OF_ONE = 16
-"""Sessions of one certificate; one more ends its own that was used longest ago, and no one else's."""
+"""Sessions of one certificate; one more ends that certificate's least recently used one."""
 
 FAILURES = 20
-"""Wrong entries of one address within a minute that are explained; further wrong ones get 429, good ones enter."""
+"""Wrong attempts of one address per minute that are explained; further wrong ones get 429, good ones enter."""
 
 FAILURES_IN_ALL = 600
-"""The same of all addresses together."""
+"""Wrong attempts of all addresses per minute that are explained."""
 
 MINUTE = 60.0
 
@@ -63,10 +60,10 @@ MOST_ADDRESSES = 1_024
 
 class NoEntry(Exception):
     """
-    A link that opens nothing.
+    A failed attempt to enter.
 
-    :param status: what it is answered with: 410 for one that was good once, 403 for one that never was, 429 where too
-        many wrong ones came within a minute.
+    :param status: of the answer: 410 for a link that was valid once, 403 for one that never was, 429 after too many
+        wrong ones within a minute.
     """
 
     def __init__(self, status: int, explanation: str) -> None:
@@ -83,24 +80,24 @@ class _Link:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Session:
-    """One person at one browser."""
+    """The session of one person in one browser."""
 
     certificate: PeerCertificate
     csrf: str = field(repr=False)
-    """What every form of the session carries."""
+    """The token that every form of the session carries."""
 
     seen: float
-    """When it was used last."""
+    """When it was last used."""
 
     browser: str = ""
-    """SHA-256 of the certificate that the browser has to show with the cookie; empty for one that came by a link."""
+    """SHA-256 of the certificate that the browser has to present with the cookie; empty for one opened by a link."""
 
     said: str = ""
-    """What its next page begins with: what became of the last action."""
+    """The message at the top of its next page: the result of the last action."""
 
     def peer(self, address: str) -> Peer:
-        """The other end of one call."""
-        # People are no agents: whose click it was, the record says by the key.
+        """Return the other end of a call."""
+        # People are not agents: the record names the person by the key.
         said = {"surface": "admin", "client": f"key:{self.certificate.fingerprint}"}
         if self.browser:
             said["browser"] = self.browser
@@ -109,11 +106,11 @@ class Session:
 
 class Entrance:
     """
-    Issues links, opens sessions and finds them again.
+    The links and sessions of the page.
 
-    :param url: where the page is, without a slash at its end.
-    :param idle: seconds after which a session that was not used is over.
-    :param now: seconds of a clock that never goes back.
+    :param url: of the page, without a slash at its end.
+    :param idle: seconds after which an unused session ends.
+    :param now: returns monotonic seconds.
     """
 
     def __init__(self, url: str, idle: float, now: Callable[[], float]) -> None:
@@ -128,13 +125,13 @@ class Entrance:
     # Links
 
     def link(self, certificate: PeerCertificate) -> str:
-        """A link for whoever holds that certificate, good once and for :data:`LIFE` seconds."""
+        """Return a link for the holder of a certificate, valid once and for :data:`LIFE` seconds."""
         token = secrets.token_urlsafe(32)
         own = [known for known, each in self._links.items() if each.certificate.fingerprint == certificate.fingerprint]
         for known in own[: 1 - LINKS_OF_ONE]:
             del self._links[known]
         keep(self._links, _digest(token), _Link(certificate, self._now()), MOST_LINKS)
-        # A fragment: no server is sent it, no log has it, no Referer tells it.
+        # In the fragment it reaches no server, log or Referer.
         return f"{self.url}/enter#{token}"
 
     def enter(self, token: str, address: str, browser: str = "") -> tuple[str, Session]:
@@ -142,22 +139,22 @@ class Entrance:
         Open a session.
 
         :param token: of a link, or a whole link as it was printed.
-        :param browser: SHA-256 of the certificate that it is good together with; empty where with none.
+        :param browser: SHA-256 of the certificate that the session is bound to; empty for none.
         :return: the value of the session's cookie, and the session.
-        :raises NoEntry: for a link that was used, has expired, or never was; never for a good one.
+        :raises NoEntry: the link was used, has expired, or never existed; never for a good one.
         """
         now = self._now()
-        # What follows the dot is for the browser alone: the key that it verifies with.
+        # The part after the dot is only for the browser: the key that it verifies with.
         link = self._links.get(_digest(token.strip().rpartition("#")[2].partition(".")[0]))
         if link is None or now - link.issued > REMEMBERED:
-            raise self.refuse(address, 403, "No such link was made here.")
+            raise self.refuse(address, 403, "This host did not make this link.")
         if link.used:
             log.warn("a link to the page was used a second time, from {address}", address=address)
             raise self.refuse(
                 address, 410, "This link was used already. If it was not you, end all sessions: restart the host."
             )
         if now - link.issued > LIFE:
-            raise self.refuse(address, 410, f"This link was good for {LIFE:.0f} seconds, and they are over.")
+            raise self.refuse(address, 410, f"This link has expired: it was valid for {LIFE:.0f} seconds.")
         link.used = True
         session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now, browser=browser)
         cookie = secrets.token_urlsafe(32)
@@ -167,7 +164,7 @@ class Entrance:
 
     def _make_room(self, person: str) -> None:
         """
-        End a session for one more of a person, where that is needed.
+        End a session if a person needs room for one more.
 
         :param person: the fingerprint of the certificate.
         """
@@ -181,16 +178,16 @@ class Entrance:
             ends = max(counts, key=lambda each: counts[each])
         else:
             return
-        # They are in the order of their use.
+        # Sessions are in the order of their last use.
         del self._sessions[
             next(known for known, each in self._sessions.items() if each.certificate.fingerprint == ends)
         ]
 
     def refuse(self, source: str, status: int, explanation: str) -> NoEntry:
         """
-        Count a wrong entry, and return what it is answered with: 429 where too many were wrong within a minute.
+        Count a wrong attempt, and return its answer: 429 if too many were wrong within a minute.
 
-        :param source: what the entry is counted by: an address, or the SHA-256 of a certificate that a browser shows.
+        :param source: the counter: an address, or the SHA-256 of a certificate that a browser presents.
         """
         now = self._now()
         crowded = len(self._wrong) == FAILURES_IN_ALL and self._wrong[0] > now - MINUTE
@@ -202,7 +199,7 @@ class Entrance:
         return NoEntry(status, explanation)
 
     def is_crowded(self, source: str) -> bool:
-        """Return whether so many entries of a source were wrong within a minute that others are not explained."""
+        """Return whether a source had so many wrong attempts within a minute that others are not explained."""
         since = self._now() - MINUTE
         return sum(at > since for at in self._failed.get(source, ())) >= FAILURES
 
@@ -210,11 +207,12 @@ class Entrance:
 
     def session(self, cookie: str, person: str = "", *, used: bool = True) -> Session | None:
         """
-        The session of a cookie; None where there is none, or it was idle for too long.
+        Return the session of a cookie, or None if it is unknown or was idle for too long.
 
-        :param person: as whom the browser could enter with the certificate that it shows; see
+        :param person: whom the certificate that the browser presents represents; see
             :attr:`agtphost.page.browsers.Shown.person`.
-        :param used: whether a person asks; what a page does by itself keeps no session from being idle.
+        :param used: whether a person makes the request; requests of a page's script do not keep a session from being
+            idle.
         """
         known = _digest(cookie)
         session = self._sessions.get(known)
@@ -230,20 +228,20 @@ class Entrance:
         return session
 
     def leave(self, cookie: str) -> None:
-        """End a session."""
+        """End the session of a cookie."""
         self._sessions.pop(_digest(cookie), None)
 
     def end(self, session: Session) -> None:
-        """End a session whose certificate admits no more."""
+        """End a session whose certificate is not accepted any more."""
         for known in [known for known, each in self._sessions.items() if each is session]:
             del self._sessions[known]
 
 
 def _digest(secret: str) -> str:
-    """Return what a token or a cookie is looked up by."""
+    """Return the key by which a token or a cookie is looked up."""
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def forged(session: Session, given: str) -> bool:
-    """Whether a form was not made for this session."""
+    """Return whether a form was not made for this session."""
     return not hmac.compare_digest(session.csrf.encode(), given.encode())

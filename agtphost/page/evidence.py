@@ -1,9 +1,8 @@
 """
-What a browser verifies by itself: records with their neighbours, proofs and keys, as JSON.
+Provide what a browser verifies itself: records with their neighbours, proofs and keys, as JSON.
 
-Every record and every proof is read by INSPECT, as the person who looks: who
-may read what is decided there, and that it was read is on record. Keys are no
-records; the script believes them by the fingerprint that the link named.
+Every record and proof is read by INSPECT in the name of the person, which decides on and records the access. Keys are
+not records; the script trusts them by the fingerprint in the link.
 """
 
 from __future__ import annotations
@@ -18,37 +17,37 @@ from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 
 HOST = "host"
-"""What INSPECT calls the host's own chain, which has no Agent-ID."""
+"""The name in INSPECT of the host's own chain, which has no Agent-ID."""
 
 MOST_RECORDS = 500
-"""Of one range."""
+"""Records of one range."""
 
 FORMAT = "agtp-inclusion-proof/1"
-"""Of a proof to keep: what ``agtp audit prove --file`` verifies."""
+"""The format of a proof file, which ``agtp audit prove --file`` verifies."""
 
 _LATER = (Reason.CHECKPOINT_PENDING, Reason.CHECKPOINT_MISSING)
-"""A record of just now is in a checkpoint a moment later."""
+"""Reasons that a new record is not in a checkpoint yet."""
 
 _RECORD = ("audit_id", "format", "jws", "cose", "kind", "seq")
-"""What is verified of a record; what else INSPECT says about it is the host's word."""
+"""Members of a record that are verified; the other members in INSPECT are unsigned statements of the host."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keys:
-    """Public keys that evidence is verified with."""
+    """The public keys with which evidence is verified."""
 
     own: Callable[[], Sequence[VerifyingKey]]
-    """The host's present signing key; empty where its records are not signed."""
+    """Returns the host's present signing key; empty where its records are not signed."""
 
     links: Callable[[], Sequence[Mapping[str, str]]]
-    """The statements that link it to those before it, the oldest first."""
+    """Returns the statements that link it to earlier keys, the oldest first."""
 
     witnesses: Callable[[], Sequence[tuple[str, VerifyingKey]]]
-    """Who cosigns this host's checkpoints, as far as their keys are known: address and key."""
+    """Returns address and key of the witnesses of this host's checkpoints, as far as the keys are known."""
 
 
 class Refused(Exception):
-    """The host does not tell it; :attr:`reply` says why."""
+    """A refusal by the host; :attr:`reply` says why."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(reply.explanation)
@@ -56,16 +55,16 @@ class Refused(Exception):
 
 
 PATHS = ("/evidence/record", "/evidence/chain", "/evidence/proof")
-"""Where a script asks."""
+"""The paths for the script."""
 
 Query = Mapping[str, str]
 
 
 async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, dict[str, Any]]:
     """
-    What one of :data:`PATHS` answers.
+    Return the answer to one of :data:`PATHS`.
 
-    :return: the status in AGTP's numbers, and the document; of a refusal its reason and explanation.
+    :return: the AGTP status, and the document; of a refusal its reason and explanation.
     """
     audit_id, name = query.get("audit_id", ""), query.get("chain", "")
     limit, before = (count(query.get(each, "")) for each in ("limit", "before"))
@@ -81,18 +80,18 @@ async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, 
 
 
 def count(text: str) -> int | None:
-    """A number of at most nine digits, above 0; None for everything else."""
+    """Return a positive number of at most nine digits; None for everything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) else None
 
 
 async def record(ask: Asker, keys: Keys, audit_id: str) -> dict[str, Any]:
     """
-    One record, the one before it, and its place in the tree.
+    Return one record, the one before it, and its place in the tree.
 
     :raises Refused: the record is not shown.
     """
     found = _told(await ask.inspect("audit", audit_id=audit_id)).result
-    # Of the signed text itself, and by the script once more: this only says where to look for its neighbour.
+    # Only to find its neighbour; the script reads the chain from the signed text itself.
     payload = found.get("payload")
     chain = str(payload.get("agent_id", "")) if isinstance(payload, dict) else ""
     seq = found.get("seq")
@@ -110,7 +109,7 @@ async def record(ask: Asker, keys: Keys, audit_id: str) -> dict[str, Any]:
 
 async def chain(ask: Asker, keys: Keys, name: str, limit: int, before: int | None = None) -> dict[str, Any]:
     """
-    The newest records of a chain, newest first, and the place of the newest of them in the tree.
+    Return the newest records of a chain, newest first, and the place of the newest one in the tree.
 
     :param name: an Agent-ID, or :data:`HOST`.
     :param limit: at most :data:`MOST_RECORDS`.
@@ -130,11 +129,11 @@ async def chain(ask: Asker, keys: Keys, name: str, limit: int, before: int | Non
 
 async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tuple[Sequence[Mapping[str, Any]], str]:
     """
-    The newest records, as far back as they are what was signed, and what the host says of the one before these.
+    Return the newest records back to the first damaged one, and the host's explanation of that one.
 
-    Of one that is not, the host refuses all that are asked for with it: it is looked for by halves, ten times at most.
+    The host refuses a whole range because of one damaged record. It is found by bisection, with at most ten requests.
 
-    :return: the second is empty where there is no such record.
+    :return: the second value is empty if all records are intact.
     :raises Refused: for any other reason.
     """
     asked: dict[str, Any] = {**_named(name), "before": before}
@@ -143,7 +142,7 @@ async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tu
         return _told(reply).entries("records"), ""
     found = (await ask.inspect("chain", **asked, limit=1)).entries("records")
     if found:
-        # Each question is a record as well: from here on the same records are asked for.
+        # Each request adds a record, so from here on the range is fixed.
         asked["before"] = int(found[0]["seq"]) + 1
         good, bad = 1, limit
         while bad - good > 1:
@@ -156,9 +155,9 @@ async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tu
 
 async def proof(ask: Asker, audit_id: str) -> dict[str, Any]:
     """
-    A proof to keep, in the form of ``agtp audit prove -o``.
+    Return a proof file, in the form of ``agtp audit prove -o``.
 
-    :raises Refused: there is none, or none yet.
+    :raises Refused: the record has no proof, or none yet.
     """
     found = _told(await ask.inspect("audit", audit_id=audit_id)).result
     place = _told(await ask.inspect("inclusion", audit_id=audit_id)).result

@@ -1,8 +1,8 @@
 """
-Records to take away: a chain, or a range of one, as the file that ``agtp audit verify --file`` checks without any host.
+Export records: a chain, or a range of one, as a file that ``agtp audit verify --file`` checks without a host.
 
-They are read by INSPECT, page by page and as the person who asks, so that each page that left the host is on record.
-A file that breaks off has no last line, and does not verify.
+They are read by INSPECT, page by page and in the name of the person, so each page that left the host is on record. An
+incomplete file has no last line and does not verify.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from agtphost.page.asking import Asker, Reply
 from agtphost.page.evidence import HOST, Refused
 
 PAGE = 200
-"""Records of one question: what it takes to answer keeps nobody waiting."""
+"""Records of one request, few enough not to delay others."""
 
 KIND = "application/x-ndjson"
 
 MOST_AT_ONCE = 4
-"""Files that are being written, to all people together."""
+"""Files that are being written, for all people."""
 
 
 Page: TypeAlias = Sequence[Mapping[str, Any]]
@@ -32,47 +32,47 @@ Page: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 class Writing(Protocol):
-    """Makes the lines of a file: see :class:`agtphost.audit.export.ExportWriter`."""
+    """A writer of the lines of a file: see :class:`agtphost.audit.export.ExportWriter`."""
 
     first: bytes
 
     def line(self, members: Mapping[str, object], /) -> bytes:
-        """That of the next record."""
+        """Return the line of the next record."""
 
     def last(self) -> bytes:
-        """The last one."""
+        """Return the last line."""
 
 
 Begin = Callable[[bool], Writing]
-"""Begins a file of this host's records: takes whether it has all of a chain."""
+"""Begins a file of this host's records, given whether it has the whole chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Which records are asked for."""
+    """The range of records of an export."""
 
     chain: str
     """An Agent-ID, or :data:`agtphost.page.evidence.HOST`."""
 
     first: int
-    """Number of the first in the chain."""
+    """The number of the first record in the chain."""
 
     last: int
-    """Number of the last; both are of the chain as it is."""
+    """The number of the last record; both are within the chain."""
 
     whole: bool
-    """Whether these are all."""
+    """Whether it is the whole chain."""
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """Return the name of the file."""
         part = "" if self.whole else f"-{self.first}-{self.last}"
         return f"records-{self.chain[:16]}{part}.jsonl"
 
 
 async def asked(ask: Asker, chain: str, first: int | None, last: int | None) -> Range:
     """
-    What is meant, as far as the chain goes at this moment.
+    Return the requested range, limited to the present length of the chain.
 
     :param first: None for the beginning.
     :param last: None for the end.
@@ -89,9 +89,9 @@ async def asked(ask: Asker, chain: str, first: int | None, last: int | None) -> 
 
 async def pages(ask: Asker, wanted: Range) -> AsyncIterator[Page]:
     """
-    The records in order, by pages.
+    Yield the records in order, by pages.
 
-    :raises Refused: a page is not shown: one of its records is not what was signed, or whoever asks may not any more.
+    :raises Refused: a page is not shown, because a record is damaged or the person may not read it any more.
     """
     at = wanted.first
     while at <= wanted.last:
@@ -105,7 +105,7 @@ async def pages(ask: Asker, wanted: Range) -> AsyncIterator[Page]:
 
 
 def members(chain: str, entry: Mapping[str, Any]) -> dict[str, object]:
-    """What the line of a record says, of what INSPECT says of it."""
+    """Return the members of an export line for a record of INSPECT."""
     payload = entry.get("payload")
     form = str(entry.get("format", ""))
     return {
@@ -133,20 +133,20 @@ class Broken(Exception):
 
 @implementer(IPushProducer)
 class Flow:
-    """Writes to a browser no faster than it reads."""
+    """A writer that waits for a slow browser."""
 
     def __init__(self, request: Any) -> None:
         self._request = request
         self._waiting: Deferred[None] | None = None
         self._paused = False
         self.gone = False
-        """Whether nobody reads any more."""
+        """Whether the browser has disconnected."""
 
         request.registerProducer(self, True)
         request.notifyFinish().addBoth(lambda _: self.stopProducing())
 
     async def write(self, octets: bytes) -> None:
-        """Some octets, and wait until the browser has taken most of what it was sent."""
+        """Write octets, and wait until the browser has read most of what was sent."""
         if self.gone:
             return
         self._request.write(octets)
@@ -155,27 +155,27 @@ class Flow:
             await self._waiting
 
     def end(self) -> None:
-        """All is written."""
+        """Finish the answer."""
         if not self.gone:
             self._request.unregisterProducer()
             self._request.finish()
 
     def abort(self) -> None:
-        """It cannot be finished: the browser is to notice."""
+        """Abort the connection, so that the browser notices the incomplete file."""
         if not self.gone:
             self._request.channel.transport.abortConnection()
 
     def pauseProducing(self) -> None:
-        """See :class:`IPushProducer`."""
+        """Note that the browser reads slowly."""
         self._paused = True
 
     def resumeProducing(self) -> None:
-        """See :class:`IPushProducer`."""
+        """Continue, as the browser has caught up."""
         self._paused = False
         self._go_on()
 
     def stopProducing(self) -> None:
-        """See :class:`IPushProducer`."""
+        """Note that the browser is gone."""
         self.gone = True
         self._go_on()
 
@@ -198,16 +198,16 @@ class Exports:
 
     @property
     def full(self) -> bool:
-        """Whether there are as many as there may be."""
+        """Return whether no further file may be begun."""
         return self._open >= MOST_AT_ONCE
 
     async def write(self, wanted: Range, first: Page, others: AsyncIterator[Page], flow: Flow) -> None:
         """
-        One file, from its first line to its last.
+        Write a file from its first line to its last.
 
-        :param first: a page that was read already, so that nothing is begun of which nothing is shown.
-        :param others: those after it.
-        :raises Broken: it breaks off.
+        :param first: a page that was read already, so that a refusal of it begins no file.
+        :param others: the pages after it.
+        :raises Broken: the file cannot be finished.
         """
         writing = self._begin(wanted.whole)
         self._open += 1

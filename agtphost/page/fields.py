@@ -1,4 +1,4 @@
-"""Header fields: what every answer of the page carries, and the cookie of a session."""
+"""Set the header fields of every answer of the page, and the cookie of a session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLICY = "; ".join(
         "require-trusted-types-for 'script'",
     )
 )
-"""Nothing inline, nothing from elsewhere, nowhere in a frame."""
+"""Nothing inline, nothing from other origins, no frames."""
 
 ALWAYS = (
     ("Content-Security-Policy", POLICY),
@@ -30,11 +30,11 @@ ALWAYS = (
     ("Referrer-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
-"""On every answer, whatever it says."""
+"""Fields of every answer."""
 
 
 def cookie_of(request: BoundedRequest) -> str:
-    """The session's cookie; empty where there is none."""
+    """Return the session's cookie; empty if there is none."""
     for given in request.requestHeaders.getRawHeaders(b"cookie") or ():
         try:
             found = SimpleCookie(given.decode("ascii", "replace")).get(COOKIE)
@@ -46,6 +46,6 @@ def cookie_of(request: BoundedRequest) -> str:
 
 
 def set_cookie(value: str) -> tuple[str, str]:
-    """The field that gives a browser its session; an empty value takes it away."""
+    """Return the field that sets the session's cookie; an empty value deletes it."""
     over = "" if value else "; Max-Age=0"
     return "Set-Cookie", f"{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Strict{over}"

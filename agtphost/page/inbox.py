@@ -1,4 +1,4 @@
-"""The view "Inbox": everything that waits for a person."""
+"""Show the inbox: everything that waits for a person."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Card: TypeAlias = Callable[[Visit, Mapping[str, Any]], Tag]
 
 DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defer"))
 CARDS = 50
-"""Of each kind; the others come when these are decided."""
+"""Cards of each kind; further ones follow when these are decided."""
 
 CHANGED = 20
-"""Definitions that are fetched for one look."""
+"""Definitions that are fetched for one view."""
 
 MISSING = (404, 405)
-"""What a host answers that has nothing of a kind."""
+"""Statuses of a host that does not support a kind."""
 
 
 async def draw(visit: Visit) -> View:
-    """Cards, the most urgent first."""
+    """Show cards, the most urgent first."""
     if visit.only_addressed:
         kind = next(each for each in KINDS if each[1] == "escalations")
         cards = _cards(*kind, await now.escalations(visit, CARDS), visit)
@@ -83,7 +83,7 @@ def _approval(visit: Visit, entry: Mapping[str, Any]) -> Tag:
         ("On behalf of", entry.get("acting_principal")),
         ("Delegated by", entry.get("delegation")),
         ("Call", f"{entry.get('method', '')} {entry.get('path', '')}"),
-        ("What it is said to do", entry.get("description")),
+        ("What it claims to do", entry.get("description")),
         ("Impact", entry.get("impact")),
         ("Definition", entry.get("definition_digest")),
         ("Digest of the whole call", entry.get("digest")),
@@ -118,7 +118,7 @@ def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
 
 
 def _answer(visit: Visit, known: str, title: str) -> list[Tag]:
-    """The form of a REPLY, which tells the agent something and decides nothing."""
+    """Return the form of a REPLY, which informs the agent and decides nothing."""
     if not visit.may("reply"):
         return []
     text = parts.field(
@@ -156,7 +156,7 @@ def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
 
 
 def _deferral(at: object, by: object, why: object) -> list[tuple[str, Any]]:
-    """That somebody has put the decision off already; nothing where nobody has."""
+    """Return the earlier deferral of a decision; empty if there was none."""
     if not at:
         return []
     return [("Put off", f"{ago(at)} ago by {brief(by, 16)}"), ("Because", why or "-")]
@@ -167,7 +167,7 @@ KINDS: Sequence[tuple[str, str, Card]] = (
     ("Escalations", "escalations", _escalation),
     ("Proposals", "proposals", _proposal),
 )
-"""Title, member of the answer, and what draws one; in the order of :func:`agtphost.page.now.waiting`."""
+"""Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.now.waiting`."""
 
 
 def _changed(visit: Visit, upstreams: Reply, count: int, definitions: list[Reply]) -> Tag:
@@ -181,7 +181,9 @@ def _changed(visit: Visit, upstreams: Reply, count: int, definitions: list[Reply
 
 
 def definition(visit: Visit, reply: Reply, back: str) -> Tag:
-    """What an upstream said when it was approved beside what it says now, and the form that approves the latter."""
+    """
+    Return the approved and the present definition of an upstream side by side, and the form that approves the latter.
+    """
     if not reply.ok:
         return parts.refused("A definition", reply)
     given = reply.result.get("upstream_definition")

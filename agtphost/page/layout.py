@@ -1,4 +1,4 @@
-"""The frame around every view: head, navigation, main part; complete HTML that needs no script."""
+"""Frame every view: head, navigation, main part; complete HTML that needs no script."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ NAVIGATION = (
     ("/contracts", "Contracts"),
     ("/config", "Config"),
 )
-"""Paths and names of the views, in the order of their worth."""
+"""Paths and names of the views, in the order of their importance."""
 
 DOCTYPE = b"<!DOCTYPE html>\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One page, before it is framed."""
+    """A page without its frame."""
 
     title: str
     body: Sequence[Any]
-    """Tags and texts, after the heading."""
+    """Tags and texts after the heading."""
 
     status: int = 200
-    """Of HTTP."""
+    """The HTTP status."""
 
 
 def page(
@@ -49,12 +49,12 @@ def page(
     views: Sequence[tuple[str, str]] = NAVIGATION,
 ) -> bytes:
     """
-    The octets of a view.
+    Return the octets of a view.
 
-    :param path: where it is: its place in the navigation is marked.
-    :param session: None before anybody has entered: then there is no navigation.
-    :param person: who is looking.
-    :param views: paths and names of the views that there are for this person.
+    :param path: of the view, which is marked in the navigation.
+    :param session: None before entering; then the navigation is left out.
+    :param person: the name of the person.
+    :param views: paths and names of the views for this person.
     """
     said: list[Any] = []
     if session is not None and session.said:

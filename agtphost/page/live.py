@@ -1,8 +1,8 @@
 """
-The live feed: what was sealed a moment ago, as server-sent events.
+Serve the live feed: calls as they are sealed, as server-sent events.
 
-It is told of committed groups, and asks for nothing: only its opening and its closing are requests, and on record. A
-line for each line that it shows would feed itself.
+It watches committed groups and makes no requests: only its beginning and its end are recorded requests. A request per
+line would create lines itself.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from agtphost.vocabulary.newest import keep
 log = Logger()
 
 VIEWERS = 16
-"""At once."""
+"""Feeds that may be open."""
 
 TICK = 0.25
-"""Seconds between two updates of one viewer."""
+"""Seconds between two updates of one feed."""
 
 LINES = 50
-"""Of one update; of more the newest are shown, and how many were not."""
+"""Lines of one update; of more, the newest are shown, with the number of the others."""
 
 REMEMBERED = 4 * LINES
-"""Lines that are kept for those who are shown them a moment later."""
+"""Lines that are cached for feeds that show them a moment later."""
 
 MOST_UNREAD = 1 << 20
-"""Octets that a viewer has not taken; then its feed is closed."""
+"""Octets that a viewer may leave unread; beyond that its feed is closed."""
 
 LIFE = 300.0
-"""Seconds of one feed: whoever goes on looking asks again, and is looked at again."""
+"""Seconds of one feed; after that the browser requests it again, and its right to it is checked again."""
 
 AGAIN = b"retry: 1000\n\n"
-"""Milliseconds after which a browser connects again."""
+"""Milliseconds after which a browser reconnects."""
 
 
 class Viewings:
     """
-    The open feeds, each told of what is committed.
+    The open feeds, each with the records that were committed.
 
-    :param clock: for their updates.
+    :param clock: schedules their updates.
     """
 
     def __init__(self, clock: IReactorTime) -> None:
@@ -60,11 +60,11 @@ class Viewings:
 
     @property
     def full(self) -> bool:
-        """Whether there are as many viewers as there may be."""
+        """Return whether no further feed may be opened."""
         return len(self._open) >= VIEWERS
 
     def saw(self, group: Any) -> None:
-        """A group is on disk: for :meth:`agtphost.iagtp.ILedger.watch`."""
+        """Take a committed group; for :meth:`agtphost.iagtp.ILedger.watch`."""
         for feed in self._open:
             feed.add(group.records)
 
@@ -72,7 +72,7 @@ class Viewings:
         """
         Begin a feed.
 
-        :param closed: called once it is over.
+        :param closed: called once it has ended.
         """
 
         def over() -> None:
@@ -86,13 +86,13 @@ class Viewings:
 
 
 class Lines:
-    """Events as they are sent: a line is written out once for all who look, and only where somebody is shown it."""
+    """A cache of encoded events, so that a record is encoded once for all feeds, and only if one shows it."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str, bytes] = OrderedDict()
 
     def event(self, record: Any) -> bytes:
-        """The event of one record."""
+        """Return the event of a record."""
         made = self._made.get(record.audit_id)
         if made is None:
             line = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
@@ -101,7 +101,7 @@ class Lines:
 
 
 class Viewing:
-    """One viewer's; a push producer, so that it hears when the viewer reads slowly."""
+    """The feed of one viewer; a push producer, so that it notices a slow viewer."""
 
     def __init__(
         self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: Lines
@@ -119,7 +119,7 @@ class Viewing:
         self._until = clock.seconds() + LIFE
 
     def begin(self) -> None:
-        """Send the head; the lines follow."""
+        """Send the head; lines follow."""
         fields = self._request.responseHeaders
         fields.setRawHeaders("Content-Type", ["text/event-stream"])
         fields.setRawHeaders("Cache-Control", ["no-store"])
@@ -129,7 +129,7 @@ class Viewing:
         self._next = self._clock.callLater(TICK, self._tick)
 
     def add(self, records: Any) -> None:
-        """Some records were committed; they wait for the next update."""
+        """Take committed records for the next update."""
         self._came += len(records)
         self._waiting.extend(records)
 
@@ -174,20 +174,20 @@ class Viewing:
     # IPushProducer
 
     def pauseProducing(self) -> None:
-        """The viewer reads slowly."""
+        """Note that the viewer reads slowly."""
         self._paused = True
 
     def resumeProducing(self) -> None:
-        """It has caught up."""
+        """Note that the viewer has caught up."""
         self._paused, self._unread = False, 0
 
     def stopProducing(self) -> None:
-        """It is gone."""
+        """Note that the viewer is gone."""
         self._end()
 
 
 def line_of(record: Any) -> Mapping[str, Any]:
-    """One row of the table of :mod:`agtphost.page.calls`, for the script."""
+    """Return a row of the table of :mod:`agtphost.page.calls`, for the script."""
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
     caller = record.caller or record.caller_id[:12]
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
@@ -196,7 +196,7 @@ def line_of(record: Any) -> Mapping[str, Any]:
 
 
 def _why(record: Any) -> str:
-    """The reason of a refusal, the scopes that were missing, and what says so."""
+    """Return the reason of a refusal, the missing scopes, and the rule."""
     lacking = f": {', '.join(record.lacking)}" if record.lacking else ""
     rule = f" ({record.rule})" if record.reason and record.rule else ""
     return f"{record.reason}{lacking}{rule}"

@@ -1,4 +1,4 @@
-"""Pages that are no views: how to enter, and why something was not shown or not done."""
+"""Draw pages that are not views: how to enter, and why something was not shown or not done."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ COMMAND = "agtp page"
 
 
 CERTIFICATE = "certificate"
-"""The field that enters with the certificate of the browser itself."""
+"""The form field that asks to enter with the browser's own certificate."""
 
 
 def _certified(given: Shown | None) -> list[Tag]:
-    """A button for a browser whose certificate is listed; a sentence for one whose is not."""
+    """Return a button for a browser with a listed certificate, or a sentence for one with another."""
     if given is None:
         return []
     if given.certificate is None:
         return [tags.p(shown(given.why))]
     person = given.certificate.fingerprint[:16]
-    said = tags.p("This browser shows a certificate that stands for ", tags.code(person), ".")
+    said = tags.p("This browser shows a certificate that represents ", tags.code(person), ".")
     button = tags.p(tags.button("Enter with this certificate", type="submit"), class_="buttons")
     field = tags.input(type="hidden", name=CERTIFICATE, value=given.digest)
     return [said, tags.form(field, button, method="post", action="/enter")]
@@ -33,9 +33,9 @@ def _certified(given: Shown | None) -> list[Tag]:
 
 def enter(why: str = "", status: int = 200, certified: Shown | None = None) -> View:
     """
-    Where a link is given: a script takes it from the address, and people without one paste it.
+    Return the page that asks for a link: a script takes it from the address, people without a script paste it.
 
-    :param certified: what the browser has shown itself.
+    :param certified: the certificate that the browser has presented.
     """
     said = [tags.p(shown(why), role="alert", class_="refused")] if why else []
     said += _certified(certified)
@@ -70,39 +70,39 @@ def _note(title: str, status: int, *sentences: str) -> View:
 
 
 def missing() -> View:
-    """No such view."""
+    """Return the page for a path without a view."""
     return _note("Nothing is here", 404, "No view has this address.")
 
 
 def malformed(why: str) -> View:
-    """A request that no page here makes."""
+    """Return the page for a request that no form makes."""
     return _note("Not understood", 400, why)
 
 
 def forged() -> View:
-    """A form without the session's token."""
+    """Return the page for a form without the session's token."""
     return _note(
         "Not done", 403, "The form does not belong to this session. Open the view again, and send it from there."
     )
 
 
 def read_only() -> View:
-    """The operator allows looking alone."""
+    """Return the page for an action where the operator allows only reading."""
     return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
 
 
 async def for_others(visit: Visit) -> View:
-    """A view that is not for people of ``[notify]``, who see what is addressed to them."""
+    """Return the page for a view that people of ``[notify]`` may not see; they see only what is addressed to them."""
     return _note("Not shown", 403, "This view is for operators, registrars and viewers. The Inbox is yours.")
 
 
 def over(reply: Reply, certified: Shown | None = None) -> View:
-    """The certificate admits nobody any more."""
+    """Return the page to enter again, because the certificate is not accepted any more."""
     return enter(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified)
 
 
 def refused(reply: Reply) -> View:
-    """What the host says in place of doing it."""
+    """Return the page with the host's refusal."""
     return View(
         title="The host refused",
         status=reply.status,

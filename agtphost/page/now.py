@@ -1,4 +1,4 @@
-"""The view "Now": whether all is well, at a glance."""
+"""Show whether the host is healthy, at a glance."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agtphost.page.text import octets
 from agtphost.page.visit import Visit
 from agtphost.vocabulary.quantities import lasting
 
-UNSHOWN = "What waits for a decision is shown to those who decide: operators and registrars."
-"""To viewers, in place of it."""
+UNSHOWN = "Only operators and registrars, who decide, see what waits for a decision."
+"""Shown to viewers instead of the items."""
 
 
 async def draw(visit: Visit) -> View:
-    """What there is to do, how the host is, and the calls of the last hour."""
+    """Show what waits for decisions, the host's health, and the calls of the last hour."""
     ask = visit.ask
     vitals, traffic, upstreams, *lists = await together(
         ask.inspect("vitals"),
@@ -40,7 +40,7 @@ async def draw(visit: Visit) -> View:
 
 def waiting(visit: Visit, limit: int) -> tuple[Awaitable[Reply], ...]:
     """
-    Questions for what waits for a decision: approvals, escalations, proposals; none where the visitor makes none.
+    Ask for the items that wait for a decision: approvals, escalations, proposals; empty if the visitor decides nothing.
 
     :param limit: entries of an answer.
     """
@@ -63,7 +63,9 @@ def escalations(visit: Visit, limit: int) -> Awaitable[Reply]:
 
 
 def changed(upstreams: Reply) -> list[tuple[str, str]]:
-    """What is off because it changed: ``PROTOCOL.NAME``, and the tool or agent; empty for a card."""
+    """
+    Return definitions that are off because they changed: ``PROTOCOL.NAME``, and the tool or agent, empty for a card.
+    """
     found: list[tuple[str, str]] = []
     for entry in upstreams.entries("upstreams"):
         name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"

@@ -1,4 +1,4 @@
-"""What views are made of: tables, lists of facts, forms, sections; one way of making each."""
+"""Provide the parts of views: tables, lists of facts, forms and sections, each made in one way."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agtphost.page.text import as_json, in_path, shown
 from agtphost.vocabulary import jsontext
 
 ROWS = 200
-"""Of a table, at the most; what is beyond has a link."""
+"""Rows of a table; further ones have a link."""
 
 LONGEST_REASON = 1_000
-"""Characters of a reason that somebody types."""
+"""Characters of a typed reason."""
 
 
 def table(
@@ -29,10 +29,10 @@ def table(
     **data: str,
 ) -> Tag:
     """
-    A table with a caption, its first column as the rows' names.
+    Return a table with a caption, whose first column names the rows.
 
     :param rows: cells are tags or values.
-    :param whole: whether it is drawn where it has no row as well: a script fills it.
+    :param whole: whether to draw it without rows, for a script that fills it.
     :param data: ``data-`` attributes, by name without the prefix, underscores for hyphens.
     """
     lines = [
@@ -47,7 +47,7 @@ def table(
         tags.tbody(*lines),
         **{f"data-{name.replace('_', '-')}": value for name, value in data.items()},
     )
-    # Wide tables scroll by themselves, with the keyboard as well.
+    # Wide tables scroll within their frame, with the keyboard as well.
     return tags.div(made, class_="wide", tabindex="0", role="region", **{"aria-label": caption})
 
 
@@ -56,40 +56,40 @@ def _cell(cell: Any) -> Any:
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Tag:
-    """Names and values."""
+    """Return a list of names and values."""
     return tags.dl(*(tags.div(tags.dt(name), tags.dd(_cell(value))) for name, value in pairs))
 
 
 def section(title: str, *content: Any, **attributes: str) -> Tag:
-    """A part of a view under a heading of its own."""
+    """Return a part of a view with a heading."""
     return tags.section(tags.h2(title), *content, **attributes)
 
 
 def code(value: Any) -> Tag:
-    """Text, or a value as JSON, as it is written."""
+    """Return preformatted text, or a value as JSON."""
     text = value if isinstance(value, str) else as_json(value)
     return tags.pre(tags.code(shown(text)), tabindex="0")
 
 
 def state(word: object) -> Tag:
-    """A word of a state; its class has its colour, which never says anything alone."""
+    """Return a state as a word; its class sets a colour in addition to the word."""
     text = shown(word, 64)
     kind = "".join(sign for sign in text.lower() if sign.isalnum() or sign == "-")
     return tags.span(text, class_=f"state state-{kind}")
 
 
 def in_query(value: object) -> str:
-    """A value within a query."""
+    """Return a value encoded for a query."""
     return quote(str(value), safe="")
 
 
 def call_link(audit_id: object, text: str = "") -> Tag:
-    """A link to one call."""
+    """Return a link to one call."""
     return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_="id")
 
 
 def refused(title: str, reply: Reply) -> Tag:
-    """Where the host does not tell something: what it says instead."""
+    """Return a section with the host's refusal of its content."""
     said = [tags.p(f"{reply.status} {shown(reply.reason)}: {shown(reply.explanation)}")]
     if reply.remedy:
         said.append(tags.p(shown(reply.remedy)))
@@ -97,17 +97,17 @@ def refused(title: str, reply: Reply) -> Tag:
 
 
 def card(title: str, key: str, *content: Any) -> Tag:
-    """One thing that waits; ``key`` tells it from all others."""
+    """Return a card for one waiting item; ``key`` distinguishes it from all others."""
     return tags.article(tags.h3(shown(title, 200)), *content, id=f"item-{ident(key)}")
 
 
 def ident(text: str) -> str:
-    """A text as part of an ``id``."""
+    """Return a text as part of an ``id``."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:128]
 
 
 def definition(text: str) -> Tag:
-    """JSON that somebody else wrote, a member a line."""
+    """Return JSON from another party, with a member per line."""
     try:
         return code(jsontext.decode(text.encode()))
     except jsontext.JSONTextError:
@@ -118,13 +118,13 @@ def definition(text: str) -> Tag:
 
 
 def field(name: str, label: str, known: str, value: str = "", **attributes: str) -> Tag:
-    """A text field with its label; ``known``, its id, is unique on the page."""
+    """Return a text field with its label; its id, ``known``, must be unique on the page."""
     given = {"type": "text", "value": shown(value) if value else "", **attributes}
     return tags.p(tags.label(label, for_=known), tags.input(name=name, id=known, **given))
 
 
 def choice(name: str, label: str, known: str, options: Iterable[tuple[str, str]], value: str = "") -> Tag:
-    """A list of which one is chosen."""
+    """Return a selection list."""
     made = [
         tags.option(text, value=each, **({"selected": "selected"} if each == value else {})) for each, text in options
     ]
@@ -132,7 +132,7 @@ def choice(name: str, label: str, known: str, options: Iterable[tuple[str, str]]
 
 
 def reason(known: str, *, required: bool = False) -> Tag:
-    """Why somebody decides as they do."""
+    """Return the field for the reason of a decision."""
     needed = {"required": "required"} if required else {}
     return field("reason", "Reason", ident(known), maxlength=str(LONGEST_REASON), autocomplete="off", **needed)
 
@@ -147,12 +147,12 @@ def action(
     label: str,
 ) -> Tag:
     """
-    A form for one of :mod:`agtphost.page.actions`.
+    Return a form for one of :mod:`agtphost.page.actions`.
 
-    :param back: the path to come back to.
-    :param hidden: what it is about.
+    :param back: the path to return to.
+    :param hidden: the item it is about.
     :param buttons: value of ``do`` and text of each.
-    :param label: what it is for, for those who do not see where it stands.
+    :param label: its purpose, for people who do not see its position.
     """
     known = {"csrf": csrf, "back": back, **hidden}
     return tags.form(
@@ -168,12 +168,12 @@ def action(
 
 
 def search(path: str, *fields: Any, text: str = "Filter") -> Tag:
-    """A form that asks for the same view with other words."""
+    """Return a form that requests the same view with another query."""
     return tags.form(*fields, tags.p(tags.button(text, type="submit"), class_="buttons"), method="get", action=path)
 
 
 def brief_agent(agent_id: object, nobody: str = "nobody", label: object = None) -> Tag:
-    """A link to one agent by its label, else by the beginning of its id; ``nobody`` where it is empty."""
+    """Return a link to an agent by its label or the beginning of its id; without an id, a given text."""
     text = str(agent_id or "")
     if not text:
         return tags.span(nobody)

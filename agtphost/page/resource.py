@@ -1,4 +1,4 @@
-"""The page's HTTP: who is let in, what is where, and what becomes of a form."""
+"""Serve the page over HTTP: admission, routing and form submissions."""
 
 from __future__ import annotations
 
@@ -38,46 +38,47 @@ LONGEST_FORM = 64 << 10
 """Octets of a form."""
 
 LONGEST_ENTRY = 16 << 10
-"""Octets of the form that strangers send: a link of 4,096 characters, percent-encoded, and a little more."""
+"""Octets of the form that anonymous clients send: a percent-encoded link of 4,096 characters, and a little more."""
 
 MOST_FIELDS = 64
-"""Of a form, or of a query."""
+"""Members of a form or a query."""
 
 KINDS: Mapping[str, str] = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Of the files in ``static``, by the end of their names."""
+"""Media types of the files in ``static``, by their suffix."""
 
 EXPORT = "/evidence/export"
-"""Where records are taken away from."""
+"""The path of exports."""
 
 ADDRESSED = ("/", "/inbox")
-"""Where people of ``[notify]`` are shown what is addressed to them."""
+"""The paths at which people of ``[notify]`` see what is addressed to them."""
 
 LIVE = "/live"
-"""Where the feed is."""
+"""The path of the feed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Admitted:
-    """What the head of a request says."""
+    """The result of reading a request's head."""
 
     session: Session | None
     cookie: str
     shown: Shown | None = None
-    """The certificate of the browser's own."""
+    """The certificate that the browser has presented."""
 
 
 class PageResource(Resource):
     """
-    Answers browsers: those whose request is of this host's own pages, see :class:`agtphost.http.mounts.Mount`.
+    The HTTP resource for browsers whose requests come from this host's own pages, see
+    :class:`agtphost.http.mounts.Mount`.
 
-    :param keys: what evidence is verified with.
-    :param feeds: the open ones, which somebody tells of what is committed.
+    :param keys: those with which evidence is verified.
+    :param feeds: the open feeds, which a ledger watcher fills.
     :param exports: files of records that are being written.
-    :param browsers: certificates that browsers enter with.
+    :param browsers: certificates with which browsers may enter.
     """
 
     isLeaf = True
@@ -105,7 +106,9 @@ class PageResource(Resource):
     # Admission
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """See :class:`agtphost.http.exchange.Gatekeeper`: whoever may send nothing sends no body."""
+        """
+        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A refused client sends no body.
+        """
         path = request.path.decode("ascii", "replace")
         sent = request.method == b"POST"
         posted = path in ("/enter", "/leave") or path.startswith("/do/")
@@ -118,17 +121,17 @@ class PageResource(Resource):
         if sent and path == "/enter" and not _is_short(request):
             return tail_of(request, 413, b"A link is shorter.\n")
         cookie, shown = cookie_of(request), self._browsers.shown(request.channel.transport)
-        # A feed connects anew every few minutes, whether anybody looks or not.
+        # A feed reconnects every few minutes, even without a viewer.
         session = self._entrance.session(cookie, "" if shown is None else shown.person, used=path != LIVE)
         if session is not None:
             request.channel.proven()
         if sent and session is None and path != "/enter":
-            return tail_of(request, 401, b"The session is over; enter again by a link of agtp page.\n")
+            return tail_of(request, 401, b"The session has ended; enter again by a link of agtp page.\n")
         request.admitted = _Admitted(session, cookie, shown)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:
-        """One HTTP request."""
+        """Answer a request."""
         if request.admitted is None:
             refusal = self.admit(request)
             if refusal is not None:
@@ -156,7 +159,7 @@ class PageResource(Resource):
         elif path == EXPORT and session is not None:
             await self._export(request, session)
         elif session is None:
-            view = notes.enter("There is no session, or it is over.", 401, admitted.shown)
+            view = notes.enter("You have no session, or it has ended.", 401, admitted.shown)
             await self._show(request, view, path, None)
         else:
             await self._view(request, path, session)
@@ -183,9 +186,9 @@ class PageResource(Resource):
         await self._show(request, await draw(visit), path, session, person)
 
     async def _evidence(self, request: BoundedRequest, path: str, session: Session | None) -> None:
-        """For scripts: JSON, also where it is refused."""
+        """Answer a script with JSON, even for a refusal."""
         if session is None:
-            _tell(request, 401, {"explanation": "The session is over; enter again by a link of agtp page."})
+            _tell(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
             return
         asker = Asker(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
@@ -196,7 +199,7 @@ class PageResource(Resource):
         _tell(request, *await evidence.answer(path, query, asker, self._keys))
 
     async def _export(self, request: BoundedRequest, session: Session) -> None:
-        """A file, written as it is read; what is refused before its first line is a view."""
+        """Write a file while its records are read; a refusal before its first line is a view."""
         asker = Asker(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
@@ -209,7 +212,7 @@ class PageResource(Resource):
         if not query.get("chain") or any(word and numbers[name] is None for name, word in given.items()):
             view = notes.malformed("Name a chain, and the numbers of its first and last record or none.")
         elif self._exports.full:
-            view = notes.malformed("As many files are being written as may be; wait for one of them.")
+            view = notes.malformed("The host is writing as many files as it may; wait until one is finished.")
         else:
             try:
                 wanted = await exporting.asked(asker, query["chain"], numbers["from"], numbers["to"])
@@ -238,14 +241,14 @@ class PageResource(Resource):
             log.warn("an export of {chain} breaks off: {why}", chain=wanted.chain, why=str(broken))
 
     async def _live(self, request: BoundedRequest, session: Session | None) -> None:
-        """A feed: who opens it, and that it is over, are on record."""
+        """Open a feed; its opening and its end are on record."""
         asker = None if session is None else Asker(self._dispatcher, session, _address(request))
         if asker is None or request.method == b"HEAD":
-            _tell(request, 401, {"explanation": "The session is over; enter again by a link of agtp page."})
+            _tell(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
             return
         if self._feeds.full:
             request.responseHeaders.setRawHeaders("Retry-After", ["30"])
-            _tell(request, 503, {"explanation": "There are as many viewers as there may be."})
+            _tell(request, 503, {"explanation": "The host has as many live feeds as it may; try again later."})
             return
         opened = await asker.ask("QUERY", "/page/feed", {"moment": "opened"})
         if not opened.ok:
@@ -258,7 +261,7 @@ class PageResource(Resource):
         self._feeds.open(request, lambda: Deferred.fromCoroutine(closing))
 
     async def _over(self, request: BoundedRequest, path: str, session: Session, reply: Reply) -> None:
-        """The host does not know this person any more, or can tell nobody anything at the moment."""
+        """Answer for a person whom the host does not accept any more, or while it cannot answer."""
         if reply.status in (401, 403, 410):
             self._entrance.end(session)
             view = notes.over(reply, request.admitted.shown)
@@ -287,7 +290,7 @@ class PageResource(Resource):
             await self._enter(request, fields, admitted.shown)
         elif admitted.session is None or forged(admitted.session, fields.get("csrf", "")):
             log.warn(
-                "a form sent to {path} from {address} has not the token of its session",
+                "a form sent to {path} from {address} lacks the token of its session",
                 path=path,
                 address=_address(request),
             )
@@ -307,7 +310,7 @@ class PageResource(Resource):
                 cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], address)
         except NoEntry as error:
             if error.status == 429:
-                # As short as can be: no page is made for who guesses on.
+                # Short, because no page is drawn for a client that guesses.
                 tail = tail_of(request, 429, f"{error}\n".encode(), ("Retry-After", "60"))
                 request.write(tail)  # type: ignore[no-untyped-call]
                 request.finish()  # type: ignore[no-untyped-call]
@@ -343,7 +346,7 @@ class PageResource(Resource):
 
 
 def _static() -> dict[str, tuple[bytes, str]]:
-    """Octets and kind of the files that the page refers to, by name; read once."""
+    """Return octets and media type of the files that the page refers to, by name; read once."""
     folder = resources.files("agtphost.page").joinpath("static")
     found = {}
     for entry in folder.iterdir() if folder.is_dir() else ():
@@ -358,13 +361,13 @@ def _address(request: BoundedRequest) -> str:
 
 
 def _is_short(request: BoundedRequest) -> bool:
-    """Return whether the head announces a form no longer than one with a link has to be."""
+    """Return whether the head announces a form no longer than one with a link can be."""
     length = field_of(request, "content-length") or ""
     return length.isdigit() and int(length[:9]) <= LONGEST_ENTRY
 
 
 def _pairs(octets: bytes) -> dict[str, str] | None:
-    """The members of a form or a query; None where they are too many, or not text."""
+    """Return the members of a form or a query; None if they are too many, or not text."""
     try:
         pairs = parse_qsl(octets.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
@@ -373,7 +376,7 @@ def _pairs(octets: bytes) -> dict[str, str] | None:
 
 
 def _local(path: str) -> str:
-    """A path of the page's own to come back to; never another site."""
+    """Return a path of this page to return to; never another site."""
     if not path.startswith("/") or path.startswith("//") or "\\" in path:
         return "/"
     return quote(path, safe="/?=&%#-_.~")
@@ -386,7 +389,7 @@ def _redirect(request: BoundedRequest, path: str, *fields: tuple[str, str]) -> N
 
 
 def _gone(request: BoundedRequest) -> bool:
-    """Whether nobody waits for an answer any more."""
+    """Return whether the client has disconnected or has its answer."""
     return bool(request.finished or request._disconnected)
 
 
@@ -397,7 +400,7 @@ def _tell(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> 
 def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTML) -> None:
     if _gone(request):
         return
-    # What the page says itself has no number that HTTP reads otherwise.
+    # Statuses that HTTP would misread are translated.
     fields = ((FIELD, str(status)),) if status != over_http(status) else ()
     request.write(tail_of(request, over_http(status), octets, *fields, kind=kind))  # type: ignore[no-untyped-call]
     request.finish()  # type: ignore[no-untyped-call]

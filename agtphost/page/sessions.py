@@ -1,4 +1,4 @@
-"""The view "Sessions": sessions of agents, and the sessions and tasks that stand still."""
+"""Show sessions of agents, and suspended sessions and tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDING = "An agent suspends and resumes its sessions and tasks itself. All of th
 
 
 async def draw(visit: Visit) -> View:
-    """Both tables, of all agents or of one."""
+    """Show both tables, for all agents or for one."""
     agent, more = visit.word("agent_id"), visit.word("more", 4_096)
     reply = await visit.ask.inspect(
         "sessions", agent_id=agent or None, limit=parts.ROWS, continuation_token=more or None
@@ -33,7 +33,7 @@ async def draw(visit: Visit) -> View:
 
 
 def tables(reply: Reply) -> list[Tag]:
-    """What ``INSPECT target=sessions`` tells."""
+    """Return the tables of ``INSPECT target=sessions``."""
     if not reply.ok:
         return [parts.refused("Sessions", reply)]
     going = [
@@ -58,7 +58,7 @@ def tables(reply: Reply) -> list[Tag]:
             "There are none.",
         ),
         parts.table(
-            "Suspended", ("Name", "What it is", "Agent", "Resumed until", "State"), still, "Nothing stands still."
+            "Suspended", ("Name", "What it is", "Agent", "Resumed until", "State"), still, "Nothing is suspended."
         ),
         tags.p(ENDING),
     ]

@@ -1,4 +1,4 @@
-"""Values as text for people: nothing that a reader would not see as it is."""
+"""Render values as text for people, with invisible characters made visible."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LONGEST = 20_000
 
 def shown(value: object, longest: int = LONGEST) -> str:
     """
-    Any value: text as it is, with control and bidi characters written out; all else as JSON.
+    Render any value: text with control and bidi characters escaped; other values as JSON.
 
-    Twisted's templates escape what HTML would take for markup.
+    Twisted's templates escape HTML markup.
     """
     if value is None:
         return "-"
@@ -35,25 +35,25 @@ def shown(value: object, longest: int = LONGEST) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as indented JSON, for ``<pre>``."""
+    """Return a value as indented JSON, for ``<pre>``."""
     return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=False, default=str)
 
 
 def brief(identifier: object, length: int = 12) -> str:
-    """The beginning of a long identifier."""
+    """Return the beginning of a long identifier."""
     text = shown(identifier, 256)
     return text if len(text) <= length + 3 else f"{text[:length]}..."
 
 
 def in_path(value: object) -> str:
-    """A value as one segment of a path."""
+    """Return a value encoded as one segment of a path."""
     text = str(value)
-    # Identifiers, which most are, stand there as they are.
+    # Most values are identifiers, which need no encoding.
     return text if text.isascii() and text.isalnum() else quote(text, safe="")
 
 
 def ago(stamp: object, now: float | None = None) -> str:
-    """How long a moment is past: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
+    """Return how long ago a moment was: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
     moment = _seconds(stamp)
     if moment is None:
         return shown(stamp)
@@ -61,7 +61,7 @@ def ago(stamp: object, now: float | None = None) -> str:
 
 
 def _seconds(stamp: object) -> float | None:
-    """A moment in seconds since the epoch, of which texts of RFC 3339 and numbers tell one."""
+    """Return the seconds since the epoch of a moment in RFC 3339 or as a number; None for any other value."""
     if isinstance(stamp, (int, float)) and not isinstance(stamp, bool):
         return float(stamp)
     try:
@@ -71,7 +71,7 @@ def _seconds(stamp: object) -> float | None:
 
 
 def octets(count: object) -> str:
-    """A size in one unit."""
+    """Return a size with one unit."""
     if not isinstance(count, (int, float)):
         return shown(count)
     return size(float(count))

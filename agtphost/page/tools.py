@@ -1,4 +1,4 @@
-"""The view "Tools": servers behind the host and what they said last, every tool, and what is off."""
+"""Show servers behind the host and their last output, every tool, and what is off."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agtphost.page.visit import Visit
 from agtphost.vocabulary.quantities import lasting
 
 STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
-"""Of a tool: whether it may be called, and what keeps it from that."""
+"""The states of a tool: whether it may be called, or why not."""
 
 LINES = 50
-"""Of what a server wrote to its standard error."""
+"""Lines of a server's standard error."""
 
 
 async def draw(visit: Visit) -> View:
-    """A table of servers, one of tools, what waits for approval, and each server's particulars."""
+    """Show a table of servers, one of tools, what waits for approval, and each server's details."""
     words = {name: visit.word(name) for name in ("name", "upstream", "state")}
     more = visit.word("more", 4_096)
     asked = {name: word or None for name, word in words.items()}
@@ -35,7 +35,7 @@ async def draw(visit: Visit) -> View:
     entries = reply.entries("upstreams")
     table = _tools(tools, entries, words)
     if more:
-        # Whoever turns a page of tools has seen the rest on the first.
+        # The other parts are on the first page of tools.
         return View(title="Tools", body=[table])
     waiting = now.changed(reply)
     definitions = await together(
@@ -51,17 +51,17 @@ async def draw(visit: Visit) -> View:
 
 
 def _tools(reply: Reply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
-    """Every tool, a page at a time, by what is looked for."""
+    """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
     form = parts.search(
         "/tools",
-        parts.field("name", "Name, or a word of what it is said to do", "filter-name", words["name"]),
+        parts.field("name", "Name, or a word of its description", "filter-name", words["name"]),
         parts.choice("upstream", "Server", "filter-upstream", _all(named), words["upstream"]),
         parts.choice("state", "State", "filter-state", _all(STATES), words["state"]),
     )
     if not reply.ok:
         return parts.section("Tools", form, parts.refused("Not shown", reply))
-    heads = ("Tool", "Server", "State", "What it is said to do", "Scopes", "Known by", "Approval", "Definition")
+    heads = ("Tool", "Server", "State", "What it claims to do", "Scopes", "Known by", "Approval", "Definition")
     caption = f"{reply.result.get('count')} tools"
     content = [form, parts.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
     if reply.more:

@@ -1,4 +1,4 @@
-"""Which view is where."""
+"""Map paths to views."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ VIEWS: Mapping[str, Draw] = {
     "/contracts": contracts.draw,
     "/config": configuration.draw,
 }
-"""By path."""
+"""Views by path."""
 
 SINGLE: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one}
-"""Views of one thing each, by the path that its identifier follows."""
+"""Views of one item each, by the path before its identifier."""
 
 
 def found(path: str) -> tuple[Draw, str] | None:
-    """The view of a path, and the identifier of what it is about; None where there is none."""
+    """Return the view of a path, and the identifier of its item; None without a view."""
     view = VIEWS.get(path)
     if view is not None:
         return view, ""

@@ -1,4 +1,4 @@
-"""One look at one view."""
+"""Describe one request for one view."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from agtphost.page.layout import View
 
 @dataclass(kw_only=True)
 class Visit:
-    """Who looks, at what, and with which words."""
+    """A request for a view: the person, the path and the query."""
 
     path: str
-    """Below which the view is; without the query."""
+    """The path of the request, without the query."""
 
     rest: str
-    """What follows the view's own path: an identifier, or nothing."""
+    """The part after the view's own path: an identifier, or nothing."""
 
     query: Mapping[str, str]
     session: Session
     ask: Asker
     person: Mapping[str, Any] = field(default_factory=dict)
-    """What QUERY /page said of whoever looks."""
+    """The answer of QUERY /page about the person."""
 
     def word(self, name: str, longest: int = 256) -> str:
-        """A word of the query; empty where it is not there."""
+        """Return a word of the query; empty if it is absent."""
         return self.query.get(name, "")[:longest].strip()
 
     def may(self, action: str) -> bool:
-        """Whether the host lets this person do something; buttons are drawn by it."""
+        """Return whether the host lets this person perform an action; only then its buttons are drawn."""
         allowed = self.person.get("may")
         return isinstance(allowed, dict) and allowed.get(action) is True
 
     @property
     def decides(self) -> bool:
-        """Whether what waits for operators and registrars is shown to this person; viewers see that nowhere."""
+        """Return whether this person sees what waits for operators and registrars; viewers do not."""
         roles = self.person.get("roles")
         return isinstance(roles, list) and bool({"operator", "registrar"}.intersection(roles))
 
     @property
     def only_addressed(self) -> bool:
-        """Whether this person sees what is addressed to it, and nothing else of the host."""
+        """Return whether this person sees only what is addressed to them."""
         return is_only_addressed(self.person)
 
     @property
     def csrf(self) -> str:
-        """For forms."""
+        """Return the session's token for forms."""
         return self.session.csrf
 
 
 def is_only_addressed(person: Mapping[str, Any]) -> bool:
     """
-    Return whether QUERY /page said that somebody is a person of ``[notify]`` and nothing else.
+    Return whether QUERY /page describes only a person of ``[notify]``.
 
-    :param person: what it said.
+    :param person: its answer.
     """
     return person.get("roles") == ["person"]
 

@@ -1,8 +1,8 @@
 """
-OpenTelemetry traces, by the official SDK: the extra ``traces``. Nothing else of the host imports this but where
+Trace calls with OpenTelemetry, by the official SDK: the extra ``traces``. The host imports this package only if
 ``[traces]`` is configured.
 
-- :mod:`.service`: begins the spans of calls, and stops within a second
-- :mod:`.spans`: one call's span, its parts, its requests to upstreams; what each says and what it never says
-- :mod:`.export`: how spans leave the process: a thread of the SDK's, a bounded queue, and a collector that may be dead
+- :mod:`.service`: begins the spans of calls, and stops within seconds
+- :mod:`.spans`: the span of a call, its parts, and its requests to upstreams; what they contain and never contain
+- :mod:`.export`: delivery of spans: a thread of the SDK, a bounded queue, and a collector that may be unavailable
 """

@@ -1,9 +1,9 @@
 """
-How spans leave the process.
+Deliver spans to a collector.
 
-The SDK's batch processor has a thread of its own, so nothing here waits for a collector. What waits to be sent is
-bounded, what comes beyond is dropped and counted. Of what a collector answers only the status is read: neither its
-length nor a redirect nor what it says to a proxy means anything here.
+The SDK's batch processor runs in a separate thread, so nothing here waits for a collector. The queue is bounded;
+further spans are dropped and counted. Only the status of a collector's answer is read: its length, a redirect, or
+fields for a proxy have no effect.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from agtphost.config.traces import TracesSection
 
 MOST_WAITING = 4096
-"""Spans that wait to be sent, of some four kilobytes each; the newest are dropped beyond that."""
+"""Spans that wait to be sent, of about four kilobytes each; beyond that the newest are dropped."""
 
 BATCH = 512
 """Spans of one request to the collector."""
 
 DELAY = 1.0
-"""Seconds for which spans are gathered."""
+"""Seconds for which spans are collected into a batch."""
 
 PATH = "/v1/traces"
-"""Where OTLP/HTTP takes spans, below a URL without a path."""
+"""The path of OTLP/HTTP for spans, below a URL without a path."""
 
 
 class Told(Protocol):
-    """Hears, in the exporter's thread, how the collector does."""
+    """A listener for the results of deliveries, called in the exporter's thread."""
 
     def failing(self, spans: int) -> None:
-        """Spans could not be delivered, and are gone."""
+        """Note that spans could not be delivered and are lost."""
 
     def delivered(self) -> None:
-        """Spans were delivered."""
+        """Note that spans were delivered."""
 
 
 def url_of(endpoint: str) -> str:
-    """The URL that spans are posted to: one without a path is that of the collector itself."""
+    """Return the URL that spans are posted to; an endpoint without a path gets the default path."""
     parts = urlsplit(endpoint)
     return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=PATH))
 
 
 class Posting(requests.Session):
     """
-    What posts batches.
+    An HTTP session that posts batches.
 
-    Neither proxies nor passwords of the environment, no field but the operator's own, and no octet of an answer's
-    body: one that never ends costs nothing.
+    It ignores proxies and passwords of the environment, sends only the operator's fields, and reads no octet of an
+    answer's body, so an endless one costs nothing.
 
-    :param fields: header fields, secrets opened.
+    :param fields: header fields, with secrets revealed.
     """
 
     def __init__(self, fields: Mapping[str, str]) -> None:
@@ -68,21 +68,21 @@ class Posting(requests.Session):
         self._fields = {"Content-Type": "application/x-protobuf", **fields}
 
     def request(self, method: str, url: str | bytes, *args: Any, **options: Any) -> requests.Response:
-        """One batch; the connection ends with the head of the answer."""
+        """Post a batch; the connection ends after the head of the answer."""
         options.update(headers=self._fields, stream=True, allow_redirects=False)
         response = super().request(method, url, *args, **options)
         response.close()
         if 300 <= response.status_code < 400:
-            # The SDK takes these for deliveries; they are none, and are not followed.
+            # The SDK would count a redirect as a delivery. It is not one, and is not followed.
             response.status_code = 421
         return response
 
 
 class Counted(SpanExporter):
     """
-    Counts what is taken out of the queue, and tells what became of it.
+    An exporter that counts the spans taken from the queue, and reports the results.
 
-    :param inner: sends it.
+    :param inner: sends the spans.
     """
 
     def __init__(self, inner: SpanExporter, told: Told) -> None:
@@ -92,7 +92,7 @@ class Counted(SpanExporter):
         self.delivered = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """In the processor's thread."""
+        """Export a batch, in the processor's thread."""
         self.taken += len(spans)
         try:
             result = self._inner.export(spans)
@@ -106,16 +106,16 @@ class Counted(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Give up whatever is being sent again."""
+        """Stop retries of a batch."""
         self._inner.shutdown()
 
 
 class Bounded(SpanProcessor):
     """
-    The SDK's batch processor, behind a bound that counts what it drops.
+    The SDK's batch processor behind a bound that counts dropped spans.
 
     :param exporter: sends batches.
-    :param dropping: is told, in the thread that ends spans, when the first of several is dropped.
+    :param dropping: called, in the thread that ends spans, when the first of several is dropped.
     """
 
     def __init__(self, exporter: Counted, dropping: Callable[[], None]) -> None:
@@ -133,19 +133,19 @@ class Bounded(SpanProcessor):
 
     @property
     def waiting(self) -> int:
-        """Spans that wait to be sent."""
+        """Return the number of spans that wait to be sent."""
         return self._ended - self._exporter.taken
 
     @property
     def lost(self) -> int:
-        """Spans that the collector has not taken so far, for whatever reason."""
+        """Return the number of spans that the collector has not taken, for any reason."""
         return self._ended - self._exporter.delivered + self.dropped
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Nothing is done with a span before its end."""
+        """Do nothing yet. A span is processed at its end."""
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Queue it, or count it."""
+        """Queue a span, or count it as dropped."""
         if span.context is None or not span.context.trace_flags.sampled:
             return
         if self.waiting >= MOST_WAITING:
@@ -155,23 +155,23 @@ class Bounded(SpanProcessor):
                 self._dropping()
             return
         if self._full and self.waiting < MOST_WAITING // 2:
-            # Not at the first free place: a queue that is full is so again at once.
+            # Not at the first free place: a full queue would soon be full again.
             self._full = False
         self._ended += 1
         self._batches.on_end(span)
 
     def shutdown(self) -> None:
-        """Send what waits, and end the thread; blocks until then."""
+        """Send the waiting spans, and end the thread; blocks until then."""
         self._batches.shutdown()  # type: ignore[no-untyped-call]
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what waits; blocks until then."""
+        """Send the waiting spans; blocks until then."""
         return self._batches.force_flush(timeout_millis)
 
 
 def exporter_of(settings: TracesSection) -> OTLPSpanExporter:
-    """The official exporter, told everything by the configuration and nothing by the environment."""
-    # What it logs of each attempt is told once here, in one sentence.
+    """Return the official exporter, set up by the configuration and not by the environment."""
+    # Its log of each attempt is replaced by one message of this package.
     quiet = logging.getLogger("opentelemetry")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False

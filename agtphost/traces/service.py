@@ -1,4 +1,4 @@
-"""Begins the spans of calls, and takes them to the collector."""
+"""Begin the spans of calls, and pass them to the collector."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agtphost.traces.spans import CallSpan
 from agtphost.vocabulary import trace_context
 
 PARTING = 1.5
-"""Seconds that a stop waits for what is left to be delivered."""
+"""Seconds that a stop waits for the delivery of remaining spans."""
 
 LONGEST = 256
 """Characters of an attribute."""
@@ -33,7 +33,7 @@ class Traces(Service):
     """
     The service of ``[traces]``.
 
-    :param server_id: who the spans are of, among hosts of one service name.
+    :param server_id: identifies this host among hosts of one service name.
     """
 
     name = "traces"
@@ -51,11 +51,11 @@ class Traces(Service):
 
     @property
     def lost(self) -> dict[str, int]:
-        """Spans that no collector has: those that there was no room for, and those that it did not take."""
+        """Return the spans that no collector has: those dropped for lack of room, and those not taken."""
         return {"dropped": 0 if self._queue is None else self._queue.dropped, "undelivered": self.undelivered}
 
     def begin(self, exchange: Exchange) -> CallSpan | None:
-        """A call begins; see :class:`agtphost.dispatch.tracing.Tracer`."""
+        """Begin the span of a call; see :class:`agtphost.dispatch.tracing.Tracer`."""
         if self._tracer is None:
             return None
         headers = exchange.request.headers
@@ -63,7 +63,7 @@ class Traces(Service):
         return CallSpan(self._tracer, exchange, place, agents=self._settings.agents)
 
     def startService(self) -> None:
-        """Make what makes spans: here, since a thread does not survive the fork of a daemon."""
+        """Start the tracer; not earlier, since a thread does not survive the fork of a daemon."""
         super().startService()  # type: ignore[no-untyped-call]
         self._counted = Counted(exporter_of(self._settings), self)
         self._queue = Bounded(self._counted, self._dropping)
@@ -80,12 +80,12 @@ class Traces(Service):
         )
         provider.add_span_processor(self._queue)
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            # Spans that an operator's function makes by the API go the same way.
+            # Spans that an operator's function makes by the API take the same way.
             trace.set_tracer_provider(provider)
         self._tracer = provider.get_tracer("agtphost", __version__)
 
     def stopService(self) -> Deferred[None]:
-        """Deliver what is left, for a moment; a collector that does not take it holds nobody up."""
+        """Deliver the remaining spans, but wait only for a moment: an unavailable collector must not delay the stop."""
         super().stopService()  # type: ignore[no-untyped-call]
         queue, counted = self._queue, self._counted
         self._tracer = None
@@ -101,7 +101,7 @@ class Traces(Service):
             queue.shutdown()
             self._reactor.callFromThread(over)
 
-        # A daemon: a thread of the reactor's pool would be waited for at the end.
+        # A daemon thread: the end of the process would wait for one of the reactor's pool.
         Thread(target=deliver, name="agtphost-traces-end", daemon=True).start()
         waiting = self._reactor.callLater(PARTING, over)
 
@@ -115,17 +115,17 @@ class Traces(Service):
 
         return done.addCallback(parted)
 
-    # What becomes of spans: told once, and once more when it is over
+    # Reports of the exporter: logged at the first failure, and again at the recovery
 
     def _dropping(self) -> None:
         log.warn("traces: spans are dropped, more come than the collector takes")
 
     def failing(self, spans: int) -> None:
-        """See :class:`agtphost.traces.export.Told`."""
+        """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.export.Told`."""
         self._reactor.callFromThread(self._note_failure, spans)
 
     def delivered(self) -> None:
-        """See :class:`agtphost.traces.export.Told`."""
+        """Note in the reactor's thread that spans were delivered; see :class:`agtphost.traces.export.Told`."""
         if self._failing:
             self._reactor.callFromThread(self._note_recovery)
 
@@ -134,7 +134,7 @@ class Traces(Service):
         if not self._failing:
             self._failing = True
             log.warn(
-                "traces: the collector at {endpoint} does not take spans; calls go on without",
+                "traces: the collector at {endpoint} does not take spans; calls continue without traces",
                 endpoint=self._settings.endpoint,
             )
 

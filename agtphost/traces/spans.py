@@ -1,9 +1,9 @@
 """
-One call's span, its parts, and its requests to upstreams.
+Make the span of a call, of its parts, and of its requests to upstreams.
 
-Attributes follow OpenTelemetry's semantic conventions where there are any (rpc, mcp, gen_ai, error), and are called
-``agtp.`` something where there are none. None is a text that a caller made: paths are templates, tools and agents are
-those that the operator named or approved, and arguments, results, credentials and explanations are in no span.
+Attributes follow OpenTelemetry's semantic conventions where these exist (rpc, mcp, gen_ai, error), and begin with
+``agtp.`` otherwise. No attribute is a text of a caller: paths are templates, tools and agents are those that the
+operator named or approved. Arguments, results, credentials and explanations are in no span.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE, TraceCont
 
 SYSTEM = "agtp"
 KNOWN_FLAGS = 0x03
-"""That a trace is recorded, and that its id is random (level 2 of W3C Trace Context)."""
+"""The flags that a trace is recorded and that its id is random (level 2 of W3C Trace Context)."""
 
 UNNAMED = "AGTP"
-"""The name of the span of a request that names nothing that can be called here."""
+"""The name of the span of a request that names nothing callable."""
 
 
 def fields_of(context: SpanContext) -> Fields:
-    """A span's place in its trace, as header fields."""
+    """Return a span's place in its trace, as header fields."""
     parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
     if not context.trace_state:
         return ((TRACEPARENT, parent),)
@@ -45,12 +45,12 @@ def fields_of(context: SpanContext) -> Fields:
 
 
 def beneath(place: TraceContext, *, remote: bool) -> Context:
-    """The context of a span whose parent somebody named."""
+    """Return the context of a span with a given parent."""
     context = SpanContext(
         trace_id=int(place.trace_id, 16),
         span_id=int(place.parent_id, 16),
         is_remote=remote,
-        # What the other bits will mean, nobody knows yet: they are not passed on.
+        # Other bits have no meaning yet, so they are not passed on.
         trace_flags=TraceFlags(place.flags & KNOWN_FLAGS),
         trace_state=TraceState.from_header([place.state]) if place.state else TraceState(),
     )
@@ -58,7 +58,7 @@ def beneath(place: TraceContext, *, remote: bool) -> Context:
 
 
 class UpstreamSpan:
-    """One request to an upstream; see :class:`agtphost.handlers.tracing.ClientSpan`."""
+    """The span of a request to an upstream; see :class:`agtphost.handlers.tracing.ClientSpan`."""
 
     __slots__ = ("_span",)
 
@@ -67,11 +67,11 @@ class UpstreamSpan:
 
     @property
     def fields(self) -> Fields:
-        """What the upstream is told of the trace."""
+        """Return the trace fields for the upstream."""
         return fields_of(self._span.get_span_context())
 
     def end(self, error: str = "") -> None:
-        """It is over."""
+        """End the span."""
         if error:
             self._span.set_attribute("error.type", error)
             self._span.set_status(Status(StatusCode.ERROR))
@@ -80,11 +80,11 @@ class UpstreamSpan:
 
 class CallSpan:
     """
-    One call of this host; see :class:`agtphost.handlers.tracing.CallTrace`.
+    The span of a call of this host; see :class:`agtphost.handlers.tracing.CallTrace`.
 
     :param tracer: makes spans.
-    :param place: the caller's in its trace; None begins a new one.
-    :param agents: whether the caller's label is told.
+    :param place: the caller's place in its trace; None begins a new one.
+    :param agents: whether to include the caller's label.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class CallSpan:
         self._exchange: Exchange | None = exchange
         self._agents = agents
         self.reason = ""
-        # A call that another one makes is at this host, however it is carried.
+        # A call made by another call comes from this host, by any transport.
         parent = Context() if place is None else beneath(place, remote=not exchange.peer.depth)
         self._span = tracer.start_span(UNNAMED, context=parent, kind=SpanKind.SERVER)
         context = self._span.get_span_context()
@@ -107,37 +107,37 @@ class CallSpan:
         self._named: Mapping[str, str] = named
         self._inside = set_span_in_context(self._span, Context())
         self._before = get_current()
-        # Of a trace that nobody records the parts would be nothing but dear.
+        # Parts of a trace that is not recorded would only cost time.
         self._recorded = self._span.is_recording()
         self._part = tracer.start_span("gates", context=self._inside) if self._recorded else self._span
 
     @property
     def record_members(self) -> Mapping[str, str]:
-        """What the call's record says of its trace."""
+        """Return the members of the call's record about its trace."""
         return self._named
 
     @property
     def fields(self) -> Fields:
-        """What a call made in the course of this one is told of the trace."""
+        """Return the trace fields for calls made during this one."""
         return fields_of(self._part.get_span_context())
 
     def part(self, name: str) -> None:
-        """The next part of the call begins."""
+        """Begin the next part of the call."""
         if self._recorded:
             self._part.end()
             self._part = self._tracer.start_span(name, context=self._inside)
-        # What an operator's function does with the API of OpenTelemetry belongs to its call.
+        # Spans that an operator's function makes by the OpenTelemetry API belong to its call.
         attach(set_span_in_context(self._part, Context()) if name == "handler" else self._before)
 
     def client(self, name: str, attributes: Attributes) -> UpstreamSpan:
-        """A request to an upstream begins."""
+        """Begin the span of a request to an upstream."""
         above = set_span_in_context(self._part, Context())
         return UpstreamSpan(
             self._tracer.start_span(name, context=above, kind=SpanKind.CLIENT, attributes=dict(attributes))
         )
 
     def finish(self, status: int) -> None:
-        """The call is answered."""
+        """End the span, as the call is answered."""
         span = self._span
         if self._recorded and self._exchange is not None:
             self._part.end()
@@ -145,7 +145,7 @@ class CallSpan:
             if status >= 500:
                 span.set_status(Status(StatusCode.ERROR))
         span.end()
-        # It leads back here: a call leaves no circle behind (agtphost.host.root).
+        # The exchange refers to this span: a reference cycle would wait for the collector (agtphost.host.root).
         self._exchange = None
 
     def _attributes(self, exchange: Exchange, status: int) -> dict[str, str | int | bool]:
@@ -163,7 +163,7 @@ class CallSpan:
         if self.reason and status >= 500:
             told["error.type"] = self.reason
         if binding is not None:
-            # Of a resource, a prompt, or a tool that its server has not listed yet the name is the caller's word.
+            # The name of a resource, a prompt, or a tool that its server has not listed yet is a text of the caller.
             tool = str((binding.extra or {}).get("mcp_tool", "")) if "mcp" in binding.details else ""
             name = f"{exchange.method} {binding.name if tool else binding.path}"
             self._span.update_name(name)

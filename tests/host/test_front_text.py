@@ -49,7 +49,7 @@ def test_plain_text_to_an_agent_of_data_is_refused_with_its_input() -> None:
         input_of({"parts": [{"text": "a room, please"}]}, {"room": "12"}, (), schema)
     assert refused.value.code == -32005
     assert refused.value.message == (
-        "This agent takes data, and no plain text. Send one data part, an object with: nights (required), guest."
+        "This agent takes data parts and no plain text. Send one data part, an object with: nights (required), guest."
     )
     many = {"properties": {f"m{number:02}": TEXT for number in range(40)}}
     assert describe_input(many, {}).endswith("m15, and more.")

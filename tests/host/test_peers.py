@@ -121,8 +121,8 @@ def test_the_front_is_checked_against_the_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         made(configured(tmp_path, front("e" * 64, "nobody")))
     assert [problem.message for problem in caught.value.problems] == [
-        '[[a2a.front.agent]] "nobody" is no hosted agent',
-        "[a2a.front] agent_id is no agent that this host knows: " + "e" * 64,
+        '[[a2a.front.agent]] "nobody" is not a hosted agent',
+        "[a2a.front] agent_id names an agent that this host does not know: " + "e" * 64,
     ]
     assert made(configured(tmp_path, front(CALLER, "librarian"))) is not None
     assert made(configured(tmp_path, "")) is None

@@ -16,11 +16,12 @@ from tests.system.hosting import sample
 CLIENTS = {"one": "demo", "two": "demo"}
 CLOSED = "min_assurance = 'certificate'"
 NOTE = (
-    "[mcp.front] shows one, two no tool of files: tokens prove the agent, and these tools take a client certificate; "
-    'write min_assurance = "gateway" in its [[mcp.server]], or in [mcp.server.tools.NAME] for one tool'
+    '[mcp.front] no tool of files is shown to one, two: a token gives the assurance "gateway", and these tools '
+    'require a client certificate; write min_assurance = "gateway" in its [[mcp.server]], or in '
+    "[mcp.server.tools.NAME] for one tool"
 )
 ANONYMOUS = (
-    "[gateway] shows anonymous clients no tool of files: nothing proves who calls; give clients a token of "
+    "[gateway] no tool of files is shown to anonymous clients: nothing proves who calls; give clients a token of "
     "[[http.client]]"
 )
 GRANT = "\n[[grant]]\nagent = 'demo'\nallow = {}\n"
@@ -55,7 +56,12 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
         (CLOSED, "", GRANT.format("['QUERY']"), ""),
         (CLOSED, TOOL.format("min_assurance = 'gateway'"), "", ""),
         (CLOSED, TOOL.format("min_assurance = 'gateway'\nenabled = false"), "", NOTE),
-        ("scopes = ['a:b']", "", "", "[mcp.front] shows one, two no tool of files: calls are made as demo, without"),
+        (
+            "scopes = ['a:b']",
+            "",
+            "",
+            "[mcp.front] no tool of files is shown to one, two: calls are made as demo, without",
+        ),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read_file']"), NOTE),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.read*']"), ""),
         ("", TOOL.format("min_assurance = 'certificate'"), GRANT.format("['files.list_files']"), ""),
@@ -64,13 +70,13 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
             "",
             TOOL.format("enabled = false"),
             GRANT.format("['files.read_file']"),
-            "[mcp.front] shows one, two no tool of files: [[grant]] gives demo tools of it that are not enabled",
+            "[mcp.front] no tool of files is shown to one, two: [[grant]] gives demo tools of it that are not enabled",
         ),
         (
             "",
             "",
             "\n[[http.client]]\nname = 'odd'\ntoken = 'file:odd.token'\nagent = 'librarian'\nscopes = ['a:b']\n",
-            "[mcp.front] shows odd no tool of files: [[http.client]] claims a:b, which the document of librarian",
+            "[mcp.front] no tool of files is shown to odd: [[http.client]] claims a:b, which the document of librarian",
         ),
         ("", "", "\n[gateway]\nlisten = 'tcp:8932:interface=127.0.0.1'\nagent = 'demo'\n", ANONYMOUS),
     ],

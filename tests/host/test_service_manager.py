@@ -60,7 +60,7 @@ def test_a_life(manager: Manager) -> None:
         ["READY=1", "STATUS=serving at agtp://127.0.0.1:4480"],
         ["RELOADING=1", "MONOTONIC_USEC=12500000"],
         ["READY=1", "STATUS=serving at agtp://127.0.0.1:4480"],
-        ["STOPPING=1", "STATUS=stopping: what runs is ended first"],
+        ["STOPPING=1", "STATUS=stopping: waiting for running calls"],
     ]
     assert clock.getDelayedCalls() == []
 

@@ -96,4 +96,4 @@ def test_an_endpoint_replaces_a_cognitive_method(config: Path) -> None:
     host = Host(config)
     assert host.process.wait(60) != 0
     host.stop()
-    assert "[query] documents is no directory" in host.output
+    assert "[query] documents is not a directory" in host.output

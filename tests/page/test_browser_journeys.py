@@ -238,7 +238,7 @@ def test_another_sites_form_does_nothing(browser: Browser, site: Site) -> None:
         for origin in (evil, evil.replace("127.0.0.1", "evil.test")):
             browser.open(f"{origin}/")
             browser.follow("button")
-            assert "pages are not served here" in browser.text
+            assert "pages of that origin are not accepted here" in browser.text
             assert decision(site, known) == ("pending", "")
     browser.screenshot("other-site")
     browser.said()

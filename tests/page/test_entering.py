@@ -149,7 +149,7 @@ def test_a_form_without_its_token_is_403_and_logged(site: Site, browser: Browser
         answer = browser.ask("POST", "/leave", csrf)
         assert (answer.status, hardened(answer)) == (403, True)
     assert browser.get("/").status == 200
-    until(lambda: "has not the token of its session" in site.host.output)
+    until(lambda: "lacks the token of its session" in site.host.output)
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,6 @@ def test_a_server_is_started_anew(site: Changing) -> None:
     before = pid()
     form = browser.get("/tools").page.form("/do/restart", upstream="mcp.changing")
     done = browser.send(form, ("do", "restart"))
-    assert done.status == 200 and "mcp.changing is started anew" in done.text
+    assert done.status == 200 and "mcp.changing is being restarted" in done.text
     until(lambda: pid() not in (0, before))
     assert browser.send(form, ("do", "restart"), upstream="mcp.none").status == 404

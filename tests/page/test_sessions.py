@@ -24,8 +24,8 @@ def test_what_stands_still_is_told_from_what_goes_on(site: Site) -> None:
     """In the view of all and in that of the agent; nothing but a sentence on what ends a session."""
     demo = site.host.state / "agents" / "demo"
     browser = site.browser()
-    assert "Nothing stands still" not in browser.get("/").text
-    assert "nothing stands still" in browser.get("/sessions").text
+    assert "Nothing is suspended" not in browser.get("/").text
+    assert "nothing is suspended" in browser.get("/sessions").text
     with Client(trust=site.trust, cert=demo / "agent.pem", key=demo / "agent.key") as client:
         for name in ("going-on", "standing"):
             assert client.call(site.host.uri, "DISCOVER", "/methods", session_id=name).status == 200

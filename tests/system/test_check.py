@@ -158,7 +158,7 @@ def test_what_rests_on_a_fault_is_said(tmp_path: Path) -> None:
     edited(('profile = "development"', 'profile = "testing"'))(config)
     (config.parent / "endpoints" / "text.toml").write_text("method = \n")
     done = agtp("check", str(config))
-    assert "were not looked at: they rest on [host]" in done.stderr and "text.toml:1: it is not TOML" in done.stderr
+    assert "were not checked: they depend on [host]" in done.stderr and "text.toml:1: it is not TOML" in done.stderr
 
 
 def test_a_fault_is_told_once_and_without_its_consequences(tmp_path: Path) -> None:

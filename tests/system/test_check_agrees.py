@@ -315,5 +315,5 @@ def test_a_socket_of_systemds_is_not_looked_at_by_check(developed: Path, tmp_pat
     config = Path(shutil.copytree(developed, tmp_path / "work")) / "host.toml"
     listening("systemd:domain=INET:index=0")(config)
     alone = agtp("check", str(config))
-    assert alone.returncode == 0 and "is handed to the host alone" in alone.stderr, alone.stderr
+    assert alone.returncode == 0 and "systemd passes it only to the host" in alone.stderr, alone.stderr
     assert any("systemd has handed over no socket" in line for line in started(config, {}, sound=False))

@@ -81,7 +81,7 @@ def test_a_server_that_shows_nothing_says_how_it_is_opened(fronted: Fronted) -> 
 def test_check_and_a_start_name_the_server_that_is_not_reached(fronted: Fronted) -> None:
     """One note for each, with the line to write; the servers that are reached have none."""
     notes = [note for note in fronted.host.agtp_json("check", "--json")["notes"] if "[mcp.front]" in note]
-    assert [note.partition(":")[0] for note in notes] == ["[mcp.front] shows one no tool of closed"]
+    assert [note.partition(":")[0] for note in notes] == ["[mcp.front] no tool of closed is shown to one"]
     assert HINT in notes[0] and notes[0] in fronted.host.output
 
 

@@ -179,7 +179,7 @@ def test_check_asks_servers_what_a_grant_names(tmp_path: Path) -> None:
     done = agtp("check", str(config), "--ask", "--json")
     notes = [note for note in json.loads(done.stdout)["notes"] if "[[grant]]" in note]
     assert notes == [
-        "[[grant]] of demo: files.read_fil is no tool of files (did you mean files.read_file?), and grants nothing"
+        "[[grant]] of demo: files has no tool files.read_fil (did you mean files.read_file?); the entry grants nothing"
     ], done.stdout
 
 
@@ -222,7 +222,7 @@ def test_grants_of_the_file_that_name_nothing_are_told_with_their_lines(tmp_path
     told = json.loads(done.stdout)["problems"]
     lines = config.read_text().splitlines()
     said = [(lines[each["line"] - 1], each["message"], each["hint"]) for each in told]
-    assert [(line.partition(" ")[0], "no agent known here" in message) for line, message, _ in said] == [
+    assert [(line.partition(" ")[0], "this host knows no such agent" in message) for line, message, _ in said] == [
         ("agent", True),
         ("allow", False),
         ("allow", False),

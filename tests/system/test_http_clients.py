@@ -141,6 +141,7 @@ def test_a_key_of_nobody_is_a_start_error(tmp_path: Path) -> None:
     done = agtp("check", str(config))
     line = 1 + next(n for n, text in enumerate(config.read_text().splitlines()) if text == 'agent = "nobody-here"')
     assert done.returncode == 2
-    assert f'host.toml:{line}: [[http.client]] "nightly" agent is no agent that this host knows: nobody-here' in (
-        done.stdout + done.stderr
+    assert (
+        f'host.toml:{line}: [[http.client]] "nightly" agent names an agent that this host does not know: nobody-here'
+        in (done.stdout + done.stderr)
     )

@@ -162,7 +162,7 @@ def test_a_revoked_certificate_is_refused_on_every_open_connection(host: Host) -
         said = len(host.output)
         done = host.agtp_json("cert", "revoke", "state/agents/demo/agent.pem", "--reason", "key-compromise")
         assert done["read_by_host"] is True and done["revoked"][0]["reason"] == "key-compromise"
-        until(lambda: "TLS files were read again" in host.output[said:] and "crl.pem" in host.output[said:])
+        until(lambda: "the changed TLS files are in use" in host.output[said:] and "crl.pem" in host.output[said:])
         since = time.monotonic()
         answers = [link.ask("ECHO", "/text", {"text": "after"}) for link in links]
         assert time.monotonic() - since < 1.0 + 2 * usual
@@ -182,7 +182,7 @@ def test_a_list_that_cannot_be_read_fails_closed(host: Host) -> None:
     crl = host.state / "crl.pem"
     good = crl.read_bytes()
     crl.write_bytes(good[:-40])
-    until(lambda: "a revocation list counts no longer" in host.output)
+    until(lambda: "a revocation list went out of use" in host.output)
     assert host.agtp("agent", "deactivate", "librarian").returncode != 0
     with RawLink(host, context=client_context(host, identified=False)) as link:
         assert link.ask("DISCOVER", "/methods").status == 200

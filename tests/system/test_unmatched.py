@@ -135,14 +135,14 @@ def test_strangers_are_told(tmp_path: Path) -> None:
         "disallow names FROBNICATE,",
         "required_on_methods names FROBNICATES,",
         r"one-list: ECHO has no parameter 'txet' here \(did you mean 'text'\?\)",
-        "aliases: POST stands for TRANSLATE, which nothing here",
+        "aliases: POST leads to TRANSLATE, which nothing here",
         "FETCH leads to ECHO /nowhere, which nothing here",
         "no-endpoint: nothing here is bound to TRANSLATE /nowhere",
         r"of-a-built-in: QUERY has no parameter 'max_result' here \(did you mean 'max_results'\?\)",
         r"\[notify.people\] usr-cfo has cdcd",
-        "finance names demo, and a name reaches hosted agents alone: .* write its Agent-ID, [0-9a-f]{64}",
+        "finance names demo, but names reach only hosted agents: .* write its Agent-ID, [0-9a-f]{64}",
         r"\[notify\] librarian is the name of a hosted agent too",
-        "finance names nobody-at-all, who is no agent",
+        "finance names nobody-at-all, which is neither a known agent",
         "zone:unseen: no agent known here",
     ):
         assert re.search(pattern, said.stderr), said.stderr

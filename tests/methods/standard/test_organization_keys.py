@@ -127,7 +127,7 @@ FAULTS: dict[str, tuple[str, str]] = {
     "a bad name": ('name = "a b"\nkey = "{key}"\nscopes = ["a:sign"]\n', "not a name such as"),
     "a missing file": ('name = "a"\nkey = "no.key"\nscopes = ["a:sign"]\n', "is missing"),
     "no key": ('name = "a"\nkey = "host.toml"\nscopes = ["a:sign"]\n', "host.toml"),
-    "an exposed file": ('name = "a"\nkey = "{exposed}"\nscopes = ["a:sign"]\n', "others can read its key"),
+    "an exposed file": ('name = "a"\nkey = "{exposed}"\nscopes = ["a:sign"]\n', "other users can read its key"),
 }
 
 
