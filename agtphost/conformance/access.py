@@ -1,4 +1,4 @@
-"""What the operator of a run supplies."""
+"""The access to a target that the operator of a run supplies."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from agtphost.conformance.link import Credentials, Endpoint
 
 
 class Who(Enum):
-    """The sides from which a target is looked at."""
+    """The roles in which a target is called."""
 
     ANONYMOUS = "anonymous"
-    """No certificate, no Agent-ID."""
+    """A caller without certificate and Agent-ID."""
 
     AGENT = "agent"
     """The agent of ``--cert``."""
 
     SECOND = "second"
-    """Another one."""
+    """Another agent."""
 
     REGISTRAR = "registrar"
     """The Genesis issuer: a certificate without an agent."""
@@ -31,11 +31,11 @@ class Who(Enum):
 @dataclass(frozen=True, kw_only=True)
 class Access:
     """
-    How to reach the target, and as whom.
+    The address of the target, and the credentials by role.
 
     :param trust: the authority of the target's certificate; None for the system's.
-    :param keys: keys that the target signs with, by kid; the manifest's where none are given.
-    :param expendable: the Agent-ID of an agent whose life may be ended; None forbids every destructive case.
+    :param keys: keys that the target signs with, by kid; without any, those of the manifest are used.
+    :param expendable: the Agent-ID of an agent that may be revoked; None forbids every destructive case.
     """
 
     where: Endpoint
@@ -45,7 +45,7 @@ class Access:
     expendable: str | None = None
     timeout: float = 10.0
     others: Sequence[Credentials] = ()
-    """Further agents: the first that the target still serves is the second one, where none is given."""
+    """Further agents. The first that the target serves becomes the second agent, if none is given."""
 
     plain: bool = False
-    """Whether the target reads parameters at the top of the body, and knows no envelope."""
+    """Whether the target reads parameters at the top of the body, and does not support the envelope."""

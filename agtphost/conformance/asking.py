@@ -1,4 +1,4 @@
-"""Requests as octets."""
+"""Requests as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Field = tuple[str, str]
 
 
 def encoded(value: object) -> bytes:
-    """A JSON text; octets stay what they are."""
+    """Encode a value as JSON; return bytes unchanged."""
     return value if isinstance(value, bytes) else json.dumps(value).encode()
 
 
@@ -24,10 +24,10 @@ def request(
     content_type: str | None = JSON,
 ) -> bytes:
     """
-    One request.
+    Return one request.
 
-    :param body: octets, or a value that is sent as JSON; None for no body.
-    :param content_type: None to leave it out.
+    :param body: bytes, or a value that is sent as JSON; None for no body.
+    :param content_type: None to omit it.
     """
     octets = b"" if body is None else encoded(body)
     lines = [f"AGTP/1.0 {method} {target}", *(f"{name}: {value}" for name, value in fields)]
@@ -38,9 +38,9 @@ def request(
 
 
 class Envelope(dict[str, object]):
-    """A body of core v08 section 5.7, whose parameters go alone to a server that knows no envelope."""
+    """A body of core v08 section 5.7; a server without envelopes gets only its parameters."""
 
 
 def enveloped(method: str, parameters: object) -> Envelope:
-    """The envelope of core v08 section 5.7."""
+    """Return the envelope of core v08 section 5.7."""
     return Envelope({"method": method, "parameters": parameters})

@@ -1,4 +1,4 @@
-"""What a case is, and how the modules of cases are written."""
+"""The definition of a case, and how the modules of cases are written."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from agtphost.conformance.verdict import Need
 _HYPHENS = str.maketrans("_/", "--")
 
 Check = Callable[[Target], object]
-"""Looks at the target; returns where the requirement holds."""
+"""A function that examines the target; it returns if the requirement is met."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One observation that a requirement calls for."""
+    """A test of one observation that a requirement calls for."""
 
     id: str
     """``area.name``; stable."""
 
     requirements: tuple[str, ...]
-    """The ids of the lines that it shows."""
+    """Ids of the requirements that the case tests."""
 
     title: str
-    """One sentence: what holds where the case passes."""
+    """One sentence that states what a passed case shows."""
 
     needs: tuple[Need, ...] = ()
     check: Check
@@ -40,7 +40,7 @@ class Case:
 
 class Cases(list[Case]):
     """
-    The cases of one area, in the making.
+    A list for the cases of one area, with methods that add cases.
 
     :param area: the first part of their ids.
     """
@@ -88,11 +88,11 @@ class Cases(list[Case]):
         self, name: str, requirements: str, rows: Iterable[Any], *needs: Need
     ) -> Callable[[Callable[..., object]], Callable[..., object]]:
         """
-        Add the decorated function once for each row of a table, to be called with the target and what is in the row.
+        Add the decorated function once for each row of a table; it is called with the target and the values of the row.
 
-        :param name: a template, as ``requirements`` and the docstring, which is the title: ``{0}`` is what stands
-            first in a row. What it becomes is in lower case, with hyphens.
-        :param rows: tuples, or values of which each is a row.
+        :param name: a template, like ``requirements`` and the docstring, which is the title: ``{0}`` is the first value
+            of a row. The resulting name is in lower case, with hyphens.
+        :param rows: tuples, or single values that are rows of one value.
         """
 
         def added(check: Callable[..., object]) -> Callable[..., object]:

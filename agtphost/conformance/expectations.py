@@ -1,4 +1,4 @@
-"""What cases say of answers."""
+"""Assertions about answers; each raises :class:`Failure` if it does not hold."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ SUCCESS = (200, 201, 202, 204, 263)
 
 
 def answered(answer: Answer, *allowed: int) -> Answer:
-    """The status is one of ``allowed``."""
+    """Require that the status is one of ``allowed``."""
     listed = " or ".join(map(str, allowed))
     expect(answer.status in allowed, f"expected {listed}, got {answer}", answer.refusal)
     return answer
 
 
 def never(answer: Answer, *refused: int) -> Answer:
-    """The status is none of ``refused``."""
+    """Require that the status is none of ``refused``."""
     expect(answer.status not in refused, f"must not be {' or '.join(map(str, refused))}: got {answer}", answer.refusal)
     return answer
 
 
 def succeeded(answer: Answer) -> Answer:
-    """The status is a success."""
+    """Require that the status is a success."""
     return answered(answer, *SUCCESS)
 
 
 def reason(answer: Answer, *tokens: str) -> Answer:
-    """The body names one of ``tokens`` as its reason."""
+    """Require that the body names one of ``tokens`` as its reason."""
     expect(answer.tokens & set(tokens), f"the body names {sorted(answer.tokens)}, not {' or '.join(tokens)}")
     return answer
 
 
 def refused(answer: Answer, status: int, *tokens: str) -> Answer:
-    """Both."""
+    """Require a status, and one of ``tokens`` as the reason."""
     return reason(answered(answer, status), *tokens)
 
 
 def has(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
-    """``value`` is an object with the members ``names``."""
+    """Require that ``value`` is an object with the members ``names``."""
     expect(isinstance(value, Mapping), f"{what} is not an object")
     missing = [name for name in names if name not in value]
     expect(not missing, f"{what} lacks {', '.join(missing)}")
@@ -56,37 +56,37 @@ def has(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
 
 
 def is_list(value: Any, what: str) -> list[Any]:
-    """``value`` is an array."""
+    """Require that ``value`` is an array."""
     expect(isinstance(value, list), f"{what} is not an array")
     found: list[Any] = value
     return found
 
 
 def header(answer: Answer, name: str) -> str:
-    """The value of a field, which must be there."""
+    """Return the value of a required header field."""
     found = answer.header(name)
     expect(found is not None, f"{answer} has no {name}", f"no {name}")
     return found or ""
 
 
 def without(answer: Answer, *names: str) -> Answer:
-    """None of the fields is there."""
+    """Require that none of the fields is present."""
     present = [name for name in names if answer.header(name) is not None]
     expect(not present, f"{answer} carries {', '.join(present)}")
     return answer
 
 
 def mentions(answer: Answer, text: str) -> Answer:
-    """The body holds ``text``."""
+    """Require that the body contains ``text``."""
     expect(text.encode() in answer.body, f"the body of {answer} does not name {text!r}")
     return answer
 
 
 def is_hex64(value: object) -> bool:
-    """Whether a value is 64 lower-case hexadecimal digits."""
+    """Return whether a value is 64 lower-case hexadecimal digits."""
     return isinstance(value, str) and HEX64.fullmatch(value) is not None
 
 
 def is_moment(value: object) -> bool:
-    """Whether a value is an RFC 3339 date and time."""
+    """Return whether a value is an RFC 3339 date and time."""
     return isinstance(value, str) and MOMENT.fullmatch(value) is not None

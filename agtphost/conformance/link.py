@@ -1,8 +1,8 @@
 """
-Raw octets over TLS, with the standard library's blocking sockets.
+Raw bytes over TLS, with the standard library's blocking sockets.
 
-This module shares no code with a server (the package says what others share): what is sent is sent as it stands, and
-what arrives is taken apart by the letter of core v08 section 5.4.1.
+This module shares no code with a server (the package documents the shared parts): bytes are sent unchanged, and
+answers are parsed strictly by core v08 section 5.4.1.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LENGTH = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 class Unreachable(Exception):
-    """No connection to the target, or no TLS with it."""
+    """No connection to the target, or no TLS."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """Where the target listens."""
+    """The address at which the target listens."""
 
     host: str
     port: int
@@ -44,32 +44,32 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One response."""
+    """A response of the target."""
 
     status: int
     text: str
     fields: tuple[tuple[str, str], ...]
-    """As received, in order."""
+    """The fields as received, in order."""
 
     body: bytes
     head: bytes
-    """The first line and the fields, CRLFs included."""
+    """The first line and the fields, including CRLFs."""
 
     request: bytes = b""
-    """What was asked, where one request was sent for one answer."""
+    """The request, if one request was sent for one answer."""
 
     @cached_property
     def headers(self) -> dict[str, str]:
-        """By lower-case name; of repeated ones the last."""
+        """The fields by lower-case name; the last value of repeated ones."""
         return {name.lower(): value for name, value in self.fields}
 
     def header(self, name: str) -> str | None:
-        """The value of a field."""
+        """Return the value of a field, or None."""
         return self.headers.get(name.lower())
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the body, hex."""
+        """The SHA-256 of the body, in hexadecimal."""
         return sha256(self.body).hexdigest()
 
     @cached_property
@@ -82,7 +82,7 @@ class Answer:
         """
         The body as JSON.
 
-        :raises Failure: if it is none.
+        :raises Failure: the body is not JSON.
         """
         try:
             return json.loads(self.body)
@@ -98,13 +98,13 @@ class Answer:
 
     @property
     def result(self) -> Any:
-        """``result`` of the envelope; the body itself where there is no envelope."""
+        """``result`` of the envelope, or the body if it has no envelope."""
         value = self.value
         return value["result"] if isinstance(value, dict) and "result" in value else value
 
     @property
     def tokens(self) -> set[str]:
-        """Every token by which a refusal may name its reason."""
+        """Every token that may name the reason of a refusal."""
         members = self.value if self.body and isinstance(self.value, dict) else {}
         named = [members.get(name) for name in ("reason", "type", "code", "error")]
         nested = members.get("error")
@@ -114,7 +114,7 @@ class Answer:
 
     @property
     def refusal(self) -> str:
-        """Status and reason, where it is a refusal: what many cases fail of at once; else empty."""
+        """Status and reason of a refusal, which may be the cause of many failures; empty for other answers."""
         return str(self) if self.status >= 300 or self.status == _AUTHORIZATION_REQUIRED else ""
 
     def __str__(self) -> str:
@@ -124,10 +124,10 @@ class Answer:
 
 def parse(head: bytes) -> tuple[int, str, tuple[tuple[str, str], ...]]:
     """
-    Take the head of a response apart.
+    Parse the head of a response.
 
-    :param head: without the empty line.
-    :raises Failure: where it breaks core v08 section 5.4.1.
+    :param head: the head without the empty line.
+    :raises Failure: the head breaks core v08 section 5.4.1.
     """
     first, *lines = head.split(b"\r\n")
     match = _STATUS_LINE.fullmatch(first)
@@ -144,7 +144,7 @@ def parse(head: bytes) -> tuple[int, str, tuple[tuple[str, str], ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """What one side of a conversation shows."""
+    """The credentials of one role."""
 
     cert: Path | None = None
     key: Path | None = None
@@ -153,9 +153,9 @@ class Credentials:
 
 def client_context(cacert: Path | None, shown: Credentials) -> ssl.SSLContext:
     """
-    A context that trusts ``cacert`` alone, or what the system trusts.
+    Return a context that trusts only ``cacert``, or the system's authorities.
 
-    :raises Unreachable: if the files are not what they should be.
+    :raises Unreachable: a file cannot be used.
     """
     try:
         context = ssl.create_default_context(cafile=str(cacert) if cacert is not None else None)
@@ -169,11 +169,11 @@ def client_context(cacert: Path | None, shown: Credentials) -> ssl.SSLContext:
 @dataclass(kw_only=True)
 class Link:
     """
-    One connection.
+    A connection to the target.
 
-    :param where: the target.
-    :param context: who connects, trusting what.
-    :param timeout: seconds that any one operation may take.
+    :param where: the address of the target.
+    :param context: credentials and trust anchors of the client.
+    :param timeout: most seconds for a single operation.
     """
 
     where: Endpoint
@@ -204,12 +204,12 @@ class Link:
         self.close()
 
     def close(self) -> None:
-        """Without a word."""
+        """Close the connection without sending anything."""
         self.ended = True
         self.socket.close()
 
     def send(self, octets: bytes) -> None:
-        """All of them; where the target has gone away, what it said before is still to be read."""
+        """Send all bytes; if the target has closed the connection, keep its last output for reading."""
         try:
             self.socket.sendall(octets)
         except OSError:
@@ -219,14 +219,14 @@ class Link:
 
     def answer(self, request: bytes = b"") -> Answer | None:
         """
-        The next response; None where the target closed the connection instead.
+        Return the next response, or None if the target closed the connection.
 
-        :raises Failure: if it is malformed, cut short or late.
+        :raises Failure: the response is malformed, truncated or late.
         """
         deadline = time.monotonic() + self.timeout
         while (end := self.buffer.find(b"\r\n\r\n")) < 0:
             if len(self.buffer) > MAX_HEAD:
-                raise Failure(f"the head of the response is longer than {MAX_HEAD} octets")
+                raise Failure(f"the head of the response is longer than {MAX_HEAD} bytes")
             if not self._more(deadline - time.monotonic(), late=True):
                 if self.buffer:
                     raise Failure(f"the response was cut short: {bytes(self.buffer[:60])!r}")
@@ -247,11 +247,11 @@ class Link:
         if len(found) != 1 or not _LENGTH.fullmatch(found[0]):
             raise Failure(f"the response {status} has {found or 'no'} Content-Length")
         if int(found[0]) > MAX_BODY:
-            raise Failure(f"the response {status} announces {found[0]} octets")
+            raise Failure(f"the response {status} announces {found[0]} bytes")
         return int(found[0])
 
     def _more(self, seconds: float, *, late: bool = False) -> bool:
-        """Receive something; False at the end, and where nothing came in time unless that is a failure."""
+        """Receive data; return False at the end, or after a timeout. With ``late``, a timeout is a failure."""
         if self.ended:
             return False
         try:
@@ -272,11 +272,11 @@ class Link:
         return bool(octets)
 
     def quiet(self, seconds: float) -> bool:
-        """Whether the target says nothing for a while, and stays."""
+        """Return whether the target sends nothing for a while and keeps the connection open."""
         return not self.buffer and not self._more(seconds) and not self.ended
 
     def closes(self) -> bool:
-        """Whether the target ends the connection in time, without another octet."""
+        """Return whether the target closes the connection in time, without sending more."""
         while not self.ended:
             if self.buffer or not self._more(self.timeout):
                 break

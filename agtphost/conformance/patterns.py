@@ -1,4 +1,4 @@
-"""Texts that match a pattern, for the plain patterns that endpoint schemas use."""
+"""Make texts that match a pattern, for the plain patterns that endpoint schemas use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import string
 from dataclasses import dataclass
 
 MOST = 8
-"""Repetitions where a pattern sets no bound."""
+"""Repetitions if a pattern sets no bound."""
 
 _CLASSES = {"d": string.digits, "w": string.ascii_letters + string.digits + "_", "s": " "}
 _DOT = string.ascii_lowercase + string.digits
@@ -17,19 +17,19 @@ _SIGNS = {"?": (0, 1), "*": (0, MOST), "+": (1, MOST)}
 
 
 class Unsupported(ValueError):
-    """The pattern uses more than this module reads."""
+    """The pattern uses a feature that this module does not support."""
 
 
 @dataclass
 class _Reader:
-    """Reads a pattern and writes a text that it matches, in one walk."""
+    """A parser that makes a matching text while it reads a pattern."""
 
     pattern: str
     dice: random.Random
     at: int = 0
 
     def alternatives(self) -> str:
-        """One of the alternatives up to ``)`` or the end."""
+        """Make a text for one of the alternatives up to ``)`` or the end."""
         found = [self._sequence()]
         while self._peek() == "|":
             self.at += 1
@@ -142,9 +142,9 @@ def _members(content: str) -> str:
 
 def matching(pattern: str, dice: random.Random) -> str:
     """
-    A text that ``pattern`` matches.
+    Return a text that ``pattern`` matches.
 
-    :raises Unsupported: for look-around, back references and other rarities.
+    :raises Unsupported: the pattern has look-around, back references or other rare features.
     """
     reader = _Reader(pattern, dice)
     made = reader.alternatives()

@@ -1,4 +1,4 @@
-"""Attribution-Records, taken apart without the code that makes them (core v08 section 10)."""
+"""Parse Attribution-Records without the code that makes them (core v08 section 10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ZEROS = "0" * 64
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A JWS in compact form."""
+    """The parts of an Attribution-Record, which is a JWS in compact form."""
 
     text: str
     header: Mapping[str, Any]
@@ -29,7 +29,7 @@ class Record:
 
     @property
     def audit_id(self) -> str:
-        """SHA-256 of the whole, hex."""
+        """The SHA-256 of the whole text, in hexadecimal."""
         return sha256(self.text.encode("ascii")).hexdigest()
 
     @property
@@ -37,7 +37,7 @@ class Record:
         return self.header.get("alg") != "none"
 
     def covered_by(self, keys: Mapping[str, Ed25519PublicKey]) -> bool:
-        """Whether one of the keys signed it."""
+        """Return whether one of the keys signed the record."""
         octets = self.text[: self.text.rindex(".")].encode("ascii")
         kid = self.header.get("kid")
         tried = [keys[kid]] if isinstance(kid, str) and kid in keys else list(keys.values())
@@ -46,9 +46,9 @@ class Record:
 
 def record_of(answer: Answer) -> Record:
     """
-    The record that an answer carries.
+    Return the record that an answer carries.
 
-    :raises Failure: if there is none, or it is not a JWS.
+    :raises Failure: the answer has no record, or one that is not a JWS.
     """
     text = answer.header("Attribution-Record")
     if text is None:
@@ -58,20 +58,24 @@ def record_of(answer: Answer) -> Record:
 
 def recorded(answer: Answer) -> str:
     """
-    The Audit-ID of an answer whose record can be read back.
+    Return the Audit-ID of an answer whose record can be read back.
 
-    :raises Inapplicable: if the answer was summed up with others: it is signed, and has no record in a chain.
-    :raises Failure: if it has no Audit-ID.
+    :raises Inapplicable: the answer was summed up with others, so it is signed but its record is in no chain.
+    :raises Failure: the answer has no Audit-ID.
     """
     if answer.header("Audit-Summary") is not None:
-        raise Inapplicable("an answer with a record of its own; this one was summed up with others")
+        raise Inapplicable("an answer with a separate record; this one was summed up with others")
     return header(answer, "Audit-ID")
 
 
 def read(text: str) -> Record:
-    """:raises Failure: if ``text`` is not a JWS in compact form."""
+    """
+    Parse an Attribution-Record.
+
+    :raises Failure: ``text`` is not a JWS in compact form.
+    """
     parts = text.split(".")
-    expect(len(parts) == 3 and parts[0] and parts[1], "the Attribution-Record is not three parts with two dots")
+    expect(len(parts) == 3 and parts[0] and parts[1], "the Attribution-Record does not have three parts")
     try:
         header, payload = (json.loads(decoded(part)) for part in parts[:2])
     except ValueError:
@@ -81,6 +85,6 @@ def read(text: str) -> Record:
 
 
 def request_hash(octets: bytes) -> str:
-    """SHA-256 of the request line with its CRLF, and of the body; never of the fields."""
+    """Return the SHA-256 of the request line with its CRLF and of the body, without the fields."""
     head, _, body = octets.partition(b"\r\n\r\n")
     return sha256(head.partition(b"\r\n")[0] + b"\r\n" + body).hexdigest()

@@ -1,4 +1,4 @@
-"""Results for people, for machines and for build servers."""
+"""Reports of results for people, for machines and for build servers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from agtphost.conformance.running import Outcome, Result, causes, counts
 
 MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
 MOST_NAMED = 4
-"""Cases that are named behind a cause."""
+"""Most cases that are named for a cause."""
 
 WIDTH = max(map(len, MARKS.values()))
 
 
 def line(result: Result) -> str:
-    """One line: mark, id, requirements, and what happened if it did not pass."""
+    """Return a result as one line: mark, id, requirements, and the message if the case did not pass."""
     said = f": {result.message}" if result.message else ""
     return f"{MARKS[result.outcome]:<{WIDTH}}  {result.case.id}  [{' '.join(result.case.requirements)}]{said}"
 
 
 def summary(results: Sequence[Result]) -> str:
-    """The failures by their causes, and the last line."""
+    """Return the failures grouped by cause, and the line of totals."""
     found = counts(results)
     last = ", ".join(f"{number} {outcome.value}" for outcome, number in found.items())
     return "\n".join([*_grouped(results), last])
 
 
 def _grouped(results: Sequence[Result]) -> Iterator[str]:
-    """One line for each cause of failures, where any has more than one case."""
+    """Yield one line for each cause of failures, if any cause has several cases."""
     grouped = causes(results)
     if not any(len(cases) > 1 for _, cases in grouped):
         return
@@ -42,7 +42,7 @@ def _grouped(results: Sequence[Result]) -> Iterator[str]:
 
 
 def describe(case: Case) -> dict[str, Any]:
-    """One case of ``--list``."""
+    """Return a case for the JSON output of ``--list``."""
     return {
         "id": case.id,
         "requirements": list(case.requirements),
@@ -53,7 +53,7 @@ def describe(case: Case) -> dict[str, Any]:
 
 
 def document(results: Sequence[Result], uri: str) -> dict[str, Any]:
-    """Everything, as JSON."""
+    """Return all results for JSON output."""
     found = counts(results)
     return {
         "uri": uri,
@@ -78,7 +78,7 @@ def _printable(text: str) -> str:
 
 
 def junit(results: Sequence[Result], uri: str) -> bytes:
-    """A JUnit report: a test suite for each area."""
+    """Return a JUnit report with a test suite for each area."""
     root = ElementTree.Element("testsuites", name=f"agtp conformance {uri}")
     for area in dict.fromkeys(result.case.area for result in results):
         of_area = [result for result in results if result.case.area == area]

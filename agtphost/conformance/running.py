@@ -1,4 +1,4 @@
-"""Running cases, and what came of each."""
+"""Run cases, and collect their results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agtphost.conformance.verdict import Failure, Inapplicable, Need
 
 
 class Outcome(Enum):
-    """What came of a case."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -24,15 +24,15 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One case, run or not."""
+    """The result of a case, run or not."""
 
     case: Case
     outcome: Outcome
     message: str = ""
-    """What the target did instead, or what was needed."""
+    """What the target did instead, or what the case needs."""
 
     cause: str = ""
-    """Of a failure: what other cases may have failed of as well."""
+    """Cause of a failure, which other cases may share."""
 
     seconds: float = 0.0
 
@@ -40,9 +40,9 @@ class Result:
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """
-    What to run, and how.
+    The selection of cases, and the options of a run.
 
-    :param only: patterns of ids or requirement ids, with ``*`` and ``?``; empty for everything.
+    :param only: patterns of ids or requirement ids, with ``*`` and ``?``; empty for all cases.
     :param strict: whether a case that was not run counts as failed.
     :param fail_fast: whether the first failure ends the run.
     """
@@ -52,16 +52,16 @@ class Plan:
     fail_fast: bool = False
 
     def selects(self, case: Case) -> bool:
-        """Whether the patterns choose a case."""
+        """Return whether the patterns select a case."""
         names = (case.id, case.area, *case.requirements)
         return not self.only or any(fnmatchcase(name, pattern) for pattern in self.only for name in names)
 
 
 def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Result], None]) -> list[Result]:
     """
-    Run the selected cases, in order.
+    Run the selected cases in order.
 
-    :param report: called after each.
+    :param report: called with each result.
     """
     results = []
     for case in cases:
@@ -79,7 +79,7 @@ def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Res
 
 
 def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]:
-    """What came of it, the message, and of a failure the cause."""
+    """Run a case; return its outcome, the message, and the cause of a failure."""
     target.last = None
     try:
         unmet = [need for need in case.needs if not target.has(need)]
@@ -93,11 +93,11 @@ def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]
     except Unreachable as error:
         return Outcome.FAILED, str(error), str(error)
     except (TypeError, ValueError, LookupError, AttributeError, AssertionError, OSError, RecursionError) as error:
-        # What a server sends may have any shape; one that a case cannot read ends that case, not the run.
+        # Answers may have any shape; one that a case cannot read ends this case, but not the run.
         answer = target.last
         refusal = "" if answer is None else answer.refusal
         if refusal:
-            return Outcome.FAILED, f"it is answered {refusal}, where the case needs an answer", refusal
+            return Outcome.FAILED, f"the target refuses with {refusal}, but the case needs an answer", refusal
         what = f"the answer {answer}" if answer is not None else "the answer"
         message = f"{what} has a shape that the case cannot read: {type(error).__name__}: {error}"
         return Outcome.FAILED, message, message
@@ -114,7 +114,7 @@ def _described(need: Need) -> str:
 
 
 def counts(results: Iterable[Result]) -> dict[Outcome, int]:
-    """How many cases came out how."""
+    """Return the number of cases by outcome."""
     found = dict.fromkeys(Outcome, 0)
     for result in results:
         found[result.outcome] += 1
@@ -122,7 +122,7 @@ def counts(results: Iterable[Result]) -> dict[Outcome, int]:
 
 
 def causes(results: Iterable[Result]) -> list[tuple[str, list[Case]]]:
-    """The causes of failures, each with the cases that failed of it; those of most cases first."""
+    """Return the causes of failures with their cases, most cases first."""
     found: dict[str, list[Case]] = {}
     for result in results:
         if result.outcome is Outcome.FAILED:

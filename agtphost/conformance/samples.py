@@ -1,4 +1,4 @@
-"""Inputs made from a declared schema: such as it admits, and such as it must refuse."""
+"""Make valid and invalid inputs from a declared schema."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ _OTHER_TYPES: Mapping[str, object] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """An input that a schema does not admit."""
+    """An input that a schema refuses."""
 
     kind: str
     """``missing``, ``type``, ``undeclared``, ``bound``, ``enum``, ``pattern``."""
 
     member: str
-    """The member of the input that is wrong."""
+    """The faulty member of the input."""
 
     value: Value
 
 
 class Samples:
     """
-    What can be made from one input schema.
+    A generator of inputs for one input schema.
 
     :param schema: the schema of an object.
-    :raises SchemaError: if it cannot be compiled.
+    :raises SchemaError: the schema cannot be compiled.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -73,11 +73,11 @@ class Samples:
         return found if isinstance(found, Mapping) else {}
 
     def admits(self, value: object) -> bool:
-        """Whether the schema admits ``value``."""
+        """Return whether the schema admits ``value``."""
         return self._compiled.is_valid(value)
 
     def valid(self) -> Value | None:
-        """An input that the schema admits; None where none could be made."""
+        """Return an input that the schema admits, or None if none could be made."""
         for attempt in range(TRIES):
             made = self._object(self._schema, every=attempt % 2 == 1)
             if self.admits(made):
@@ -85,7 +85,7 @@ class Samples:
         return None
 
     def faults(self) -> Iterator[Fault]:
-        """Inputs that the schema refuses, each for one reason."""
+        """Yield inputs that the schema refuses, each for one reason."""
         good = self.valid()
         if good is None:
             return
@@ -188,7 +188,7 @@ def _wrong(rule: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def samples_of(schema: object) -> Samples | None:
-    """The samples of a published schema; None where it is not one that can be used."""
+    """Return the samples of a published schema, or None if the schema cannot be used."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return None
     try:

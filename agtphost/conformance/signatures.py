@@ -1,8 +1,8 @@
 """
-Canonical forms, digests and signatures, made anew with ``json`` and the ``cryptography`` library alone.
+Canonical forms, digests and signatures, computed only with ``json`` and ``cryptography``.
 
-A target may be this project's own host. What that signs and hashes is therefore
-not judged by the code that signed and hashed it: an error there would pass.
+A target may be this project's own host. The code that signs and hashes there does not verify here, because an error
+in it would then go unnoticed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from agtphost.conformance.verdict import Failure, Inapplicable
 
 def decoded(part: object) -> bytes:
     """
-    Base64url, padded or not.
+    Decode base64url, padded or not.
 
-    :raises Failure: for anything else.
+    :raises Failure: the value is anything else.
     """
     try:
         if not isinstance(part, str):
@@ -36,9 +36,9 @@ def decoded(part: object) -> bytes:
 
 def public_key(text: object) -> Ed25519PublicKey:
     """
-    A key as documents have it: base64url; or PEM, as deployed implementations write it.
+    Load a key as documents have it: base64url, or PEM as in deployed implementations.
 
-    :raises Failure: for anything else.
+    :raises Failure: the value is anything else.
     """
     try:
         if isinstance(text, str) and text.startswith("-----BEGIN"):
@@ -48,11 +48,11 @@ def public_key(text: object) -> Ed25519PublicKey:
             raise ValueError("another kind of key")
         return Ed25519PublicKey.from_public_bytes(decoded(text))
     except (ValueError, UnsupportedAlgorithm):
-        raise Failure(f"{str(text)[:20]!r} is no Ed25519 public key") from None
+        raise Failure(f"{str(text)[:20]!r} is not an Ed25519 public key") from None
 
 
 def signed_by(key: Ed25519PublicKey, signature: bytes, octets: bytes) -> bool:
-    """Whether a signature is a key's, over these octets."""
+    """Return whether a key made a signature over these bytes."""
     try:
         key.verify(signature, octets)
     except InvalidSignature:
@@ -62,15 +62,15 @@ def signed_by(key: Ed25519PublicKey, signature: bytes, octets: bytes) -> bool:
 
 def canonical(value: object) -> bytes:
     """
-    RFC 8785.
+    Return the canonical form of RFC 8785.
 
-    :raises Inapplicable: for numbers that ``json`` writes in another way than the RFC.
+    :raises Inapplicable: a number is so large or small that ``json`` writes it differently.
     """
     return json.dumps(_ordered(value), separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def forms(members: Mapping[str, Any], *omitted: str) -> Iterator[bytes]:
-    """What a signature may cover: the canonical form; and ASCII alone, which deployed implementations sign."""
+    """Yield the bytes that a signature may cover: the canonical form, and ASCII as in deployed implementations."""
     covered = {name: value for name, value in members.items() if name not in omitted}
     yield canonical(covered)
     yield json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""Endpoints and tools of a target, as it declares them, and how they are called."""
+"""The declared endpoints and tools of a target, and how to call them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from agtphost.conformance.samples import Samples, Value, samples_of
 LEGACY = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH"})
 MCP_TOOLS = "application/vnd.mcp.tools+json"
 CALL = "mcp.tools.call"
-"""The action of an MCP tool call (core v08 appendix D) where an entry names no other."""
+"""The action of an MCP tool call (core v08 appendix D), if an entry names no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """One endpoint of the manifest."""
+    """An endpoint of the manifest."""
 
     definition: Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class Declared:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Method and path."""
+        """The method and path."""
         return self.method, self.path
 
     @property
@@ -53,24 +53,24 @@ class Declared:
 
     @property
     def built_in(self) -> bool:
-        """Whether it is the server's own."""
+        """Whether the server itself provides the endpoint."""
         handler = self.definition.get("handler")
         kind = handler.get("type") if isinstance(handler, Mapping) else None
         return self.definition.get("tier") == "A" or kind == "built_in"
 
     @property
     def harmless(self) -> bool:
-        """Whether a call of it changes nothing, by its own declaration."""
+        """Whether a call changes nothing, according to the endpoint's declaration."""
         return self.semantic.get("impact") == "informational" and self.semantic.get("is_idempotent") is True
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The names in its path."""
+        """The names of the parameters in its path."""
         return tuple(part[1:-1] for part in self.path.split("/") if part.startswith("{") and part.endswith("}"))
 
     @cached_property
     def samples(self) -> Samples | None:
-        """Inputs; None where its schema cannot be used."""
+        """The samples of its input schema; None if the schema cannot be used."""
         return samples_of(self.definition.get("input_schema"))
 
     @cached_property
@@ -79,7 +79,7 @@ class Declared:
         return self.samples.valid() if self.samples is not None else None
 
     def address(self, value: Mapping[str, Any]) -> tuple[str, Value]:
-        """The request target and the body by which ``value`` is sent."""
+        """Return the request target and the body that send ``value``."""
         rest = dict(value)
         path = self.path
         for name in self.parameters:
@@ -92,7 +92,7 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """One entry of ``DISCOVER /tools``."""
+    """An entry of ``DISCOVER /tools``."""
 
     entry: Mapping[str, Any]
 
@@ -117,7 +117,7 @@ class Tool:
         return made.valid() if made is not None else None
 
     def body(self, arguments: object = None, **parameters: object) -> dict[str, object]:
-        """An EXECUTE of it."""
+        """Return the body of an EXECUTE of the tool."""
         chosen = self.arguments if arguments is None else arguments
         payload: object = {"tool": self.name, "arguments": chosen}
         constants = self.entry.get("payload", {})

@@ -1,4 +1,4 @@
-"""The server under test: connections to it, and what it says of itself."""
+"""The server under test: connections to it, and what it declares about itself."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from agtphost.vocabulary.catalog import Catalog
 T = TypeVar("T")
 
 PROBES = 12
-"""Endpoints that are tried until one answers."""
+"""Endpoints that are tried until one succeeds."""
 
 RATE_LIMITED = 429
 LONGEST_PAUSE = 5.0
 KEPT = 400
-"""Answers that the journal keeps."""
+"""Most answers that the journal keeps."""
 
 ASKING = (400, 401, 403, 262)
-"""Answers to nobody that may be another to somebody."""
+"""Statuses of anonymous requests that may be others with an Agent-ID."""
 
 STOPPED = (401, 410, 503)
-"""Answers to agents that were revoked or suspended, or are not known."""
+"""Statuses for agents that were revoked or suspended, or that are not known."""
 
 _NOBODY = Credentials()
 
@@ -44,8 +44,7 @@ class Target:
     """
     A server, seen from outside.
 
-    Connections are kept, one for each side; what the target declares is asked
-    for once.
+    There is one kept connection for each role. The target's declarations are fetched only once.
     """
 
     def __init__(self, access: Access) -> None:
@@ -55,7 +54,7 @@ class Target:
         """The newest answer."""
 
         self.asks_agent = False
-        """Whether every caller has to name an agent, so that whoever is nobody in particular is the agent."""
+        """Whether every caller has to name an agent; then requests without a chosen role are sent as the agent."""
 
         self._contexts: dict[Who, ssl.SSLContext] = {}
         self._links: dict[Who, Link] = {}
@@ -68,15 +67,15 @@ class Target:
             link.close()
         self._links.clear()
 
-    # Who
+    # Roles
 
     def credentials(self, who: Who) -> Credentials:
-        """What that side shows."""
+        """Return the credentials of a role."""
         return self._second if who is Who.SECOND else self.access.credentials.get(who, _NOBODY)
 
     @cached_property
     def _second(self) -> Credentials:
-        """The first of the further agents that the target serves: nobody, where all were revoked or suspended."""
+        """The first further agent that the target serves; empty credentials if all were revoked or suspended."""
         given = self.access.credentials.get(Who.SECOND)
         return next(filter(self._serves, ([given] if given is not None else []) + [*self.access.others]), _NOBODY)
 
@@ -94,7 +93,11 @@ class Target:
 
     @property
     def agent_id(self) -> str:
-        """Of the agent. :raises Inapplicable: if there is none."""
+        """
+        The Agent-ID of the agent.
+
+        :raises Inapplicable: no credentials of an agent were supplied.
+        """
         found = self.credentials(Who.AGENT).agent_id
         if found is None:
             raise Inapplicable("an agent")
@@ -102,13 +105,13 @@ class Target:
 
     @property
     def best(self) -> Who:
-        """The agent if there is one, else nobody."""
+        """The agent if there are credentials of one, or else the anonymous role."""
         return Who.AGENT if self.has(Need.AGENT) else Who.ANONYMOUS
 
     # Connections
 
     def link(self, who: Who = Who.ANONYMOUS) -> Link:
-        """A new connection, which the caller closes."""
+        """Open a new connection, which the caller closes."""
         if who not in self._contexts:
             self._contexts[who] = client_context(self.access.trust, self.credentials(who))
         return Link(where=self.access.where, context=self._contexts[who], timeout=self.access.timeout)
@@ -124,11 +127,11 @@ class Target:
         **options: Any,
     ) -> Answer:
         """
-        One request on a kept connection, and its answer.
+        Send one request on a kept connection, and return its answer.
 
-        An agent names itself by Agent-ID as well, unless ``fields`` do.
+        An agent also sends its Agent-ID, unless ``fields`` has one.
 
-        :param who: None: nobody, or the agent where the target asks everybody for one.
+        :param who: None: anonymous, or the agent if the target requires every caller to name one.
         """
         named = list(fields)
         introduced = any(name.lower() == "agent-id" for name, _ in named)
@@ -144,11 +147,11 @@ class Target:
     def as_agent(
         self, method: str, path: str = "/", body: object = None, fields: Iterable[Field] = (), **options: Any
     ) -> Answer:
-        """The same as the agent."""
+        """Send one request as the agent, and return its answer."""
         return self.ask(method, path, body, who=Who.AGENT, fields=fields, **options)
 
     def send(self, octets: bytes, *, who: Who = Who.ANONYMOUS) -> Answer:
-        """Octets that are one request, and its answer."""
+        """Send the bytes of one request, and return its answer."""
         answer = self._exchange(octets, who)
         if answer.status == RATE_LIMITED:
             named = answer.header("Retry-After") or "1"
@@ -161,7 +164,7 @@ class Target:
         return self.note(answer)
 
     def note(self, answer: Answer) -> Answer:
-        """Keep an answer for the cases that look at all of them."""
+        """Keep an answer for the cases that examine all answers."""
         self.last = answer
         if len(self.journal) < KEPT:
             self.journal.append(answer)
@@ -171,7 +174,7 @@ class Target:
         kept = self._links.pop(who, None)
         answer = self._once(kept, octets, who) if kept is not None and not kept.ended and not kept.buffer else None
         if answer is None:
-            # A kept connection may have been idle for too long; a new one has no such excuse.
+            # A kept connection may have timed out; a new one must work.
             answer = self._once(self.link(who), octets, who)
         if answer is None:
             line = octets.partition(b"\r")[0].decode("latin-1")
@@ -192,17 +195,17 @@ class Target:
         return answer
 
     def introduced(self, octets: bytes) -> bytes:
-        """One request that was written by hand, with an Agent-ID where the target asks everybody for one."""
+        """Return a handwritten request, with an Agent-ID if the target requires every caller to name one."""
         line, ending, rest = octets.partition(b"\r\n")
         if not self.asks_agent or not octets.startswith(b"AGTP/1.0 ") or b"agent-id:" in octets.lower():
             return octets
         return octets if not ending else line + ending + f"Agent-ID: {self.agent_id}\r\n".encode() + rest
 
-    # What it declares
+    # Declarations
 
     @cached_property
     def root(self) -> Answer:
-        """The answer to ``DISCOVER /`` without an Agent-ID; with one where there is no other."""
+        """The answer to ``DISCOVER /`` without an Agent-ID; with one if the target requires it."""
         answer = self.ask("DISCOVER", "/")
         if answer.status in ASKING and self.credentials(Who.AGENT).agent_id is not None:
             named = self.ask("DISCOVER", "/", who=Who.AGENT)
@@ -213,7 +216,7 @@ class Target:
 
     @cached_property
     def manifest(self) -> Mapping[str, Any] | None:
-        """The manifest, of one in parts the first of them; None where there is none to be had."""
+        """The manifest, or its first part; None if the target has none."""
         try:
             value = self.root.value
         except Failure:
@@ -222,9 +225,9 @@ class Target:
 
     def _whole(self, first: Mapping[str, Any]) -> Mapping[str, Any]:
         """
-        What all parts of a manifest make; each of them is signed for itself.
+        Return the manifest joined from all its parts, each of which has its own signature.
 
-        :raises Failure: a part is not to be had, or is none of it.
+        :raises Failure: a part cannot be fetched, or does not belong to the manifest.
         """
         parts = PartReader()
         try:
@@ -235,16 +238,16 @@ class Target:
                 token = parts.add(value if isinstance(value, Mapping) else {}, len(answer.body))
             return parts.whole()
         except PartError as error:
-            raise Failure(f"the manifest is not whole: {error}") from None
+            raise Failure(f"the manifest is incomplete: {error}") from None
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What `agtp manifest validate` finds in the manifest."""
+        """The findings of `agtp manifest validate` for the manifest."""
         return examine(self.manifest, Catalog.load())
 
     @cached_property
     def keys(self) -> Mapping[str, Ed25519PublicKey]:
-        """The keys that it signs with, by kid: as given, else as its manifest publishes them."""
+        """The target's signing keys by kid: as given, or else as published in its manifest."""
         if self.access.keys:
             return self.access.keys
         server = self.member("server")
@@ -256,7 +259,7 @@ class Target:
         return found
 
     def member(self, name: str) -> Any:
-        """A member of the manifest."""
+        """Return a member of the manifest."""
         return (self.manifest or {}).get(name)
 
     @cached_property
@@ -271,19 +274,19 @@ class Target:
 
     @cached_property
     def declared(self) -> tuple[Declared, ...]:
-        """Every endpoint of the manifest, in whichever of its parts."""
+        """Every endpoint of the manifest, from all its parts."""
         listed = self._whole(self.manifest or {}).get("endpoints")
         entries = listed if isinstance(listed, list) else []
         return tuple(Declared(definition=entry) for entry in entries if isinstance(entry, Mapping))
 
     @cached_property
     def operators(self) -> tuple[Declared, ...]:
-        """Those that are the operator's."""
+        """The endpoints of the operator."""
         return tuple(item for item in self.declared if not item.built_in and item.method not in LEGACY)
 
     @cached_property
     def listed(self) -> frozenset[tuple[str, str]]:
-        """Method and path of what ``DISCOVER /methods`` shows the agent."""
+        """Method and path of each entry that ``DISCOVER /methods`` shows the agent."""
         entries = self._list("/methods")
         return frozenset((str(entry.get("method")), str(entry.get("path"))) for entry in entries)
 
@@ -303,7 +306,7 @@ class Target:
 
     @cached_property
     def held(self) -> frozenset[str]:
-        """Scopes that the agent holds, as far as its list of endpoints and tools shows."""
+        """Scopes that the agent has, as far as its lists of endpoints and tools show."""
         known = {scope for item in self.operators if item.pair in self.listed for scope in item.required_scopes}
         for tool in self._list("/tools"):
             known.update(scope for scope in tool.get("required_scopes") or () if isinstance(scope, str))
@@ -311,7 +314,7 @@ class Target:
 
     @cached_property
     def hosted(self) -> tuple[Mapping[str, Any], ...]:
-        """Hosted agents, as ``DISCOVER /agents`` shows them."""
+        """The hosted agents, as ``DISCOVER /agents`` shows them."""
         answer = self.ask("DISCOVER", "/agents", who=self.best)
         found = answer.result if answer.status == 200 else []
         return tuple(entry for entry in found if isinstance(entry, Mapping)) if isinstance(found, list) else ()
@@ -330,7 +333,7 @@ class Target:
         path, body = endpoint.address(endpoint.input or {} if value is None else value)
         return self.ask(endpoint.method, path, body, who=who, fields=fields)
 
-    # Each is there in cases that name its need; elsewhere it is Inapplicable where there is none.
+    # A case that names the need has the property; elsewhere it raises Inapplicable if nothing fits.
 
     @property
     def endpoint(self) -> Declared:
@@ -344,7 +347,7 @@ class Target:
 
     @cached_property
     def with_schema(self) -> Declared:
-        """An admitted endpoint that has most to check in its input."""
+        """The admitted endpoint whose input has the most members to check."""
         rich = [item for item in self.admitted if item.samples is not None and item.samples.properties]
         return _given(max(rich, key=_breadth, default=None), Need.SCHEMA)
 
@@ -355,7 +358,7 @@ class Target:
 
     @cached_property
     def scoped(self) -> tuple[Declared, str]:
-        """An admitted endpoint that requires scopes, and a held scope that does not satisfy them."""
+        """An admitted endpoint that requires scopes, and a scope of the agent that is not enough for it."""
         pairs = ((item, min(self.held - item.required_scopes, default="")) for item in self.admitted)
         return _given(next((pair for pair in pairs if pair[0].required_scopes and pair[1]), None), Need.SCOPED)
 
@@ -367,7 +370,7 @@ class Target:
 
     @cached_property
     def guarded(self) -> Declared:
-        """An endpoint that says that it asks for a certificate."""
+        """An endpoint that requires a certificate, according to its declaration."""
         found = (item for item in self.operators if item.pair in self.listed and _guarded(item))
         return _given(next(found, None), Need.GUARDED)
 
@@ -384,18 +387,18 @@ class Target:
 
     @cached_property
     def expendable(self) -> str:
-        """The Agent-ID of an agent whose life may be ended."""
+        """The Agent-ID of an agent that may be revoked."""
         return _given(self.access.expendable, Need.EXPENDABLE)
 
     @staticmethod
     def spread(items: tuple[Declared, ...]) -> tuple[Declared, ...]:
-        """About :data:`PROBES` of them, from first to last."""
+        """Return about :data:`PROBES` of the items, evenly distributed."""
         return items[:: max(1, len(items) // PROBES)]
 
     # Needs
 
     def has(self, need: Need) -> bool:
-        """Whether a need is met."""
+        """Return whether a need is met."""
         side = {Need.AGENT: Who.AGENT, Need.SECOND: Who.SECOND, Need.REGISTRAR: Who.REGISTRAR}.get(need)
         if side is not None:
             shown = self.credentials(side)
@@ -432,12 +435,16 @@ class Target:
         return self.method_policy.get("aliases" if need is Need.ALIAS else "redirects")
 
     def agent_path(self, rest: str = "") -> str:
-        """A path below the first hosted agent."""
+        """Return a path below the first hosted agent."""
         return f"/agents/{self.hosted[0].get('name')}" + (f"/{rest}" if rest else "")
 
 
 def _given(found: T | None, need: Need) -> T:
-    """``found``. :raises Inapplicable: if it is not there."""
+    """
+    Return ``found`` if it is not None.
+
+    :raises Inapplicable: it is None.
+    """
     if found is None:
         raise Inapplicable(need.what)
     return found
@@ -448,7 +455,7 @@ def _breadth(item: Declared) -> int:
 
 
 def is_manifest(value: Any) -> bool:
-    """Whether a body means to be a manifest, a sound one or not."""
+    """Return whether a body is meant to be a manifest, valid or not."""
     return isinstance(value, dict) and ("agtp_version" in value or "agtp_api_version" in value)
 
 
@@ -459,9 +466,9 @@ def _guarded(item: Declared) -> bool:
 
 def connect(access: Access) -> Target:
     """
-    A target that answered once.
+    Connect to a target, and wait for its first answer.
 
-    :raises Unreachable: if there is no connection, or what answers does not speak AGTP.
+    :raises Unreachable: the connection failed, or the server does not speak AGTP.
     """
     target = Target(access)
     try:

@@ -1,4 +1,4 @@
-"""How a case ends that does not pass, and what cases need."""
+"""The exceptions of cases that do not pass, and the needs of cases."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import NoReturn
 
 class Failure(Exception):
     """
-    The target does not do what a requirement says; the message says what it did instead.
+    The target does not meet a requirement; the message says what it did instead.
 
-    :param cause: what other cases may fail of as well, such as one refusal; empty: the message.
+    :param cause: a cause that other failures may share, such as one refusal; empty: the message.
     """
 
     def __init__(self, message: str, cause: str = "") -> None:
@@ -19,22 +19,22 @@ class Failure(Exception):
 
 
 class Inapplicable(Exception):
-    """The target is such that the case cannot be observed; the message completes ``needs ...``."""
+    """The case cannot be observed at this target; the message completes ``needs ...``."""
 
 
 class Need(Enum):
     """
-    What a case needs beyond a connection.
+    A need of a case beyond a connection.
 
-    The value is what is needed, and the option of the command that supplies
-    it; no option where the target itself has it or has it not.
+    The value is a description, and the option of the command that supplies it. The option is empty for what depends on
+    the target.
     """
 
     AGENT = ("an agent", "--cert or --agent-id")
     CERTIFICATE = ("an agent's certificate", "--cert")
     SECOND = ("a second agent's certificate", "--second-cert")
     REGISTRAR = ("the Genesis issuer's certificate", "--registrar-cert")
-    EXPENDABLE = ("an agent whose life may be ended", "--destructive --expendable")
+    EXPENDABLE = ("an agent that may be revoked", "--destructive --expendable")
     SIGNING_KEY = ("the key that the server signs with", "--signing-key")
     SIGNATURES = ("records that are signed", "")
     MANIFEST = ("a manifest", "")
@@ -53,21 +53,29 @@ class Need(Enum):
 
     @property
     def what(self) -> str:
-        """In words."""
+        """The description of the need."""
         return self.value[0]
 
     @property
     def option(self) -> str:
-        """The option that supplies it; empty where none does."""
+        """The option that supplies it; empty if there is none."""
         return self.value[1]
 
 
 def fail(message: str) -> NoReturn:
-    """The case has failed. :raises Failure: always."""
+    """
+    Fail the case.
+
+    :raises Failure: always.
+    """
     raise Failure(message)
 
 
 def expect(holds: object, message: str, cause: str = "") -> None:
-    """:raises Failure: with ``message`` and ``cause``, unless ``holds``."""
+    """
+    Require that ``holds`` is true.
+
+    :raises Failure: it is false; the exception has ``message`` and ``cause``.
+    """
     if not holds:
         raise Failure(message, cause)

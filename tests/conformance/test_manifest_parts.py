@@ -37,5 +37,5 @@ def test_endpoints_of_every_part_are_declared() -> None:
 
 def test_a_part_that_is_missing_is_said() -> None:
     target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2)})
-    with pytest.raises(Failure, match="not whole"):
+    with pytest.raises(Failure, match="incomplete"):
         assert target.declared

@@ -3,22 +3,22 @@ Every case, by area, in the order of a run.
 
 - :mod:`.audit`: Attribution-Records and their chains
 - :mod:`.catalog`: methods
-- :mod:`.cognition`: methods of the floor that think, plan, hand over and negotiate
+- :mod:`.cognition`: methods of the floor for queries, plans, delegation and negotiation
 - :mod:`.discovery`: DISCOVER and its built-in documents
-- :mod:`.documents`: agents under their names, and what is returned for them
+- :mod:`.documents`: agents by name, and their documents
 - :mod:`.endpoint`: endpoints and their schemas
-- :mod:`.framing`: what several wire modules do with raw octets
+- :mod:`.framing`: shared checks with raw bytes
 - :mod:`.headers`: fields of requests and responses
 - :mod:`.identity`: callers, agents, Genesis and Identity Documents
 - :mod:`.inspect`: INSPECT
 - :mod:`.lifecycle`: lifecycle methods
 - :mod:`.manifest`: the server manifest
-- :mod:`.manifest_rules`: the rules that ``agtp manifest validate`` holds manifests to, each as a case
+- :mod:`.manifest_rules`: the rules of ``agtp manifest validate``, each as a case
 - :mod:`.path`: paths
 - :mod:`.policy`: the method policy, as the manifest publishes it
-- :mod:`.status`: which status says what
+- :mod:`.status`: the meaning of statuses
 - :mod:`.tls`: the transport
-- :mod:`.tour`: one answer of every kind that a target can be made to give without harm
+- :mod:`.tour`: one answer of every kind that a target gives without side effects
 - :mod:`.wire_fields`: field lines
 - :mod:`.wire_flow`: connections over time
 - :mod:`.wire_framing`: Content-Length, bodies and line ends
@@ -76,5 +76,5 @@ MODULES = (
 
 
 def every_case() -> tuple[Case, ...]:
-    """All cases, in order."""
+    """Return all cases, in order."""
     return tuple(case for module in MODULES for case in module.CASES)

@@ -46,14 +46,14 @@ def _records(target: Target) -> list[tuple[str, Answer, Record]]:
 def compact(target: Target) -> None:
     """Every record is a JWS of three parts in base64url."""
     for _, _, record in _records(target):
-        expect(record.text.count(".") == 2, "one has not two dots")
+        expect(record.text.count(".") == 2, "a record does not have two dots")
 
 
 @CASES.case("audit-id-is-hash", "AGTP-046")
 def audit_id(target: Target) -> None:
     """Audit-ID is the SHA-256 of the record, on every answer."""
     for asked, answer, record in _records(target):
-        expect(header(answer, "Audit-ID") == record.audit_id, f"{asked}: it is not")
+        expect(header(answer, "Audit-ID") == record.audit_id, f"{asked}: Audit-ID is not the record's hash")
 
 
 @CASES.case("algorithm", "AGTP-304")
@@ -89,7 +89,7 @@ def covers(target: Target) -> None:
         payload={},
         signature=record.signature,
     )
-    expect(not changed.covered_by(target.keys), "it does")
+    expect(not changed.covered_by(target.keys), "a changed record verifies")
 
 
 @CASES.each("payload-{}", "AGTP-303 AGTP-306", PAYLOAD)
@@ -129,14 +129,14 @@ def issued_at(target: Target) -> None:
 def result_hash(target: Target) -> None:
     """result_hash is the SHA-256 of the body."""
     for asked, answer, record in _records(target):
-        expect(record.payload.get("result_hash") == answer.digest, f"{asked}: it is not")
+        expect(record.payload.get("result_hash") == answer.digest, f"{asked}: it is not the body's hash")
 
 
 @CASES.case("request-hash", "AGTP-303")
 def hash_of_request(target: Target) -> None:
     """request_hash is 64 hexadecimal digits, the SHA-256 of request line and body where the server says so."""
     for asked, _, record in _records(target):
-        expect(is_hex64(record.payload.get("request_hash")), f"{asked}: it is not")
+        expect(is_hex64(record.payload.get("request_hash")), f"{asked}: it is not 64 hexadecimal digits")
 
 
 @CASES.case("request-hash-recomputed", "AGTP-303")
@@ -158,7 +158,7 @@ def differs(target: Target) -> None:
             target.ask("INSPECT", "/?a=1", {"target": "a"}),
         )
     }
-    expect(len(found) == 3, "two have the same")
+    expect(len(found) == 3, "two requests have the same request hash")
 
 
 @CASES.case("method-is-the-requests", "AGTP-306 AGTP-303")
@@ -199,7 +199,7 @@ def unique(target: Target) -> None:
     found = [audit_id for answer in target.journal if (audit_id := answer.header("Audit-ID")) is not None]
     if not found:
         raise Inapplicable("answers with an Audit-ID")
-    expect(len(found) == len(set(found)), "two have")
+    expect(len(found) == len(set(found)), "two answers have the same record")
 
 
 @CASES.case("fits-the-answer", "AGTP-306")
@@ -215,7 +215,7 @@ def fits(target: Target) -> None:
 def jose_header(target: Target) -> None:
     """The protected header of a record is JSON with an alg."""
     text = header(target.ask("DISCOVER", "/agents"), "Attribution-Record")
-    expect(b'"alg"' in decoded(text.partition(".")[0]), "there is no alg")
+    expect(b'"alg"' in decoded(text.partition(".")[0]), "the header has no alg")
 
 
 @CASES.case("agent-chain-grows", "AGTP-204 AGTP-303", Need.AGENT, Need.ENDPOINT)

@@ -88,7 +88,7 @@ def floor(target: Target, method: str) -> None:
 
 
 for _name, _requirements, _title, _method in (
-    ("unknown", "API-004 AGTP-253", "A word that is no method is answered 459.", "FROBNICATE"),
+    ("unknown", "API-004 AGTP-253", "An unknown word as method is answered 459.", "FROBNICATE"),
     ("experimental", "AGTP-252", "A name with the prefix X- is answered 459.", "X-NEGOTIATE"),
     ("lower-case", "AGTP-184 API-005", "A method in lower case is answered 459.", "discover"),
     ("mixed-case", "AGTP-184 API-005", "A method in mixed case is answered 459.", "Discover"),

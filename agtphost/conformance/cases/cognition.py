@@ -1,4 +1,4 @@
-"""Methods of the floor that think, plan, hand over and negotiate: core v08 sections 7.2.1 to 7.2.13."""
+"""Methods of the floor for queries, plans, delegation and negotiation: core v08 sections 7.2.1 to 7.2.13."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NEW_ID = "0b3c6f0e-5d4a-4c55-9c8f-2f3d1c0a9b87"
 
 
 TASK = {"method": "DISCOVER", "path": "/methods", "parameters": {}}
-"""A task that can be performed, and changes nothing."""
+"""A task that can be performed without side effects."""
 
 SOMEBODY = "somebody"
-"""In a row: the Agent-ID of an agent that the server knows."""
+"""Placeholder in a row for the Agent-ID of an agent that the server knows."""
 
 
 def _ask(target: Target, method: str, **parameters: object) -> Answer:
@@ -75,13 +75,13 @@ _INVALID: tuple[_Row, ...] = (
 
 @CASES.each("{0}-bad-{2}", "{1}", _INVALID, Need.AGENT)
 def invalid(target: Target, method: str, _: str, __: str, given: Mapping[str, object]) -> None:
-    """{0} with a {2} that is none is refused."""
+    """{0} with an invalid {2} is refused."""
     answered(_ask(target, method, **given), 422, 400)
 
 
 @CASES.case("query-answers", "AGTP-185 AGTP-186", Need.AGENT)
 def query(target: Target) -> None:
-    """QUERY with an intent is answered, or 404 where nothing is known."""
+    """QUERY with an intent is answered, or 404 if nothing is known."""
     answered(_ask(target, "QUERY", intent="What can this server do?"), 200, 404)
 
 
@@ -117,7 +117,7 @@ def lengths(target: Target) -> None:
         answered(_ask(target, "SUMMARIZE", source=TEXT * 3, length=length), 200).result.get("summary", "")
         for length in ("brief", "detailed")
     )
-    expect(len(str(brief)) <= len(str(detailed)), "it is")
+    expect(len(str(brief)) <= len(str(detailed)), "it is longer")
 
 
 @CASES.case("plan-members", "AGTP-206", Need.AGENT)
@@ -189,19 +189,19 @@ def delegate_scope(target: Target) -> None:
 
 @CASES.case("confirm-unknown", "AGTP-220", Need.AGENT)
 def confirm(target: Target) -> None:
-    """CONFIRM of something that is not there is answered 404."""
+    """CONFIRM of an unknown target is answered 404."""
     answered(_ask(target, "CONFIRM", target_id=NEW_ID, status="accepted"), 404)
 
 
 @CASES.case("suspend-unknown", "AGTP-221", Need.AGENT)
 def suspend(target: Target) -> None:
-    """SUSPEND of a session that is not there is answered 404."""
+    """SUSPEND of an unknown session is answered 404."""
     answered(_ask(target, "SUSPEND", session_id=f"conformance-{token_hex(16)}"), 404)
 
 
 @CASES.case("notify-unknown", "AGTP-226", Need.AGENT)
 def notify(target: Target) -> None:
-    """NOTIFY of a recipient that is not there is answered 404."""
+    """NOTIFY of an unknown recipient is answered 404."""
     answered(_ask(target, "NOTIFY", recipient=NOBODY, content="conformance"), 404)
 
 
@@ -210,7 +210,7 @@ _NAMED = ("QUERY", "SUMMARIZE", "PLAN", "DELEGATE", "ESCALATE", "CONFIRM", "SUSP
 
 @CASES.each("{}-anonymous", "AGTP-029 AGTP-183", _NAMED)
 def anonymous(target: Target, method: str) -> None:
-    """{} by nobody is refused."""
+    """An anonymous {} is refused."""
     answered(target.ask(method, "/", {}, who=Who.ANONYMOUS), 401, 262, 422, 400, 463)
 
 
@@ -245,7 +245,7 @@ def _off(target: Target) -> bool:
 
 @CASES.case("propose-off", "API-079 AGTP-258 AGTP-085", Need.AGENT, Need.MANIFEST)
 def propose_off(target: Target) -> None:
-    """Where synthesis is off, PROPOSE is answered 463 synthesis-disabled; elsewhere it is evaluated."""
+    """PROPOSE is answered 463 synthesis-disabled if synthesis is off, and evaluated otherwise."""
     answer = answered(_ask(target, "PROPOSE", endpoint=_proposed()), 463, 263, 261, 262)
     if _off(target):
         reason(answered(answer, 463), "synthesis-disabled")
@@ -283,7 +283,7 @@ _PROPOSALS: tuple[tuple[str, str, str, Mapping[str, object], tuple[int, ...]], .
     (
         "bad-schema",
         "API-118 API-144",
-        "PROPOSE of a schema that is none is answered 400.",
+        "PROPOSE of an invalid schema is answered 400.",
         {"endpoint": _proposed(input_schema={"type": "nothing"})},
         (400,),
     ),
@@ -293,7 +293,7 @@ _PROPOSALS: tuple[tuple[str, str, str, Mapping[str, object], tuple[int, ...]], .
 for _name, _ids, _title, _given, _statuses in _PROPOSALS:
 
     def _checked(target: Target, given: Mapping[str, object], statuses: tuple[int, ...]) -> None:
-        # A server that never negotiates may say so first (AGTP-258).
+        # A server that never negotiates may answer so first (AGTP-258).
         answered(_ask(target, "PROPOSE", **given), *statuses, *((463,) if _off(target) else ()))
 
     CASES.row(f"propose-{_name}", _ids, _title, _checked, _given, _statuses, needs=[Need.AGENT, Need.MANIFEST])
@@ -307,7 +307,7 @@ def propose_recorded(target: Target) -> None:
 
 @CASES.case("discover-unaffected", "AGTP-206", Need.AGENT)
 def no_effect(target: Target) -> None:
-    """PLAN and QUERY change nothing of what is offered."""
+    """PLAN and QUERY do not change the offered methods."""
     before = succeeded(target.as_agent("DISCOVER", "/methods")).digest
     _ask(target, "PLAN", goal="List what this server offers")
     _ask(target, "QUERY", intent="What can this server do?")

@@ -22,7 +22,7 @@ def _entries(target: Target, path: str, who: Who | None = None) -> list[dict[str
 
 def _needs_anonymity(target: Target) -> None:
     if target.asks_agent:
-        raise Inapplicable("discovery by nobody")
+        raise Inapplicable("anonymous discovery")
 
 
 # /methods
@@ -50,7 +50,7 @@ def methods_itself(target: Target) -> None:
         for entry in _entries(target, "/methods")
         if (entry.get("method"), entry.get("path")) == ("DISCOVER", "/methods")
     ]
-    expect(own and own[0].get("tier") == "A", "it does not")
+    expect(own and own[0].get("tier") == "A", "DISCOVER /methods does not list itself in tier A")
 
 
 @CASES.case("methods-lists-endpoints", "API-040", Need.ENDPOINT)
@@ -71,12 +71,12 @@ def methods_unique(target: Target) -> None:
         (entry.get("method"), entry.get("path"), entry.get("tool"), entry.get("action"))
         for entry in _entries(target, "/methods")
     ]
-    expect(len(found) == len(set(map(str, found))), "an entry stands twice")
+    expect(len(found) == len(set(map(str, found))), "an entry is listed twice")
 
 
 @CASES.case("listed-is-callable", "API-040", Need.ENDPOINT)
 def listed_callable(target: Target) -> None:
-    """What DISCOVER /methods lists is not refused for lack of authority."""
+    """Entries of DISCOVER /methods are not refused for lack of authority."""
     for item in target.admitted[:10]:
         never(target.call(item), 401, 403, 404, 405, 262)
 
@@ -112,7 +112,7 @@ def agents_recommended(target: Target) -> None:
 
 @CASES.case("agents-trust-warning", "API-045 AGTP-147", Need.HOSTED)
 def agents_warning(target: Target) -> None:
-    """A Tier 1 agent is not listed as incompletely verified; other warnings may stand beside any tier."""
+    """A Tier 1 agent is not listed as incompletely verified; other warnings may occur in any tier."""
     for entry in target.hosted:
         if entry.get("trust_tier") == 1:
             warned = entry.get("trust_warning") == "verification-incomplete"
@@ -144,12 +144,12 @@ CONTRACT_MEMBERS = (
     "contract_hash",
     "negotiation_origin",
 )
-"""What every contract says (AGTP-API section 5.8.7)."""
+"""Members that every contract has (AGTP-API section 5.8.7)."""
 
 
 @CASES.case("genesis", "API-042 API-043")
 def genesis(target: Target) -> None:
-    """DISCOVER /genesis returns a Genesis, or 404 where none is loaded."""
+    """DISCOVER /genesis returns a Genesis, or 404 if none is loaded."""
     answered(target.ask("DISCOVER", "/genesis", who=target.best), 200, 404)
 
 
@@ -178,15 +178,15 @@ def patterns(target: Target) -> None:
     if answer.status != 200:
         return
     result = has(answer.result, ["rcns_enabled", "patterns"], "the result")
-    expect(isinstance(result["rcns_enabled"], bool), "rcns_enabled is no boolean")
+    expect(isinstance(result["rcns_enabled"], bool), "rcns_enabled is not a boolean")
     for entry in is_list(result["patterns"], "patterns"):
         has(entry, ["recipe_name", "recipe_version", "method"], "a pattern")
-        expect(("path_exact" in entry) != ("path_regex" in entry), "a pattern has not exactly one path")
+        expect(("path_exact" in entry) != ("path_regex" in entry), "a pattern does not have exactly one path")
 
 
 @CASES.case("contracts", "API-052")
 def contracts(target: Target) -> None:
-    """DISCOVER /contracts, if exposed, is an array of contracts that say what they are."""
+    """DISCOVER /contracts, if exposed, is an array of contracts with their required members."""
     answer = answered(target.ask("DISCOVER", "/contracts", who=target.best), 200, 401, 262, 404)
     if answer.status == 200:
         for entry in is_list(answer.result, "the result"):
@@ -199,7 +199,7 @@ def contracts(target: Target) -> None:
     ("/methods/none", "/agents-extended", "/toolset", "/patterns-none", "/contracts/none"),
 )
 def no_variant(target: Target, path: str) -> None:
-    """No endpoint of DISCOVER stands on {}."""
+    """DISCOVER has no endpoint at {}."""
     answered(target.ask("DISCOVER", path), 404, 405)
 
 
@@ -253,7 +253,7 @@ def target_form(target: Target) -> None:
 
 @CASES.case("target-conflict", "API-058")
 def target_conflict(target: Target) -> None:
-    """A reserved path and another target in the body are answered 400."""
+    """A reserved path together with another target in the body is answered 400."""
     answered(target.ask("DISCOVER", "/agents", {"target": "methods"}, who=target.best), 400)
 
 
@@ -304,7 +304,7 @@ def bad_criteria(target: Target, _: str, value: object) -> None:
 
 @CASES.case("search-max-results-checked", "AGTP-187", Need.AGENT)
 def search_bad_limit(target: Target) -> None:
-    """A max_results that is no number is refused."""
+    """A max_results that is not a number is refused."""
     answered(target.as_agent("DISCOVER", "/", {"criteria": "anything", "max_results": "many"}), 422, 400)
 
 

@@ -1,4 +1,4 @@
-"""Agents under their names, and what is returned for them: core v08 section 6.1 and 6.2."""
+"""Agents by name, and their documents: core v08 section 6.1 and 6.2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TYPES = ("application/vnd.agtp.identity+json", "application/vnd.agtp+json")
 
 
 def _whole(answer: Answer) -> Mapping[str, Any]:
-    """A document, in an envelope or not."""
+    """Return a document, with or without an envelope."""
     found = answer.result
     expect(isinstance(found, dict), "the document is not an object")
     return found if isinstance(found, dict) else {}
@@ -215,7 +215,7 @@ def in_namespace(target: Target, name: str) -> None:
 
 @CASES.case("namespace-entries", "AGTP-131 AGTP-132", Need.HOSTED)
 def namespace_entries(target: Target) -> None:
-    """Its entries have their eight members, and are active."""
+    """Entries of the Namespace Document have their eight members, and are active."""
     found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
     for entry in is_list(found.get("agents"), "agents"):
         has(entry, ENTRY, "an entry")
@@ -227,13 +227,13 @@ def namespace_entries(target: Target) -> None:
 
 @CASES.case("namespace-total", "AGTP-132")
 def namespace_total(target: Target) -> None:
-    """total_active is the number of its entries."""
+    """total_active of the Namespace Document is the number of its entries."""
     found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
-    expect(found.get("total_active") == len(is_list(found.get("agents"), "agents")), "it is not")
+    expect(found.get("total_active") == len(is_list(found.get("agents"), "agents")), "total_active differs")
 
 
 @CASES.case("namespace-signature-members", "AGTP-130 AGTP-134")
 def namespace_signature(target: Target) -> None:
-    """Its signature names algorithm, key and value."""
+    """The signature of the Namespace Document names algorithm, key and value."""
     found = _whole(succeeded(target.ask("DESCRIBE", "/agents", who=target.best)))
     has(found.get("signature"), ("algorithm", "key_id", "value"), "signature")

@@ -17,11 +17,11 @@ from agtphost.conformance.verdict import Inapplicable, Need, expect
 CASES = Cases("endpoint")
 
 MOST = 60
-"""Inputs that one case tries."""
+"""Most inputs that one case tries."""
 
 
 def _faults(target: Target, kind: str) -> Iterator[tuple[Declared, Fault]]:
-    """Inputs with one kind of fault, for a spread of endpoints; at least one, or the case cannot be observed."""
+    """Yield inputs with one kind of fault for a spread of endpoints; raise Inapplicable if there are none."""
     given = 0
     spread = (target.with_schema, *target.spread(target.admitted))
     for place, item in enumerate((*spread, *target.admitted)):
@@ -122,7 +122,7 @@ def named_error(target: Target) -> None:
 
 @CASES.case("namespace-without-effect", "API-062", Need.ENDPOINT)
 def namespace(target: Target) -> None:
-    """A namespace is no part of the path."""
+    """A namespace is not part of the path."""
     item = next((item for item in target.admitted if item.definition.get("namespace")), None)
     if item is None:
         raise Inapplicable("an endpoint with a namespace")
@@ -160,7 +160,7 @@ def scope_first(target: Target) -> None:
 
 @CASES.case("scope-not-by-impact", "API-153", Need.SCOPED)
 def scope_not_impact(target: Target) -> None:
-    """An endpoint that calls itself informational asks for its scopes all the same."""
+    """An endpoint that declares itself informational still requires its scopes."""
     assert target.scoped is not None
     item, other = target.scoped
     expect(item.semantic.get("impact") == "informational", "the endpoint is not informational")
@@ -172,7 +172,7 @@ def assurance(target: Target) -> None:
     """An endpoint that asks for a certificate refuses an Agent-ID without one."""
     item = target.guarded
     assert item is not None
-    # The input is one that the schema refuses: where the guard is missing, nothing happens all the same.
+    # The schema refuses this input, so that nothing happens even if the guard is missing.
     value = {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}
     answered(target.call(item, value, who=Who.ANONYMOUS, fields=[("Agent-ID", target.agent_id)]), 401)
 
@@ -245,7 +245,7 @@ def no_action(target: Target) -> None:
 
 @CASES.case("execute-unknown-type", "AGTP-094", Need.AGENT)
 def unknown_type(target: Target) -> None:
-    """EXECUTE of a payload type that nothing carries is answered 422."""
+    """EXECUTE of an unsupported payload type is answered 422."""
     parameters = {"action": "conformance", "payload_type": "application/vnd.conformance.none", "payload": {}}
     answered(target.as_agent("EXECUTE", "/", enveloped("EXECUTE", parameters)), 422)
 
@@ -283,7 +283,7 @@ def execute_scope(target: Target) -> None:
 
 @CASES.case("execute-unknown-tool", "AGTP-209", Need.TOOL)
 def execute_unknown(target: Target) -> None:
-    """EXECUTE of a tool that is not there is refused."""
+    """EXECUTE of an unknown tool is refused."""
     assert target.tool is not None
     body = target.tool.body(action="conformance.none", payload={"tool": "conformance.none", "arguments": {}})
     answered(target.as_agent("EXECUTE", "/", body), 404, 422, 455)
@@ -291,7 +291,7 @@ def execute_unknown(target: Target) -> None:
 
 @CASES.case("execute-bad-arguments", "AGTP-209 API-141", Need.TOOL)
 def execute_arguments(target: Target) -> None:
-    """Arguments that are no object are refused."""
+    """Arguments that are not an object are refused."""
     assert target.tool is not None
     answered(target.as_agent("EXECUTE", "/", target.tool.body([1, 2])), 400, 422)
 

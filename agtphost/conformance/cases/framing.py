@@ -1,4 +1,4 @@
-"""What several wire modules do with raw octets."""
+"""Shared checks of the wire modules, with raw bytes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
 
 PROBE = b"AGTP/1.0 DISCOVER /agents\r\nContent-Length: 0\r\n\r\n"
-"""A request that every server answers, and answers shortly."""
+"""A request that every server answers briefly."""
 
 QUIET = 0.12
-"""Seconds within which a server would have said something."""
+"""Seconds to wait for unexpected output of a server."""
 
 
 def probe(target: Target) -> Answer:
-    """The answer to :data:`PROBE` on a new connection."""
+    """Return the answer to :data:`PROBE` on a new connection."""
     with target.link() as link:
         octets = target.introduced(PROBE)
         link.send(octets)
@@ -27,10 +27,9 @@ def probe(target: Target) -> Answer:
 
 def refuses(target: Target, octets: bytes) -> Answer:
     """
-    Malformed octets are answered by one 400, after which the connection ends.
+    Require that malformed bytes are answered by one 400, after which the connection ends.
 
-    A well-formed request follows them, which must never be answered: framing
-    is lost.
+    A well-formed request follows them. It must never be answered, because the framing is lost.
     """
     with target.link() as link:
         link.send(target.introduced(octets) + PROBE)
@@ -43,7 +42,7 @@ def refuses(target: Target, octets: bytes) -> Answer:
 
 
 def accepts(target: Target, octets: bytes) -> Answer:
-    """Octets are one well-formed request, and the connection stays for the next."""
+    """Require that bytes are accepted as one request, and that the connection stays open for the next."""
     with target.link() as link:
         octets = target.introduced(octets)
         link.send(octets)

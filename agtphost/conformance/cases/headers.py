@@ -74,7 +74,7 @@ for _name, _requirements, _title, _judge in (
         _absent("Principal-ID", "Server-Agent-ID"),
     ),
     ("content-type", "AGTP-093 AGTP-062", "Content-Type is on every answer with a body and on no other.", _typed),
-    ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer stands twice.", _once),
+    ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer is repeated.", _once),
     ("printable", "AGTP-018", "Heads of answers are printable ASCII.", _visible),
 ):
     CASES.row(f"every-{_name}", _requirements, _title, _every, _judge)
@@ -94,7 +94,7 @@ def one_server(target: Target) -> None:
 def response_ids(target: Target) -> None:
     """No two answers have the same Response-ID."""
     found = [answer.header("Response-ID") for answer in target.journal] or ["", ""]
-    expect(len(found) == len(set(found)), "a Response-ID came twice")
+    expect(len(found) == len(set(found)), "two answers have the same Response-ID")
 
 
 @CASES.case("response-id-is-not-request-id", "AGTP-045")
@@ -107,7 +107,7 @@ def own_response_id(target: Target) -> None:
 @CASES.case("audit-id-form", "AGTP-046")
 def audit_id_form(target: Target) -> None:
     """Audit-ID is 64 lower-case hexadecimal digits."""
-    expect(is_hex64(header(target.ask("DISCOVER", "/agents"), "Audit-ID")), "it is not")
+    expect(is_hex64(header(target.ask("DISCOVER", "/agents"), "Audit-ID")), "it has another form")
 
 
 # Echoes
@@ -193,7 +193,7 @@ for _field, _value in (
 
 @CASES.case("grammar-field-and-unknown-verb", "AGIS-075")
 def method_grammar(target: Target) -> None:
-    """With Method-Grammar: AGIS/1.0, an unknown verb is still answered 459."""
+    """An unknown verb is answered 459 even with Method-Grammar: AGIS/1.0."""
     answered(target.ask("FROBNICATE", "/", fields=[("Method-Grammar", "AGIS/1.0")]), 459)
 
 
@@ -210,7 +210,7 @@ def delegation_chain(target: Target) -> None:
 
 @CASES.case("authorization-without-policy", "AGTP-039 API-056 AGTP-293")
 def authorization(target: Target) -> None:
-    """An Authorization field changes nothing where no OAuth policy is declared."""
+    """An Authorization field has no effect unless an OAuth policy is declared."""
     if target.policies.get("oauth"):
         return
     plain = target.ask("DISCOVER", "/agents")
@@ -335,7 +335,7 @@ def overclaimed(target: Target) -> None:
 
 @CASES.case("scope-partly-overclaimed", "AGTP-030", Need.SCOPED, Need.AGENT)
 def partly_overclaimed(target: Target) -> None:
-    """One granted scope does not carry one that is not."""
+    """A granted scope does not make up for one that is not granted."""
     assert target.scoped is not None
     held = target.scoped[1]
     refused(
@@ -347,14 +347,14 @@ def partly_overclaimed(target: Target) -> None:
 
 @CASES.case("scope-inherited", "AGTP-031", Need.SCOPED)
 def inherited(target: Target) -> None:
-    """Without Authority-Scope, a request has every scope of the agent's document."""
+    """A request without Authority-Scope has every scope of the agent's document."""
     assert target.scoped is not None
     never(target.call(target.scoped[0]), 262, 455, 403)
 
 
 @CASES.case("scope-narrowed", "AGTP-032 AGTP-065 API-064", Need.SCOPED)
 def narrowed(target: Target) -> None:
-    """With Authority-Scope, only what it claims counts, and the missing scope is named."""
+    """A request with Authority-Scope has only the claimed scopes, and the missing scope is named."""
     assert target.scoped is not None
     endpoint, other = target.scoped
     answer = refused(target.call(endpoint, fields=[("Authority-Scope", other)]), 262, "scope-required")
@@ -397,7 +397,7 @@ for _name, _type, _ids in (
 
 @CASES.case("body-yaml", "AGTP-091 AGTP-320")
 def yaml_body(target: Target) -> None:
-    """A YAML body says the same as its JSON, or is refused as a type that the host does not read."""
+    """A YAML body means the same as its JSON, or is refused as an unsupported type."""
     body = f"target: audit\naudit_id: '{'0' * 64}'\n".encode()
     answered(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403, 400, 415)
 
@@ -426,5 +426,5 @@ def untyped_body(target: Target) -> None:
 
 @CASES.case("body-of-unknown-type", "AGTP-093")
 def unknown_type(target: Target) -> None:
-    """A body of a type that means nothing here is refused."""
+    """A body of an unsupported type is refused."""
     answered(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type="image/png"), 400, 415, 422)

@@ -50,7 +50,7 @@ GENESIS = [
     "trust_tier",
 ]
 OUTSIDE = (("signature", "agent_id", "log_inclusion_proof"), ("signature", "agent_id"), ("signature",))
-"""What the hash of a Genesis leaves out: by core v08, and by deployed implementations."""
+"""Members that the hash of a Genesis leaves out: in core v08, and in deployed implementations."""
 
 SIGNED = ("manifest_issuer", "manifest_issuer_public_key", "manifest_signature")
 ARCHETYPES = ("assistant", "analyst", "executor", "orchestrator", "monitor")
@@ -77,7 +77,7 @@ def borrowed(target: Target) -> None:
 
 @CASES.case("never-inherited", "AGTP-011 AGTP-029", Need.ENDPOINT)
 def not_inherited(target: Target) -> None:
-    """Without certificate, an Agent-ID of one request is not carried over to the next."""
+    """An Agent-ID of one request without certificate is not carried over to the next."""
     endpoint = target.endpoint
     assert endpoint is not None
     path, body = endpoint.address(endpoint.input or {})
@@ -107,7 +107,7 @@ for _name, _value in (
 
 @CASES.case("unknown-refused-everywhere", "AGTP-159")
 def unknown_everywhere(target: Target) -> None:
-    """An unknown Agent-ID is answered 401 before anything else is looked at."""
+    """An unknown Agent-ID is answered 401 before any other check."""
     for method, path in (("DISCOVER", "/"), ("FROBNICATE", "/"), ("QUERY", "/book/room"), ("INSPECT", "/")):
         answered(target.ask(method, path, fields=[("Agent-ID", NOBODY)]), 401)
 
@@ -131,7 +131,7 @@ def header_assurance(target: Target) -> None:
 
 @CASES.case("registrar-is-no-agent", "AGTP-008", Need.REGISTRAR)
 def registrar(target: Target) -> None:
-    """The issuer's certificate makes no agent of its bearer."""
+    """The issuer's certificate does not make its bearer an agent."""
     answer = target.ask("DISCOVER", "/agents", who=Who.REGISTRAR)
     answered(answer, 200)
     expect(answer.header("Agent-ID") is None, "the answer names an agent")
@@ -156,49 +156,49 @@ def in_document(target: Target, name: str) -> None:
 
 @CASES.case("document-type", "AGTP-137", Need.HOSTED)
 def document_type(target: Target) -> None:
-    """Its document_type is agtp-identity."""
-    expect(_document(target).get("document_type") == "agtp-identity", "it is not")
+    """The document_type of an Identity Document is agtp-identity."""
+    expect(_document(target).get("document_type") == "agtp-identity", "document_type has another value")
 
 
 @CASES.case("document-media-type", "AGTP-092 AGTP-116 AGTP-320", Need.HOSTED)
 def media_type(target: Target) -> None:
-    """It is served as application/vnd.agtp.identity+json."""
+    """An Identity Document is served as application/vnd.agtp.identity+json."""
     found = target.ask("DESCRIBE", target.agent_path(), who=target.best).content_type
     expect(found == "application/vnd.agtp.identity+json", f"it is served as {found}")
 
 
 @CASES.case("document-moments", "AGTP-138", Need.HOSTED)
 def document_moments(target: Target) -> None:
-    """updated_at is not before issued_at."""
+    """updated_at of an Identity Document is not before issued_at."""
     found = _document(target)
     expect(is_moment(found.get("issued_at")) and is_moment(found.get("updated_at")), "they are not RFC 3339")
-    expect(str(found["issued_at"])[:19] <= str(found["updated_at"])[:19], "it is")
+    expect(str(found["issued_at"])[:19] <= str(found["updated_at"])[:19], "updated_at is before issued_at")
 
 
 @CASES.case("document-lifecycle-word", "AGTP-139", Need.HOSTED)
 def document_status(target: Target) -> None:
-    """Its status is active, suspended, retired or deprecated, in lower case."""
+    """The status of an Identity Document is active, suspended, retired or deprecated, in lower case."""
     found = _document(target).get("status")
     expect(found in ("active", "suspended", "retired", "deprecated"), f"it is {found!r}")
 
 
 @CASES.case("document-floor", "AGTP-140", Need.HOSTED)
 def document_methods(target: Target) -> None:
-    """Its methods include the eighteen of the floor."""
+    """The methods of an Identity Document include the eighteen of the floor."""
     missing = FLOOR - set(is_list(_document(target).get("methods"), "methods"))
     expect(not missing, f"it lacks {', '.join(sorted(missing))}")
 
 
 @CASES.case("document-score", "AGTP-141", Need.HOSTED)
 def document_score(target: Target) -> None:
-    """Its trust_score is a number from 0 to 1."""
+    """The trust_score of an Identity Document is a number from 0 to 1."""
     found = _document(target).get("trust_score")
     expect(isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found <= 1, f"it is {found!r}")
 
 
 @CASES.case("document-scopes", "AGTP-035", Need.HOSTED)
 def document_scopes(target: Target) -> None:
-    """Its scopes are an array with one scope to an element."""
+    """The scopes of an Identity Document are an array with one scope in each element."""
     for scope in is_list(_document(target).get("scopes_accepted"), "scopes_accepted"):
         expect(isinstance(scope, str) and "," not in scope and " " not in scope, f"{scope!r} is not one scope")
 
@@ -214,17 +214,18 @@ def document_warning(target: Target) -> None:
 
 @CASES.case("document-signature", "AGTP-148 AGTP-116", Need.HOSTED)
 def document_signature(target: Target) -> None:
-    """A signed Identity Document is the one that was signed."""
+    """A signed Identity Document matches its signature."""
     found = _document(target)
     if any(found.get(name) is None for name in SIGNED):
         raise Inapplicable("a signed Identity Document")
     key, signature = public_key(found["manifest_issuer_public_key"]), decoded(found["manifest_signature"])
-    expect(any(signed_by(key, signature, octets) for octets in forms(found, "manifest_signature")), "it is not")
+    octets_signed = forms(found, "manifest_signature")
+    expect(any(signed_by(key, signature, octets) for octets in octets_signed), "the signature does not match")
 
 
 @CASES.case("document-no-secrets", "AGTP-152 AGTP-111", Need.HOSTED)
 def document_secrets(target: Target) -> None:
-    """It holds no code, credential, session or action log."""
+    """An Identity Document holds no code, credential, session or action log."""
     found = _document(target)
     present = [name for name in SECRETS if name in found]
     expect(not present, f"it has {', '.join(present)}")
@@ -232,9 +233,9 @@ def document_secrets(target: Target) -> None:
 
 @CASES.case("document-sessions-hidden", "AGTP-158", Need.HOSTED)
 def sessions_hidden(target: Target) -> None:
-    """An anonymous caller is not told the number of active sessions."""
+    """The number of active sessions is not disclosed to an anonymous caller."""
     answer = target.ask("DESCRIBE", target.agent_path(), who=Who.ANONYMOUS)
-    expect(b"active_session_count" not in answer.body, "it is")
+    expect(b"active_session_count" not in answer.body, "active_session_count is disclosed")
 
 
 # Genesis
@@ -257,7 +258,7 @@ def genesis_id(target: Target) -> None:
     members = _genesis(target)[1]
     expect(is_hex64(members.get("agent_id")), "the agent_id is not 64 hexadecimal digits")
     covered = {name: value for name, value in members.items() if name not in OUTSIDE[0]}
-    expect(sha256(canonical(covered)).hexdigest() == members["agent_id"], "it is not")
+    expect(sha256(canonical(covered)).hexdigest() == members["agent_id"], "the agent_id is another hash")
 
 
 @CASES.case("genesis-signature", "AGTP-163 AGTP-164 API-042", Need.GENESIS)
@@ -287,20 +288,20 @@ def genesis_addressed(target: Target) -> None:
 
 @CASES.case("genesis-stable", "API-042 AGTP-241", Need.GENESIS)
 def genesis_stable(target: Target) -> None:
-    """Asked for again, a Genesis is the same, octet for octet."""
+    """A Genesis is the same in every answer, byte for byte."""
     expect(_genesis(target)[0] == _genesis(target)[0], "it differs")
 
 
 @CASES.case("genesis-archetype", "AGTP-167", Need.GENESIS)
 def genesis_archetype(target: Target) -> None:
-    """Its archetype is one of five."""
+    """The archetype of a Genesis is one of five."""
     found = _genesis(target)[1].get("archetype")
     expect(found in ARCHETYPES, f"it is {found!r}")
 
 
 @CASES.case("genesis-trust", "AGTP-169 AGTP-161", Need.GENESIS)
 def genesis_trust(target: Target) -> None:
-    """A Tier 1 Genesis names how it is anchored, and what that takes."""
+    """A Tier 1 Genesis names its anchor, and has the members that this needs."""
     members = _genesis(target)[1]
     expect(members.get("trust_tier") in (1, 2, 3), f"the tier is {members.get('trust_tier')!r}")
     if members["trust_tier"] == 1:
@@ -325,6 +326,6 @@ def genesis_unknown(target: Target) -> None:
 
 @CASES.case("401-names-reason", "AGTP-069 AGTP-289")
 def reasons(target: Target) -> None:
-    """A 401 names its reason whatever credential comes with it."""
+    """A 401 names its reason, with any credential."""
     fields = [("Agent-ID", NOBODY), ("Authorization", "Bearer conformance")]
     refused(target.ask("DISCOVER", "/agents", fields=fields), 401, "agent-unauthenticated")

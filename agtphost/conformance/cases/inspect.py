@@ -20,12 +20,12 @@ TARGETS = ("audit", "chain_head", "lifecycle", "contract", "rcns-attempt")
 
 
 def inspect(server: Target, /, **parameters: object) -> Answer:
-    """An INSPECT by whoever may read most."""
+    """Send an INSPECT as the caller with most rights."""
     return server.ask("INSPECT", "/", parameters, who=server.best)
 
 
 def _readable(answer: Answer) -> Mapping[str, Any]:
-    """The result of a read that the mode in effect permits."""
+    """Return the result of a read that the mode in effect permits."""
     if answer.status in (401, 403):
         raise Inapplicable("permission to read records")
     result = succeeded(answer).result
@@ -41,7 +41,7 @@ def _signed_text(entry: Mapping[str, Any]) -> str:
 
 
 def fetch(target: Target, audit_id: str) -> Record:
-    """A stored record, which must be the one that its Audit-ID names."""
+    """Return a stored record; its hash must be its Audit-ID."""
     record = read(_signed_text(_readable(inspect(target, target="audit", audit_id=audit_id))))
     expect(record.audit_id == audit_id, f"the record of {audit_id[:12]} has another hash")
     return record
@@ -56,10 +56,11 @@ def returns_record(target: Target) -> None:
 
 @CASES.case("audit-payload", "AGTP-193")
 def returns_payload(target: Target) -> None:
-    """target=audit returns the payload beside the record, and they agree."""
+    """target=audit returns the payload together with the record, and they agree."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
     result = _readable(inspect(target, target="audit", audit_id=recorded(answer)))
-    expect(has(result, ["payload"], "the result")["payload"] == record_of(answer).payload, "they do not")
+    same = has(result, ["payload"], "the result")["payload"] == record_of(answer).payload
+    expect(same, "the payload differs from the record")
 
 
 @CASES.case("audit-of-refusal", "AGTP-193 AGTP-059")
@@ -88,7 +89,7 @@ def own_record(target: Target) -> None:
 for _name, _title, _parameters in (
     ("no-target", "INSPECT without target is refused.", {}),
     ("unknown-target", "An unknown target is refused.", {"target": "conformance"}),
-    ("target-of-other-type", "A target that is no text is refused.", {"target": 7}),
+    ("target-of-other-type", "A target that is not a text is refused.", {"target": 7}),
     ("audit-without-id", "target=audit without audit_id is refused.", {"target": "audit"}),
     ("audit-short-id", "An audit_id of 63 digits is refused.", {"target": "audit", "audit_id": "a" * 63}),
     ("audit-upper-case", "An audit_id in upper case is refused.", {"target": "audit", "audit_id": "AB" * 32}),
@@ -101,7 +102,7 @@ for _name, _title, _parameters in (
     ("lifecycle-not-hex", "target=lifecycle with a label is refused.", {"target": "lifecycle", "agent_id": "label"}),
     (
         "lifecycle-bad-limit",
-        "A limit that is no number is refused.",
+        "A limit that is not a number is refused.",
         {"target": "lifecycle", "agent_id": "a" * 64, "limit": "x"},
     ),
 ):
@@ -132,7 +133,7 @@ for _target, _member in (
     CASES.row(
         f"missing-{_target}",
         "AGTP-198",
-        f"target={_target} of something that is not there is answered 404.",
+        f"target={_target} with an unknown id is answered 404.",
         _missing,
         _target,
         _member,
@@ -154,7 +155,7 @@ def chain_head(target: Target) -> None:
 
 @CASES.case("chain-walk", "AGTP-204 AGTP-303", Need.HOSTED, Need.ENDPOINT)
 def walk(target: Target) -> None:
-    """From its head, a chain can be walked back record by record, each with its own hash."""
+    """A chain can be walked back from its head record by record, each with a valid hash."""
     assert target.endpoint is not None
     for _ in range(3):
         target.call(target.endpoint)
@@ -173,7 +174,7 @@ def walk(target: Target) -> None:
 def chain_signed(target: Target) -> None:
     """A stored record verifies by the server's key."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    expect(fetch(target, recorded(answer)).covered_by(target.keys), "it does not")
+    expect(fetch(target, recorded(answer)).covered_by(target.keys), "the stored record does not verify")
 
 
 def _events(target: Target, **more: object) -> list[Mapping[str, Any]]:
@@ -202,7 +203,7 @@ def newest_first(target: Target) -> None:
     every = _events(target)
     if len(every) < 2:
         raise Inapplicable("a hosted agent with two lifecycle events")
-    expect(_events(target, limit=1)[0] == every[0], "the first of all is not the first of one")
+    expect(_events(target, limit=1)[0] == every[0], "limit=1 returns another event than the first")
     moments = [str((entry.get("payload") or {}).get("issued_at", "")) for entry in every]
     expect(moments == sorted(moments, reverse=True), "their moments rise")
 
@@ -214,7 +215,7 @@ def lifecycle_signed(target: Target) -> None:
     if not found:
         raise Inapplicable("a hosted agent with a lifecycle event")
     for entry in found[:5]:
-        expect(read(_signed_text(entry)).covered_by(target.keys), "one does not")
+        expect(read(_signed_text(entry)).covered_by(target.keys), "an event does not verify")
 
 
 @CASES.case("anonymous-by-mode", "AGTP-200 AGTP-203 AGTP-250")
@@ -228,7 +229,7 @@ def anonymous(target: Target) -> None:
 
 @CASES.case("others-by-mode", "AGTP-201 AGTP-203", Need.SECOND)
 def others(target: Target) -> None:
-    """Another agent's record is served, or refused without naming anybody."""
+    """A record of another agent is served, or refused without naming any agent."""
     answer = target.as_agent("DISCOVER", "/agents")
     body = {"target": "audit", "audit_id": header(answer, "Audit-ID")}
     read_back = answered(target.ask("INSPECT", "/", body, who=Who.SECOND), 200, 403)

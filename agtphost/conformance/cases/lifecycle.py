@@ -39,7 +39,7 @@ def by_another(target: Target, method: str) -> None:
 @CASES.each("{}-unknown-agent", "AGTP-229 AGTP-228", METHODS[:1], Need.REGISTRAR)
 @CASES.each("{}-unknown-agent", "AGTP-248", METHODS[1:], Need.REGISTRAR)
 def unknown_agent(target: Target, method: str) -> None:
-    """{} of an agent that is not there is answered 404."""
+    """{} of an unknown agent is answered 404."""
     answered(_change(target, method, NOBODY, Who.REGISTRAR), 404)
 
 
@@ -59,12 +59,12 @@ def malformed_agent(target: Target, method: str) -> None:
 def mode(target: Target) -> None:
     """The refusal names the mode in effect."""
     answer = answered(_change(target, "REVOKE", _hosted(target), Who.ANONYMOUS), 401)
-    expect(b"genesis_issuer" in answer.body or b"genesis-issuer" in answer.body, "it does not")
+    expect(b"genesis_issuer" in answer.body or b"genesis-issuer" in answer.body, "the refusal does not name the mode")
 
 
 @CASES.case("refused-changes-nothing", "AGTP-248", Need.HOSTED, Need.AGENT)
 def nothing_changed(target: Target) -> None:
-    """After refused changes, the agent is what it was."""
+    """Refused changes do not change the agent's state."""
     before = target.ask("DESCRIBE", target.agent_path("status"))
     for method in METHODS:
         _change(target, method, _hosted(target), Who.AGENT)
@@ -101,11 +101,11 @@ def revoke_reason(target: Target) -> None:
 
 @CASES.case("deprecate-bad-deadline", "AGTP-243", Need.REGISTRAR)
 def bad_deadline(target: Target) -> None:
-    """DEPRECATE with a deadline that is no moment is refused, for an agent that is not there at least by 404."""
+    """DEPRECATE with a malformed deadline is refused; for an unknown agent, 404 is enough."""
     answered(_change(target, "DEPRECATE", NOBODY, Who.REGISTRAR, migration_deadline="soon"), 422, 404)
 
 
-# With an agent whose life may be ended
+# With an agent that may be revoked
 
 
 def _changed(answer: Answer, state: str, *events: str) -> None:
@@ -119,7 +119,7 @@ def _noop(answer: Answer) -> None:
 
 
 def _seen(target: Target, *allowed: int) -> None:
-    """How a request that the agent sends itself is answered."""
+    """Require a status of a request that the expendable agent sends itself."""
     answered(target.ask("DISCOVER", "/methods", fields=[("Agent-ID", target.expendable)]), *allowed)
 
 

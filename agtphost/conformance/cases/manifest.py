@@ -23,7 +23,7 @@ def offered(target: Target) -> None:
     """DISCOVER / without Agent-ID returns the manifest."""
     answer = target.ask("DISCOVER", "/", who=Who.ANONYMOUS) if target.asks_agent else target.root
     if answer.status != 262:
-        expect(is_manifest(answered(answer, 200).value), "the body of DISCOVER / is no manifest")
+        expect(is_manifest(answered(answer, 200).value), "the body of DISCOVER / is not a manifest")
 
 
 @CASES.case("content-type", "API-084 AGTP-320 API-155", Need.MANIFEST)
@@ -56,7 +56,7 @@ def built_ins(target: Target) -> None:
 
 @CASES.case("disclosure-followed", "API-075", Need.MANIFEST)
 def disclosure(target: Target) -> None:
-    """Where agents are shown to the authenticated alone, the manifest shows none to an anonymous caller."""
+    """The manifest shows no agents to an anonymous caller if agent_disclosure is authenticated."""
     closed = target.member("agent_disclosure") == "authenticated" and not target.asks_agent
     expect(not closed or not target.member("hosted_agents"), "an anonymous caller sees agents")
 
@@ -75,7 +75,11 @@ def agents_agree(target: Target) -> None:
 
 
 def _signature(target: Target) -> str:
-    """:raises Inapplicable: where there is none that has the form of one."""
+    """
+    Return the manifest's signature.
+
+    :raises Inapplicable: the manifest has no signature, or one of another form.
+    """
     found = target.member(SIGNATURE)
     if not isinstance(found, str) or found.count(".") != 2:
         raise Inapplicable("a manifest with a signature")
@@ -83,14 +87,14 @@ def _signature(target: Target) -> str:
 
 
 def _verifies(target: Target, **changes: object) -> str:
-    """Why the signature does not hold; empty where it does."""
+    """Return why the signature does not verify; empty if it does."""
     head, payload, tail = _signature(target).split(".")
     header = json.loads(decoded(head))
     if header.get("alg") != "EdDSA" or header.get("typ") != "agtp-manifest":
         return f"alg and typ are {header.get('alg')!r} and {header.get('typ')!r}"
     key = target.keys.get(header.get("kid"))
     if key is None or not signed_by(key, decoded(tail), f"{head}.{payload}".encode()):
-        return "it is not by one of the server's keys"
+        return "none of the server's keys made it"
     manifest = {name: value for name, value in {**(target.manifest or {}), **changes}.items() if name != SIGNATURE}
     return "" if decoded(payload) == canonical(manifest) else "what was signed is not this manifest in canonical form"
 
@@ -103,14 +107,14 @@ def signed(target: Target) -> None:
 
 @CASES.case("signature-verifies", "API-081", Need.MANIFEST, Need.SIGNING_KEY)
 def signature(target: Target) -> None:
-    """The signature covers the manifest without it, in canonical form, by the server's key."""
+    """The signature covers the manifest without the signature, in canonical form, with the server's key."""
     why = _verifies(target)
     expect(not why, f"it does not verify: {why}")
 
 
 @CASES.case("signature-covers-content", "API-081", Need.MANIFEST, Need.SIGNING_KEY)
 def signature_covers(target: Target) -> None:
-    """The signature holds for nothing but this manifest."""
+    """The signature is valid only for this manifest."""
     expect(_verifies(target, document_version="conformance"), "a changed manifest verifies, too")
 
 
@@ -123,7 +127,7 @@ def algorithm(target: Target) -> None:
 
 @CASES.case("stable", "API-073 API-085", Need.MANIFEST)
 def stable(target: Target) -> None:
-    """Asked for again, the manifest has the same version, server and endpoints."""
+    """Repeated answers have the same manifest version, server and endpoints."""
     again = answered(target.ask("DISCOVER", "/"), 200).members
     for name in ("document_version", "endpoints", "policies", "catalog_version"):
         expect(again.get(name) == target.member(name), f"{name} differs")
@@ -134,7 +138,7 @@ def stable(target: Target) -> None:
 
 @CASES.case("etag", "API-085", Need.MANIFEST)
 def etag(target: Target) -> None:
-    """The manifest has an ETag, the same as long as it does not change."""
+    """The manifest has an ETag, which does not change while the manifest does not change."""
     first = header(target.root, "ETag")
     expect(header(target.ask("DISCOVER", "/"), "ETag") == first, "it differs from one answer to the next")
 
@@ -147,10 +151,10 @@ def cache_control(target: Target) -> None:
 
 @CASES.case("api-version", "AGTP-268", Need.MANIFEST)
 def api_version(target: Target) -> None:
-    """AGTP-API-Version is on every answer of a server that negotiates, and never falls."""
+    """AGTP-API-Version is on every answer of a server that negotiates, and never decreases."""
     found = [answer.header("AGTP-API-Version") for answer in target.journal]
     given = [value for value in found if value is not None]
     if target.policies.get("synthesis_enabled") or given:
         expect(len(given) == len(found), f"{len(found) - len(given)} of {len(found)} answers do not have it")
         numbers = [int(value) for value in given if value.isdigit()]
-        expect(numbers == sorted(numbers), "it falls")
+        expect(numbers == sorted(numbers), "AGTP-API-Version decreases")

@@ -1,8 +1,7 @@
 """
-The rules that ``agtp manifest validate`` holds manifests to (AGTP-API sections 3 to 13), each as a case.
+The rules of ``agtp manifest validate`` for manifests (AGTP-API sections 3 to 13), each as a case.
 
-The runner looks with the same checker as that command, which has no line in
-common with what makes a host's manifest.
+The checker is that of the command; it shares no code with the part of a host that makes manifests.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ELSEWHERE: Mapping[str, str] = {
     "manifest-caching.cache-control": "manifest.cache-control",
     "manifest-caching.api-version": "manifest.api-version",
 }
-"""Rules of whose subject other cases ask more than the manifest itself can tell."""
+"""Rules that other cases test more thoroughly than the manifest alone permits."""
 
 SUBJECTS: Mapping[str, str] = {
     "method-name": "API-005 API-151",
@@ -53,7 +52,7 @@ SUBJECTS: Mapping[str, str] = {
     "handler-binding": "API-160 API-151",
     "input-strictness": "API-142 API-160 API-151",
 }
-"""The lines that the rules of each subject show."""
+"""Requirements that the rules of each subject test."""
 
 DETAILS: Mapping[str, str] = {
     "semantic-block.capability": "API-069 API-067 API-151",
@@ -67,14 +66,14 @@ DETAILS: Mapping[str, str] = {
     "endpoint-contract.required-scopes": "API-064 API-151",
     "manifest-structure.data-manifest": "AGTP-261 API-151",
 }
-"""Those of single rules."""
+"""Requirements that single rules test."""
 
 SHOWN = 3
-"""Findings that a failure tells; `agtp manifest validate` tells all."""
+"""Most findings in the message of a failure; `agtp manifest validate` lists all."""
 
 
 def case_of(rule: Rule) -> str:
-    """The id of the case that looks whether a rule is kept."""
+    """Return the id of the case that tests a rule."""
     return ELSEWHERE.get(rule.id, f"manifest.{rule.id}")
 
 
@@ -83,7 +82,7 @@ def _kept(target: Target, rule: Rule) -> None:
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     told = "; ".join(found[:SHOWN]) + more
     if found and rule.advice:
-        raise Inapplicable(f"a manifest that follows what the drafts leave open: {told}")
+        raise Inapplicable(f"a manifest that follows optional rules: {told}")
     expect(not found, told)
 
 

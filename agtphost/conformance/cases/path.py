@@ -45,15 +45,15 @@ for _name, _requirements, _title, _path in (
     CASES.row(f"form-{_name}", _requirements, _title, _malformed, _path)
 
 for _name, _requirements, _title, _path in (
-    ("longer-word", "API-027", "A word that begins with a method is no method.", "/conformance/bookings"),
-    ("word-with-method", "API-027", "A word that holds a method is no method.", "/conformance/notebook"),
-    ("mixed-case", "API-034", "Capital letters are welcome.", "/Conformance_Items/sub-Item"),
-    ("deep", "API-034", "Any depth is welcome.", "/conformance/a/b/c/d/e/f/g/h/i/j"),
-    ("escape", "API-029", "An escaped space is welcome.", "/conformance/a%20b"),
-    ("sub-delims", "API-029", "Sub-delimiters are welcome.", "/conformance/a!$&'()*+,;=b"),
-    ("colon-at", "API-029", "A colon and an @ are welcome.", "/conformance/a:b@c"),
-    ("tilde", "API-029", "Unreserved signs are welcome.", "/conformance/a-b.c_d~e"),
-    ("number", "API-029", "Digits are welcome.", "/conformance/12345"),
+    ("longer-word", "API-027", "A word that begins with a method's name is allowed.", "/conformance/bookings"),
+    ("word-with-method", "API-027", "A word that contains a method's name is allowed.", "/conformance/notebook"),
+    ("mixed-case", "API-034", "Capital letters are allowed.", "/Conformance_Items/sub-Item"),
+    ("deep", "API-034", "Any depth is allowed.", "/conformance/a/b/c/d/e/f/g/h/i/j"),
+    ("escape", "API-029", "An escaped space is allowed.", "/conformance/a%20b"),
+    ("sub-delims", "API-029", "Sub-delimiters are allowed.", "/conformance/a!$&'()*+,;=b"),
+    ("colon-at", "API-029", "A colon and an @ are allowed.", "/conformance/a:b@c"),
+    ("tilde", "API-029", "Unreserved characters are allowed.", "/conformance/a-b.c_d~e"),
+    ("number", "API-029", "Digits are allowed.", "/conformance/12345"),
     ("well-known", "API-039", "/.well-known is a path like any other.", "/.well-known/agtp"),
     ("underscore-agtp", "API-039", "/_agtp is a path like any other.", "/_agtp/x"),
 ):
@@ -66,7 +66,7 @@ for _name, _requirements, _title, _path in (
 
 @CASES.case("root-is-no-violation", "API-026")
 def root(target: Target) -> None:
-    """The bare root is a path."""
+    """The bare root is a valid path."""
     never(target.ask("DISCOVER", "/"), 460, 400)
 
 
@@ -74,10 +74,10 @@ for _name, _title, _path in (
     ("dots", "Dot segments are not resolved.", "/conformance/../methods"),
     ("escaped-dots", "Escaped dot segments are not resolved.", "/conformance/%2e%2e/methods"),
     ("escaped-slash", "An escaped slash does not separate segments.", "/agents%2Fnone"),
-    ("escaped-nul", "An escaped NUL ends nothing.", "/methods%00"),
-    ("escaped-crlf", "Escaped line ends are no line ends.", "/methods%0d%0aX-Injected:%201"),
-    ("overlong", "An overlong escape is no slash.", "/conformance/%c0%af"),
-    ("double-escape", "Escapes are decoded once.", "/%256dethods"),
+    ("escaped-nul", "An escaped NUL does not end the path.", "/methods%00"),
+    ("escaped-crlf", "Escaped line ends do not end a line.", "/methods%0d%0aX-Injected:%201"),
+    ("overlong", "An overlong escape does not count as a slash.", "/conformance/%c0%af"),
+    ("double-escape", "Escapes are decoded only once.", "/%256dethods"),
     ("case", "Paths are compared with regard to case.", "/METHODS"),
 ):
 
@@ -98,7 +98,7 @@ def published(target: Target) -> None:
         whole = all("{" not in part or (part.startswith("{") and part.endswith("}")) for part in segments)
         expect(item.path.startswith("/") and (item.path == "/" or not item.path.endswith("/")), f"{item}: its slashes")
         expect(whole, f"{item}: a segment mixes text and a parameter")
-        expect(len(names) == len(set(names)), f"{item}: a parameter stands twice")
+        expect(len(names) == len(set(names)), f"{item}: a parameter is repeated")
         expect(
             all(name.replace("_", "").isalnum() for name in names), f"{item}: a parameter of another form than a name"
         )
@@ -135,7 +135,7 @@ def template_value(target: Target) -> None:
 
 @CASES.case("template-takes-one-segment", "API-035", Need.TEMPLATE)
 def one_segment(target: Target) -> None:
-    """A parameter stands for one segment."""
+    """A parameter matches exactly one segment."""
     endpoint = target.with_parameter
     assert endpoint is not None
     path, _ = endpoint.address(endpoint.input or {})
@@ -159,7 +159,7 @@ def escaped_value(target: Target) -> None:
 
 
 def _text_member(target: Target) -> tuple[str, str] | None:
-    """A text member of the chosen endpoint that is not in its path, and its value."""
+    """Return a text member of the chosen endpoint that is not in its path, and its value."""
     endpoint = target.endpoint
     assert endpoint is not None
     for name, value in (endpoint.input or {}).items():
@@ -181,7 +181,7 @@ def query_input(target: Target) -> None:
 
 @CASES.case("query-last-value", "API-037", Need.ENDPOINT)
 def query_last(target: Target) -> None:
-    """Of a member that stands twice in the query, the last value counts."""
+    """The last value counts if a member is repeated in the query."""
     endpoint, member = target.endpoint, _text_member(target)
     if member is None:
         return
@@ -193,7 +193,7 @@ def query_last(target: Target) -> None:
 
 @CASES.case("body-wins-over-query", "API-037", Need.ENDPOINT)
 def body_wins(target: Target) -> None:
-    """Where body and query give the same member, the body counts."""
+    """The body takes precedence if body and query have the same member."""
     endpoint, member = target.endpoint, _text_member(target)
     if member is None:
         return

@@ -39,11 +39,11 @@ def legacy(target: Target) -> None:
 
 @CASES.case("aliases-one-hop", "API-090", Need.MANIFEST, Need.ALIAS)
 def aliases(target: Target) -> None:
-    """No alias leads to another."""
+    """No alias leads to another alias."""
     found = target.method_policy["aliases"]
     expect(isinstance(found, Mapping), "aliases is not an object")
     chained = [name for name, to in found.items() if to in found]
-    expect(not chained, f"{', '.join(chained)} lead on")
+    expect(not chained, f"{', '.join(chained)} lead to other aliases")
 
 
 @CASES.case("aliases-resolved", "API-089 AGTP-253", Need.MANIFEST, Need.ALIAS)
@@ -103,7 +103,7 @@ def disallowed(target: Target) -> None:
 
 @CASES.case("floor-always-allowed", "API-086", Need.MANIFEST)
 def floor(target: Target) -> None:
-    """Whatever is allowed, DISCOVER, DESCRIBE and INSPECT are."""
+    """DISCOVER, DESCRIBE and INSPECT are always allowed."""
     disallowed = set(target.method_policy.get("disallow") or ())
     for name in {"DISCOVER", "DESCRIBE", "INSPECT"} - disallowed:
         never(target.ask(name, "/"), 405, 459)
@@ -121,7 +121,7 @@ def redirects(target: Target) -> None:
 
 @CASES.case("405-redirects", "API-124", Need.MANIFEST)
 def redirects_listed(target: Target) -> None:
-    """redirects_for_path of a 405 is what the policy says."""
+    """redirects_for_path of a 405 matches the policy."""
     answer = answered(target.ask("TRANSLATE", "/methods"), 405)
     listed = answer.members.get("redirects_for_path")
     expect(isinstance(listed, dict), "it is not an object")
@@ -131,7 +131,7 @@ def redirects_listed(target: Target) -> None:
 
 @CASES.case("scope-required-for-invocation", "API-078", Need.MANIFEST, Need.SCOPED)
 def scope_required(target: Target) -> None:
-    """Where scopes are required for invocation, nothing runs without them."""
+    """No endpoint runs without its scopes if scopes are required for invocation."""
     if target.policies.get("scope_required_for_invocation") is not True:
         raise Inapplicable("the policy scope_required_for_invocation")
     assert target.scoped is not None

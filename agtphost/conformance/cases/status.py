@@ -1,4 +1,4 @@
-"""Which status says what: core v08 section 5.6."""
+"""The meaning of statuses: core v08 section 5.6."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refusals_explain(target: Target) -> None:
 
 @CASES.case("body-repeats-status", "AGTP-095")
 def body_repeats_status(target: Target) -> None:
-    """Where a body has a member status that is a number, it is the status of the line."""
+    """A numeric member status of a body equals the status of the response line."""
     for asked, answer in tour(target):
         value = answer.value if answer.body else None
         stated = value.get("status") if isinstance(value, dict) else None
@@ -84,7 +84,7 @@ for _name, _title, _octets in (
     ("not-utf8", "A body that is not UTF-8 is answered 400.", b'{"target":"\xff"}'),
     (
         "duplicate-key",
-        "A member that stands twice in a body is answered 400.",
+        "A repeated member in a body is answered 400.",
         b'{"target":"audit","target":"lifecycle"}',
     ),
     ("deep", "A body nested ten thousand deep is answered 400.", b'{"a":' * 10_000 + b"1" + b"}" * 10_000),

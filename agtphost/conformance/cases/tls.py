@@ -43,7 +43,7 @@ def cleartext_http(target: Target) -> None:
 
 @CASES.case("serves-after-cleartext", "AGTP-005")
 def after_cleartext(target: Target) -> None:
-    """A client without TLS harms nobody else."""
+    """A client without TLS does not affect other clients."""
     _plain(target, b"\x00" * 64)
     probe(target)
 
@@ -101,7 +101,7 @@ def client_certificate(target: Target) -> None:
 
 @CASES.case("identity-is-per-connection", "AGTP-008 AGTP-011", Need.CERTIFICATE)
 def per_connection(target: Target) -> None:
-    """A connection without certificate is not taken for the agent that has another connection open."""
+    """A connection without certificate does not get the identity of another open connection."""
     target.as_agent("DISCOVER", "/agents")
     answer = target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS)
     expect(answer.header("Agent-ID") is None, "an anonymous answer carries an Agent-ID")

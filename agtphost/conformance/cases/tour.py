@@ -1,4 +1,4 @@
-"""One answer of every kind that a target can be made to give without harm."""
+"""One answer of every kind that a target gives without side effects."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need
 
 NOBODY = "ab" * 32
-"""An Agent-ID that resolves to nothing."""
+"""An Agent-ID that no agent has."""
 
 
 _taken: WeakKeyDictionary[Target, tuple[tuple[str, Answer], ...]] = WeakKeyDictionary()
 
 
 def tour(target: Target) -> tuple[tuple[str, Answer], ...]:
-    """The answers, each with what was asked, in words; asked once."""
+    """Return the answers, each with a description of its request; the requests are sent only once."""
     if target not in _taken:
         _taken[target] = tuple((name, ask()) for name, ask in _stops(target))
     return _taken[target]
@@ -35,9 +35,9 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
     yield "an unknown caller", lambda: target.ask("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)])
     yield "a malformed body", lambda: target.ask("INSPECT", "/", b"{")
     yield "an unknown target", lambda: target.ask("INSPECT", "/", {"target": "conformance"})
-    yield "a record that is not there", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
+    yield "an unknown record", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
     yield (
-        "a lifecycle change by nobody",
+        "an anonymous lifecycle change",
         lambda: target.ask("REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}, who=Who.ANONYMOUS),
     )
     yield "a reserved field", lambda: target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
@@ -53,7 +53,7 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
         endpoint = target.endpoint
         assert endpoint is not None
         yield "an endpoint", lambda: target.call(endpoint)
-        yield "an endpoint for nobody", lambda: target.call(endpoint, who=Who.ANONYMOUS)
+        yield "an anonymous call of an endpoint", lambda: target.call(endpoint, who=Who.ANONYMOUS)
     if target.has(Need.SCHEMA):
         checked = target.with_schema
         fault = next(checked.samples.faults(), None) if checked.samples is not None else None

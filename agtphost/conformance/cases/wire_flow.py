@@ -17,7 +17,7 @@ BODY = b'{"conformance_unknown":1}'
 
 
 def _task(target: Target, name: str, method: str = "DISCOVER", path: str = "/agents") -> bytes:
-    """A request with a Task-ID, by which its answer is known."""
+    """Return a request with a Task-ID that identifies its answer."""
     return target.introduced(request(method, path, fields=[("Task-ID", name)]))
 
 
@@ -69,7 +69,7 @@ def pipelined_mixed(target: Target) -> None:
 
 @CASES.case("one-octet-at-a-time", "AGTP-013")
 def dribbled(target: Target) -> None:
-    """A request that arrives octet by octet is read like any other."""
+    """A request that arrives byte by byte is read like any other."""
     with target.link() as link:
         for octet in target.introduced(PROBE):
             link.send(bytes([octet]))
@@ -89,7 +89,7 @@ def split_ending(target: Target) -> None:
 
 @CASES.case("not-earlier", "AGTP-013 AGTP-012")
 def not_earlier(target: Target) -> None:
-    """Nothing is answered before the last octet of the body has arrived."""
+    """No answer is sent before the last byte of the body has arrived."""
     octets = target.introduced(request("QUERY", "/agents", BODY))
     with target.link() as link:
         link.send(octets[:-1])
@@ -100,7 +100,7 @@ def not_earlier(target: Target) -> None:
 
 @CASES.case("head-not-earlier", "AGTP-013")
 def head_not_earlier(target: Target) -> None:
-    """Nothing is answered before the empty line has arrived."""
+    """No answer is sent before the empty line has arrived."""
     with target.link() as link:
         octets = target.introduced(PROBE)
         link.send(octets[:-2])
@@ -111,7 +111,7 @@ def head_not_earlier(target: Target) -> None:
 
 @CASES.case("not-later", "AGTP-013")
 def not_later(target: Target) -> None:
-    """What follows a body of the announced length is the next request."""
+    """Bytes after a body of the announced length are the next request."""
     octets = target.introduced(request("QUERY", "/agents", BODY)) + _task(target, "second")
     with target.link() as link:
         link.send(octets)
@@ -131,7 +131,7 @@ def body_is_no_request(target: Target) -> None:
 
 @CASES.case("short-body-is-not-a-request", "AGTP-013 AGTP-012")
 def excess_body(target: Target) -> None:
-    """Octets beyond the announced length are read as the next request, and refused as such."""
+    """Bytes beyond the announced length are read as the next request, and refused as such."""
     with target.link() as link:
         good = b"AGTP/1.0 QUERY /agents\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
         link.send(target.introduced(good) + b"garbage\r\n\r\n")
@@ -142,7 +142,7 @@ def excess_body(target: Target) -> None:
 
 @CASES.case("nothing-after-answer", "AGTP-013")
 def nothing_after(target: Target) -> None:
-    """An answer is followed by nothing until the next request."""
+    """No bytes follow an answer until the next request."""
     with target.link() as link:
         link.send(target.introduced(PROBE))
         _next(link)
@@ -167,7 +167,7 @@ def refusal_answered_first(target: Target) -> None:
 
 @CASES.case("half-a-request", "AGTP-013")
 def half_request(target: Target) -> None:
-    """A client that goes away within a request harms nobody."""
+    """A client that disconnects within a request does not affect others."""
     with target.link() as link:
         link.send(PROBE[:20])
     probe(target)
@@ -175,7 +175,7 @@ def half_request(target: Target) -> None:
 
 @CASES.case("half-a-body", "AGTP-013")
 def half_body(target: Target) -> None:
-    """A client that goes away within a body harms nobody."""
+    """A client that disconnects within a body does not affect others."""
     with target.link() as link:
         link.send(request("QUERY", "/agents", BODY)[:-4])
     probe(target)
@@ -183,9 +183,9 @@ def half_body(target: Target) -> None:
 
 @CASES.case("connection-without-request", "AGTP-009 AGTP-010")
 def silent(target: Target) -> None:
-    """A connection without a request stays open for a while, and nothing is said on it."""
+    """A connection without a request stays open for a while, and the server sends nothing."""
     with target.link() as link:
-        expect(link.quiet(QUIET), "the server speaks first, or closes at once")
+        expect(link.quiet(QUIET), "the server sends first, or closes the connection")
         link.send(target.introduced(PROBE))
         _next(link)
 
@@ -199,7 +199,7 @@ def stays(target: Target) -> None:
 
 @CASES.case("many-connections", "AGTP-001")
 def many(target: Target) -> None:
-    """Twenty connections at once are served."""
+    """Twenty simultaneous connections are served."""
     links = [target.link() for _ in range(20)]
     try:
         for link in links:

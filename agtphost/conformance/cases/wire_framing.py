@@ -55,8 +55,8 @@ for _name, _title, _fields in (
 
 for _name, _title, _fields in (
     ("chunked", "Transfer-Encoding: chunked is refused.", CHUNKED),
-    ("chunked-and-length", "Transfer-Encoding beside Content-Length is refused.", SEVEN + CHUNKED),
-    ("length-after", "Content-Length after Transfer-Encoding does not rescue it.", CHUNKED + SEVEN),
+    ("chunked-and-length", "Transfer-Encoding together with Content-Length is refused.", SEVEN + CHUNKED),
+    ("length-after", "Content-Length after Transfer-Encoding is refused, too.", CHUNKED + SEVEN),
     ("lower-case", "transfer-encoding in lower case is refused.", CHUNKED.lower()),
     ("identity", "Transfer-Encoding: identity is refused.", b"Transfer-Encoding: identity\r\n" + SEVEN),
     ("gzip", "Transfer-Encoding: gzip, chunked is refused.", b"Transfer-Encoding: gzip, chunked\r\n"),
@@ -86,9 +86,9 @@ for _name, _title, _octets in (
     CASES.row(f"length-{_name}", "AGTP-012", _title, refuses, START + TYPE + _octets)
 
 for _name, _title, _octets in (
-    ("lf-only", "Lines that end with LF alone are malformed.", DISCOVER + b"\nContent-Length: 0\n\n"),
-    ("lf-request-line", "A request line that ends with LF alone is malformed.", DISCOVER + b"\n" + ZERO + b"\r\n"),
-    ("cr-only", "Lines that end with CR alone are malformed.", DISCOVER + b"\rContent-Length: 0\r\r\n\r\n"),
+    ("lf-only", "Lines that end only with LF are malformed.", DISCOVER + b"\nContent-Length: 0\n\n"),
+    ("lf-request-line", "A request line that ends only with LF is malformed.", DISCOVER + b"\n" + ZERO + b"\r\n"),
+    ("cr-only", "Lines that end only with CR are malformed.", DISCOVER + b"\rContent-Length: 0\r\r\n\r\n"),
     (
         "lf-end",
         "An empty line of LF alone does not end the fields.",
@@ -103,8 +103,8 @@ for _name, _title, _octets in (
 for _name, _title, _octets in (
     ("zero", "Content-Length: 0 is a request without a body.", START + b"Content-Length: 0\r\n\r\n"),
     ("exact", "A body of the announced length is read.", _length(b" 7")),
-    ("no-space", "The number may follow the colon at once.", _length(b"7")),
-    ("padded", "White space around the number is no part of it.", _length(b"  7 \t")),
+    ("no-space", "The number may follow the colon directly.", _length(b"7")),
+    ("padded", "White space around the number is ignored.", _length(b"  7 \t")),
     ("any-case", "The name may be written in any case.", START + TYPE + b"CONTENT-length: 7\r\n\r\n" + b'{"a":1}'),
 ):
     CASES.row(f"length-{_name}", "AGTP-012 AGTP-013", _title, accepts, _octets)

@@ -11,7 +11,7 @@ CASES = Cases("wire")
 
 
 def _line(name: str, requirements: str, title: str, line: bytes) -> None:
-    """A request of this first line is malformed: one 400, and the connection ends."""
+    """Add a case for a malformed request line: one 400, and the connection ends."""
     CASES.row(f"line-{name}", requirements, title, refuses, line + b"\r\nContent-Length: 0\r\n\r\n")
 
 
@@ -78,7 +78,7 @@ def two_tokens(target: Target) -> None:
     with target.link() as link:
         link.send(target.introduced(b"AGTP/1.0 INSPECT\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
-    expect(answer is not None, "there is no answer")
+    expect(answer is not None, "the server did not answer")
     if answer is not None and answer.status != 400:
         plain = target.ask("INSPECT", "/")
         expect(answer.status == plain.status, f"answered {answer} where INSPECT / is answered {plain}")
@@ -86,15 +86,15 @@ def two_tokens(target: Target) -> None:
 
 for _name, _requirements, _title, _target in (
     ("query", "AGTP-021", "A query is split off before the path is matched.", "/agents?a=1"),
-    ("query-empty", "AGTP-021", "An empty query is no part of the path.", "/agents?"),
-    ("query-verb", "AGTP-021", "The path grammar does not look at the query.", "/agents?book=1"),
-    ("query-slash", "AGTP-021", "Slashes and question marks may stand in a query.", "/agents?a=/b?c"),
-    ("query-escape", "AGTP-021 API-037", "Escapes may stand in a query.", "/agents?a=%20%2F%26"),
+    ("query-empty", "AGTP-021", "An empty query is not part of the path.", "/agents?"),
+    ("query-verb", "AGTP-021", "The path grammar does not apply to the query.", "/agents?book=1"),
+    ("query-slash", "AGTP-021", "Slashes and question marks are allowed in a query.", "/agents?a=/b?c"),
+    ("query-escape", "AGTP-021 API-037", "Escapes are allowed in a query.", "/agents?a=%20%2F%26"),
 ):
 
     def _same(target: Target, address: str) -> None:
         plain, asked = target.ask("QUERY", "/agents"), target.ask("QUERY", address)
-        # Undeclared members may be refused by a schema; that the path was matched is what counts.
+        # A schema may refuse undeclared members; this case only tests that the path matched.
         expect(asked.status in (plain.status, 422), f"answered {asked} where QUERY /agents is answered {plain}")
 
     CASES.row(f"line-{_name}", _requirements, _title, _same, _target)
@@ -102,7 +102,7 @@ for _name, _requirements, _title, _target in (
 
 @CASES.case("line-invalid-token", "AGTP-022 API-038")
 def invalid_token(target: Target) -> None:
-    """The refusal of a # says invalid-request-line."""
+    """The refusal of a # has the reason invalid-request-line."""
     answer = refuses(target, b"AGTP/1.0 QUERY /catalog#x\r\nContent-Length: 0\r\n\r\n")
     expect("invalid-request-line" in answer.tokens, f"the body names {sorted(answer.tokens)}")
 
@@ -115,7 +115,7 @@ def no_target(target: Target) -> None:
 
 @CASES.case("line-longest-method", "API-005")
 def long_method(target: Target) -> None:
-    """A method of 200 letters is refused as malformed or unknown, and the server goes on."""
+    """A method of 200 letters is refused as malformed or unknown, and the server keeps serving."""
     with target.link() as link:
         link.send(target.introduced(b"AGTP/1.0 " + b"A" * 200 + b" /\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
