@@ -1,14 +1,14 @@
 """
 Verify what an AGTP host recorded, without the host and without its software.
 
-It reads what ``agtp audit export`` writes, and needs the host's public key from elsewhere: the first is enough, however
-often the host changed its key. One file, and ``cryptography``: whoever relies on a verdict can read what it is made of.
+It reads an export of ``agtp audit export``, and needs the host's public key from elsewhere. The host's first key is
+enough, because each key names its successor. It is one file that needs only ``cryptography``, so that it can be read.
 
-Of every record: its Audit-ID is the SHA-256 of its octets; a known key of the host signed it while that key was in use,
-and for this place (chain, kind, record before); nothing is missing before it, and time does not go back. Of the file:
-it was not cut or changed anywhere. Of proofs: they lead to the root that the host's signed checkpoint commits to.
+For each record: its Audit-ID is the SHA-256 of its bytes; a known key of the host signed it while that key was in use,
+and for this place (chain, kind, record before); no record is missing before it, and time does not go back. For the
+file: it was not truncated or changed. For proofs: they lead to the root that the host's signed checkpoint commits to.
 
-What no file can show: that records newer than its last are not left out, and what a selection leaves out.
+A file cannot show whether records newer than its last one were left out, or what a selection leaves out.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ FORMAT = "agtp-audit-export/1"
 ROTATION = "signing-key-rotated"
 STATED = ("server_id", "old_kid", "old_key", "new_kid", "new_key", "rotated_at")
 ZERO = "0" * 64
-LONGEST = 1 << 20  # Octets of a line; a record has a few thousand.
-DAMAGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)  # What hostile text can raise.
+LONGEST = 1 << 20  # Bytes of a line; a record has a few thousand.
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)  # From hostile text.
 
 
 def broken(why: str) -> NoReturn:
@@ -43,7 +43,7 @@ def broken(why: str) -> NoReturn:
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong; the chain is an Agent-ID, and empty for the host's own."""
+    """A fault of the export; ``chain`` is an Agent-ID, and empty for the host's own chain."""
 
     line: int
     chain: str
@@ -53,7 +53,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Chain:
-    """Where a chain ends as far as it was read."""
+    """The end of a chain, as far as it was read."""
 
     records: int = 0
     seq: int = 0
@@ -64,32 +64,32 @@ class Chain:
 
 @dataclass
 class Verdict:
-    """What was found; everything that was there holds if there are no faults."""
+    """The result of a verification; an export without faults is valid."""
 
     source: str
     server_id: str = ""
-    whole: bool = False  # Every chain from its first record on; else a selection, whose gaps cannot be seen.
+    whole: bool = False  # Chains are complete; otherwise a selection, whose gaps cannot be detected.
     records: int = 0
-    proven: int = 0  # To be in the log.
-    log: str = ""  # Whose, and of how many records; empty without a checkpoint.
+    proven: int = 0  # Records that are proven to be in the log.
+    log: str = ""  # Origin and size of the log; empty without a checkpoint.
     chains: dict[str, Chain] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)  # Until when each was in use; empty for now.
+    keys: dict[str, str] = field(default_factory=dict)  # The end of use of each; empty if it is in use.
     faults: list[Fault] = field(default_factory=list)
 
 
 def octets_of(text: object, what: str, *, padded: bool = False) -> bytes:
-    """base64url in its one spelling, so that no record has two Audit-IDs."""
+    """Decode base64url in its only canonical spelling, so that no record has two Audit-IDs."""
     bare = str(text).rstrip("=") if padded else str(text)
     try:
         octets = base64.urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
     except ValueError:
         octets = b""
-    return octets if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() == bare else broken(f"{what} is damaged")
+    return octets if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() == bare else broken(f"{what} is malformed")
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
-    return names if len(names) == len(pairs) else broken("it has a name twice")
+    return names if len(names) == len(pairs) else broken("it repeats a name")
 
 
 def object_of(octets: bytes, what: str) -> dict[str, Any]:
@@ -97,16 +97,16 @@ def object_of(octets: bytes, what: str) -> dict[str, Any]:
         value = json.loads(octets, object_pairs_hook=once, parse_constant=broken)
     except (ValueError, RecursionError) as error:
         broken(f"{what} is not JSON: {error}")
-    return value if isinstance(value, dict) else broken(f"{what} is no JSON object")
+    return value if isinstance(value, dict) else broken(f"{what} is not a JSON object")
 
 
 def key_id(raw: bytes) -> str:
-    """How a host names an Ed25519 key of 32 octets."""
+    """Return the identifier that a host gives to an Ed25519 key of 32 bytes."""
     return f"ed25519-{sha256(raw).hexdigest()[:16]}"
 
 
 def read_key(octets: bytes) -> bytes:
-    """The 32 octets of a public key: PEM, base64url, or as ``agtp audit checkpoint`` prints it: ``name+hash+key``."""
+    """Return the 32 bytes of a public key in PEM, base64url, or ``name+hash+key`` of ``agtp audit checkpoint``."""
     if b"-----BEGIN" in octets:
         key = load_pem_public_key(octets)
         return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else broken("the key is not Ed25519")
@@ -124,7 +124,7 @@ def moment(text: object) -> datetime:
 
 
 class Keys:
-    """The keys that count, grown by the statements in which each names the next."""
+    """The trusted keys; statements in which a key names its successor add more."""
 
     def __init__(self, raw: Iterable[bytes]) -> None:
         self.raw = {key_id(each): each for each in raw}
@@ -140,20 +140,20 @@ class Keys:
             broken("its signature is wrong")
 
     def follow(self, said: Any, server_id: str) -> tuple[str, str] | None:
-        """Trust the key that a trusted one names, by a statement that both signed; None of keys we do not know."""
+        """Trust the key that a trusted one names in a statement signed by both; return None for unknown keys."""
         content = {"type": ROTATION, **{name: said[name] for name in STATED}}
         covered = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         raw = {which: octets_of(said[f"{which}_key"], "a key", padded=True) for which in ("old", "new")}
         for which in raw:
             if key_id(raw[which]) != said[f"{which}_kid"]:
-                broken("a statement of two keys names a key wrongly")
+                broken("a statement of two keys has a wrong key identifier")
             signature = octets_of(said[f"{which}_signature"], "a signature", padded=True)
             Keys([raw[which]]).check(said[f"{which}_kid"], signature, covered)
         old, new, end = said["old_kid"], said["new_kid"], moment(said["rotated_at"])
         if self.raw.get(old) != raw["old"]:
             return None
         if said["server_id"] != server_id or self.next.get(old, new) != new or new == old or self.precedes(new, old):
-            broken(f"what is said of the key after {old} cannot be")
+            broken(f"the statement on the successor of {old} contradicts others")
         self.raw[new], self.next[old] = raw["new"], new
         if old not in self.until or moment(self.until[old]) < end:
             self.until[old] = said["rotated_at"]
@@ -166,14 +166,14 @@ class Keys:
 
 
 def opened(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[str, Any]]:
-    """Of a JWS or COSE_Sign1: what is hashed, what is signed, the signature, the key's name, the payload."""
+    """Return the hashed and the signed bytes of a JWS or COSE_Sign1, the signature, the key's name, the payload."""
     if not isinstance(text, str) or form not in ("jws", "cose"):
-        broken("its format is not known")
+        broken("its format is neither jws nor cose")
     if form == "jws":
         first, second, third = text.split(".")
         head = object_of(octets_of(first, "the header"), "the header")
         if head.keys() != {"alg", "kid", "typ"} or (head["alg"], head["typ"]) != ("EdDSA", "JWT"):
-            broken("it is not signed: it proves nothing" if head.get("alg") == "none" else "its header is no record's")
+            broken("it is not signed, proving nothing" if head.get("alg") == "none" else "its header is malformed")
         payload = object_of(octets_of(second, "the payload"), "the payload")
         return text.encode(), f"{first}.{second}".encode(), octets_of(third, "the signature"), str(head["kid"]), payload
     octets = octets_of(text.removeprefix("cose:"), "the message")
@@ -181,26 +181,26 @@ def opened(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[s
     body, end = byte_string(octets, at + 1)
     (signature, last), (named, _) = byte_string(octets, end), byte_string(protected, 4)
     if octets[:2] + octets[at : at + 1] + protected[:4] + octets[last:] != b"\xd2\x84\xa0\xa3\x01\x27\x04":
-        broken("it is not a COSE_Sign1 as hosts write it")
+        broken("it is not a COSE_Sign1 in the form that hosts write")
     covered = b"\x84\x6aSignature1" + octets[2:at] + b"\x40" + octets[at + 1 : end]
     return octets, covered, signature, named.decode("ascii", "replace"), object_of(body, "the payload")
 
 
 def byte_string(octets: bytes, at: int) -> tuple[bytes, int]:
-    """A CBOR byte string, and where it ends."""
+    """Return a CBOR byte string, and the position after it."""
     first = octets[at] if at < len(octets) else 0
     wide = {0x58: 1, 0x59: 2, 0x5A: 4}.get(first, 0)
     start = at + 1 + wide
     end = start + (int.from_bytes(octets[at + 1 : start], "big") if wide else first - 0x40)
     if not (0x40 <= first <= 0x57 or wide) or end > len(octets):
-        broken("it is not CBOR as hosts write it")
+        broken("it is not CBOR in the form that hosts write")
     return octets[start:end], end
 
 
 def root_of(index: int, size: int, leaf: bytes, path: list[bytes]) -> bytes:
-    """Where an inclusion proof leads to: RFC 9162 section 2.1.3."""
+    """Return the root that an inclusion proof leads to (RFC 9162 section 2.1.3)."""
     if not 0 <= index < size or (size == 1) != (not path):
-        broken("its proof is not one of this log")
+        broken("its proof does not fit the size of the log")
     if size == 1:
         return leaf
     split = 1 << (size - 1).bit_length() - 1
@@ -216,19 +216,19 @@ class Reading:
         self.line = 1
         self.tree: tuple[int, bytes] | None = None
         self.noted: set[str] = set()  # Keys that signed the checkpoint.
-        self.linked: set[tuple[str, str]] = set()  # Successions that the host's own chain tells of.
-        self.places: dict[str, list[int]] = {}  # First and last place in the log of what each key signed.
+        self.linked: set[tuple[str, str]] = set()  # Successions that the host's own chain records.
+        self.places: dict[str, list[int]] = {}  # First and last index in the log of each key's records.
         self.servers: set[str] = set()
 
     def fault(self, why: str) -> None:
         self.verdict.faults.append(Fault(self.line, "", "", why))
 
     def checkpoint(self, note: Any) -> None:
-        """Believe a checkpoint that a known key signed under its own origin (C2SP tlog-checkpoint)."""
+        """Accept a checkpoint that a known key signed under its own origin (C2SP tlog-checkpoint)."""
         text, _, marks = note.partition("\n\n")
         lines = text.split("\n")
         if len(lines) < 3 or not lines[0] or not re.fullmatch(r"0|[1-9][0-9]{0,18}", lines[1], re.ASCII):
-            broken("the checkpoint is not origin, size and root")
+            broken("the checkpoint does not have origin, size and root")
         known = {sha256(f"{lines[0]}\n\x01".encode() + raw).digest()[:4]: kid for kid, raw in self.keys.raw.items()}
         for _, name, mark in (mark.split(" ") for mark in marks.splitlines() if mark.count(" ") == 2):
             octets = base64.b64decode(mark)
@@ -240,9 +240,9 @@ class Reading:
         self.verdict.log = f"{lines[0]} of {lines[1]} records"
 
     def member(self, digest: bytes, index: Any, proof: Any, signer: str) -> None:
-        """Whether a record is in the log."""
+        """Verify that a record is in the log."""
         if self.tree is None or type(index) is not int or not isinstance(proof, list):
-            broken("its proof has no place or no path, or there is no checkpoint to believe")
+            broken("its proof has no index or path, or the checkpoint was not accepted")
         leaf = sha256(b"\x00" + digest).digest()
         path = [base64.b64decode(str(each), validate=True) for each in proof[:64]]
         if root_of(index, self.tree[0], leaf, path) != self.tree[1]:
@@ -252,28 +252,28 @@ class Reading:
         self.places[signer] = [min(first, index), max(last, index)]
 
     def record(self, entry: dict[str, Any]) -> None:
-        """One record; notes every fault, and goes on."""
+        """Verify one record; note every fault, and continue."""
         verdict, name, said, seq = self.verdict, str(entry["chain"]), str(entry["audit_id"]), int(entry["seq"])
         chain = verdict.chains.setdefault(name, Chain())
         known = verdict.whole or chain.records > 0
         verdict.records, chain.records, found, issued = verdict.records + 1, chain.records + 1, [], chain.issued_at
         if (known and seq <= chain.seq) or (verdict.whole and seq != chain.seq + 1):
-            found.append(f"it follows record {chain.seq}: something is missing, or twice there")
+            found.append(f"it follows record {chain.seq}: a record is missing or repeated")
         if (verdict.whole or (known and seq == chain.seq + 1)) and entry["previous_audit_id"] != chain.audit_id:
             found.append(f"the record before it is {chain.audit_id}")
         try:
             hashed, covered, signature, kid, payload = opened(entry["format"], entry["signed"])
             if sha256(hashed).hexdigest() != said:
-                found.append("its Audit-ID is not the hash of what was signed")
+                found.append("its Audit-ID is not the hash of the signed record")
             self.keys.check(kid, signature, covered)
             kind = "event" if "event_type" in payload else "record"
             place = (payload["agent_id"], payload["previous_audit_id"], kind, False)
             if place != (name, entry["previous_audit_id"], entry["kind"], "durable" in payload):
-                found.append("it was signed for another place, or for none")
+                found.append("it was signed for another place, or as a summary")
             self.servers.add(str(payload.get("server_id", verdict.server_id)))
             issued = str(payload["issued_at"])
             if chain.issued_at and moment(issued) < moment(chain.issued_at):
-                found.append(f"the record before it is of {chain.issued_at}, which is later")
+                found.append(f"the record before it is later: {chain.issued_at}")
             self.in_time(kid, payload, name, chain)
             if "proof" in entry or "index" in entry:
                 self.member(sha256(hashed).digest(), entry["index"], entry["proof"], kid)
@@ -283,26 +283,26 @@ class Reading:
         chain.seq, chain.audit_id, chain.issued_at = seq, said, issued
 
     def in_time(self, kid: str, payload: dict[str, Any], name: str, chain: Chain) -> None:
-        """Whether its key was in use; its last word names its successor."""
+        """Verify that the key was in use; the last record of a key names its successor."""
         if self.keys.precedes(kid, chain.signer):
-            broken(f"{kid} signed it after {chain.signer}, which had followed that key")
+            broken(f"{kid} signed it after its successor {chain.signer} had signed")
         until = self.keys.until.get(kid, "")
         late = until and moment(payload.get("issued_at")) > moment(until)
         if payload.get("event_type") == ROTATION and name == "":
             if payload.get("old_kid") != kid or (late and payload.get("rotated_at") != until):
-                broken("it names a successor for a key that did not sign it, or whose use had ended")
+                broken("it names a successor of a key that did not sign it or was retired")
             self.linked.add(self.keys.follow(payload, self.verdict.server_id) or ("", ""))
             return
         if late:
-            broken(f"the use of {kid} ended at {until}, before this")
+            broken(f"the key {kid} was retired at {until}, before this record")
         chain.signer = kid
 
     def export(self, lines: BinaryIO) -> None:
-        """All of an export."""
+        """Verify a whole export."""
         first = lines.readline(LONGEST)
         head = object_of(first, "the first line")
         if head.get("format") != FORMAT:
-            broken(f"it does not say {FORMAT}")
+            broken(f"it does not have the format {FORMAT}")
         self.verdict.server_id, self.verdict.whole = str(head["server_id"]), head["whole"] is True
         stated: set[tuple[str, str] | None] = set()
         digest, end = sha256(first), None
@@ -321,64 +321,64 @@ class Reading:
                     continue
                 self.record(entry)
             except DAMAGE as error:
-                self.fault(f"it is no record: {error}")
+                self.fault(f"it is not a record: {error}")
             digest.update(line)
         heads = {name: chain.audit_id for name, chain in self.verdict.chains.items()}
         wanted = {"end": FORMAT, "records": self.verdict.records, "heads": heads, "sha256": digest.hexdigest()}
         if end != wanted or lines.read(1):
-            self.fault("the last line does not tell of the lines before it: the file was cut or changed")
+            self.fault("the last line does not match the lines before it: the file was truncated or changed")
         if self.servers and self.verdict.server_id not in self.servers:
             self.fault(f"no record was signed for {self.verdict.server_id}")
         self.successions(stated - {None})
 
     def successions(self, stated: Iterable[Any]) -> None:
-        """Whether keys followed each other in the log as they say, whatever times records claim."""
+        """Verify that keys followed each other in the log as stated, regardless of the records' times."""
         if self.verdict.whole and "" in self.verdict.chains:
             for early, late in set(stated) - self.linked:
-                self.fault(f"no record of the host's own chain says that {late} follows {early}")
+                self.fault(f"no record of the host's own chain names {late} as successor of {early}")
         for early, (_, last) in self.places.items():
             for late, (first, _) in self.places.items():
                 if self.keys.precedes(early, late) and last > first:
-                    self.fault(f"{early} signed record {last} of the log, after {late}, which had followed it")
+                    self.fault(f"{early} signed record {last} of the log after its successor {late} had signed")
         for late in self.places:
             if any(self.keys.precedes(kid, late) for kid in self.noted):
-                self.fault(f"the checkpoint is signed with a key that {late} had followed")
+                self.fault(f"the checkpoint is signed with a key whose successor {late} was in use")
 
 
 def verify(lines: BinaryIO, keys: Iterable[bytes], source: str = "") -> Verdict:
     """
-    Verify an export with public keys of the host, of 32 octets each: its first is enough.
+    Verify an export with public keys of the host, of 32 bytes each; its first key is enough.
 
-    :raises ValueError: it is no export.
+    :raises ValueError: the file is not an export.
     """
     reading = Reading(source, keys)
     try:
         reading.export(lines)
     except DAMAGE as error:
-        raise ValueError(f"no export: {error}") from None
+        raise ValueError(f"the file is not an export: {error}") from None
     reading.verdict.keys = {kid: reading.keys.until.get(kid, "") for kid in reading.keys.raw}
     return reading.verdict
 
 
 def text_of(verdict: Verdict) -> Iterator[str]:
-    """A verdict for people."""
+    """Yield a verdict as lines for people."""
     for name, chain in sorted(verdict.chains.items()):
         yield f"{name or 'host':64}  {chain.records:>8} records, the last {chain.audit_id} of {chain.issued_at}"
     yield from (f"line {fault.line}: {fault.chain or 'host'} {fault.audit_id}: {fault.why}" for fault in verdict.faults)
     if verdict.log:
         yield f"{verdict.proven} of {verdict.records} records are proven to be in the log {verdict.log}"
     if not verdict.whole:
-        yield "a selection: what it leaves out cannot be seen"
+        yield "this is a selection of records; whether it is complete cannot be checked"
     outcome = "VERIFIED" if not verdict.faults else f"NOT VERIFIED, {len(verdict.faults)} faults"
     yield f"{outcome}: {verdict.records} records of {verdict.server_id or 'an unknown host'}, {verdict.source}"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """``agtp-verify``: status 0 if all holds, 1 if something does not, 2 if there was nothing to judge."""
+    """Verify the given export; return 0 if it is valid, 1 if it has faults, 2 if the file or a key is unreadable."""
     parser = argparse.ArgumentParser("agtp-verify", description="Verify an export of an AGTP host, without the host.")
-    parser.add_argument("file", type=Path, help="of agtp audit export")
-    parser.add_argument("--key", action="append", required=True, help="a public key, or its file; repeatable")
-    parser.add_argument("--json", action="store_true", help="the verdict as JSON")
+    parser.add_argument("file", type=Path, help="file of agtp audit export")
+    parser.add_argument("--key", action="append", required=True, help="public key, or its file; repeatable")
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
     given = parser.parse_args(arguments)
     try:
         keys = [read_key(key.encode() if key.count("+") > 1 else Path(key).read_bytes()) for key in given.key]

@@ -171,7 +171,7 @@ def test_what_an_ended_key_signs_later_is_refused(tmp_path: Path) -> None:
     report = verify_records(hostile, FIRST)
     assert kinds(report) == {FaultKind.KEY} and len(report.unverified_ids) == 1
     assert kinds(verify_export(host.export(hostile, proofs=False), FIRST)) == {FaultKind.KEY}
-    with pytest.raises(AssertionError, match="ended at"):
+    with pytest.raises(AssertionError, match="retired at"):
         independent.verify(host.export(hostile, proofs=False), {KEYS[0].kid: KEYS[0].public.raw})
     known = KeyRing([KEYS[0].public, KEYS[1].public])
     assert known.follow(host.links[0])
