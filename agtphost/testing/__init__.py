@@ -1,15 +1,15 @@
 """
-For tests: a whole host in memory.
+Test utilities: a whole host in memory.
 
-- :class:`.host.MemoryHost`: real wire octets, gates, methods, dispatcher and ledger; no sockets, no threads, and no
-  files unless they are named
+- :class:`.host.MemoryHost`: real wire bytes, gates, methods, dispatcher and ledger; no sockets, no threads, and no
+ files except those that are named
 - :class:`.identities.Identities` and :class:`.identities.TestAgent`: agents with real documents, keys and certificates
-- :class:`.connection.MemoryConnection` and :class:`.connection.Answer`: one connection to it, and what comes back
+- :class:`.connection.MemoryConnection` and :class:`.connection.Answer`: a connection to it, and an answer
 - :mod:`.declarations`: endpoints as functions, tables or files
-- :mod:`.loaded`: configuration and endpoints, without a file
-- :mod:`.reactor` and :mod:`.ledger`: time that the test moves, and records that are written at once
+- :mod:`.loaded`: configuration and endpoints without files
+- :mod:`.reactor` and :mod:`.ledger`: time that the test advances, and records that are written synchronously
 - :mod:`.plugin`: the pytest fixture ``agtp_host``
-- :mod:`.stores`: what every store promises, as tests for a store of your own
+- :mod:`.stores`: the requirements of every store, as tests for your own store
 
 ::
 
@@ -42,7 +42,7 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    # pytest imports this package in every run wherever agtphost is installed: what is not used costs nothing.
+    # pytest imports this package in every run wherever agtphost is installed, so unused modules must cost no time.
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

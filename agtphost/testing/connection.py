@@ -1,4 +1,4 @@
-"""One connection to a host in memory: real octets both ways, and no socket."""
+"""A connection to a host in memory, with real bytes both ways but without a socket."""
 
 from __future__ import annotations
 
@@ -25,60 +25,60 @@ from agtphost.wire.headers import Headers
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back; its record is genuine and the record of this very exchange, or there is no Answer."""
+    """An answer whose record was verified and belongs to this exchange; otherwise no Answer is made."""
 
     reply: Reply
-    """The same as the client library gives it."""
+    """The answer as the client library returns it."""
 
     record: Mapping[str, Any] = field(repr=False)
-    """What the Attribution-Record says: ``status``, ``reason``, ``caller_id``, ``identity_assurance`` and others."""
+    """The payload of the Attribution-Record: ``status``, ``reason``, ``caller_id``, ``identity_assurance``, ..."""
 
     interim: tuple[Reply, ...] = ()
-    """What a streaming handler sent ahead."""
+    """Interim messages of a streaming handler."""
 
     @property
     def status(self) -> int:
-        """The three-digit code."""
+        """The three-digit status code."""
         return self.reply.status
 
     @property
     def result(self) -> Any:
-        """``result`` of the body, else the whole body; None where it is no JSON."""
+        """``result`` of the body, or else the whole body; None if the body is not JSON."""
         return self.reply.result
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """The whole body where it is a JSON object; otherwise empty."""
+        """The whole body if it is a JSON object; otherwise empty."""
         return self.reply.document
 
     @property
     def reason(self) -> str:
-        """The token of a refusal; empty where there is none."""
+        """The reason token of a refusal; empty for other answers."""
         return self.reply.reason
 
     @property
     def explanation(self) -> str:
-        """One sentence on a refusal; may be empty."""
+        """A sentence that explains a refusal; may be empty."""
         return self.reply.explanation
 
     @property
     def remedy(self) -> str:
-        """What would make a refused call succeed; may be empty."""
+        """Advice on how a refused call could succeed; may be empty."""
         return self.reply.remedy
 
     @property
     def headers(self) -> Headers:
-        """All fields; ``headers.get("task-id")``."""
+        """All header fields, as in ``headers.get("task-id")``."""
         return self.reply.headers
 
     @property
     def body(self) -> bytes:
-        """The octets."""
+        """The bytes of the body."""
         return self.reply.body
 
 
 class _Transport:
-    """What the host's side of a connection writes to."""
+    """The transport that the host's side of a connection writes to."""
 
     def __init__(self, connection: MemoryConnection) -> None:
         self._connection = connection
@@ -87,16 +87,16 @@ class _Transport:
         self._connection._received(octets)
 
     def registerProducer(self, producer: object, streaming: bool) -> None:
-        """Everything is taken at once: nobody is told to wait."""
+        """Do nothing, because this transport accepts everything immediately."""
 
     def unregisterProducer(self) -> None:
-        """See above."""
+        """Do nothing, because no producer was registered."""
 
     def pauseProducing(self) -> None:
-        """What is sent is there already."""
+        """Do nothing, because everything that was sent has arrived."""
 
     def resumeProducing(self) -> None:
-        """See above."""
+        """Do nothing, because the transport never pauses."""
 
     def loseConnection(self) -> None:
         self._connection.close()
@@ -107,12 +107,12 @@ class _Transport:
 
 class MemoryConnection:
     """
-    One caller's connection, which the host's own protocol serves.
+    A connection of one caller, served by the host's own protocol.
 
     :param factory: makes the host's side.
-    :param clock: when the other side is told of the end.
-    :param peer: who connects.
-    :param keys: whose records are believed, by ``kid``; none believes unsigned ones.
+    :param clock: schedules the notice that the connection ended.
+    :param peer: address and certificate of the caller.
+    :param keys: trusted signing keys of records, by ``kid``; without any, records must be unsigned.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class MemoryConnection:
         self._interim: list[Reply] = []
         self.peer = peer
         self.received = bytearray()
-        """Every octet that the host sent."""
+        """All bytes that the host sent."""
 
         self.closed = False
-        """Whether either side has ended it."""
+        """Whether either side has closed the connection."""
 
         self._protocol = factory.buildProtocol(IPv4Address("TCP", peer.address, 0))
         assert self._protocol is not None, "the host admits no further connection"
@@ -136,11 +136,11 @@ class MemoryConnection:
         self._protocol.accept_peer(peer)
 
     def send(self, octets: bytes) -> None:
-        """Send anything at all; what comes back is in :attr:`received`."""
+        """Send any bytes; the host's output is in :attr:`received`."""
         self._protocol.dataReceived(octets)
 
     def ask(self, call: PreparedCall) -> Deferred[Answer]:
-        """Send a request; one at a time."""
+        """Send a request; the previous one must have been answered."""
         answer: Deferred[Answer] = Deferred()
         self._waiting.append(answer)
         self._interim = []
@@ -153,7 +153,7 @@ class MemoryConnection:
         return not self.closed and self._conversation.reusable
 
     def close(self) -> None:
-        """End it, whatever goes on."""
+        """Close the connection, even during a request."""
         if not self.closed:
             self.closed = True
             self._clock.callLater(0, self._protocol.connectionLost, Failure(ConnectionDone()))  # type: ignore[no-untyped-call]
@@ -170,7 +170,7 @@ class MemoryConnection:
                 try:
                     answer = self._answer(reply)
                 except Exception:
-                    # Whoever waits hears it, and not the host, whose turn it may be.
+                    # Report the failure to the waiting test, not to the host, which may be running this code.
                     waiting.errback(Failure())  # type: ignore[no-untyped-call]
                 else:
                     waiting.callback(answer)

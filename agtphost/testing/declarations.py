@@ -1,4 +1,4 @@
-"""Endpoints for tests: as functions, as tables such as TOML has them, or in the operator's own files."""
+"""Endpoints for tests: as functions, as tables like those of TOML, or in the operator's own files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.tomltext import Location
 
 Answering = Callable[[EndpointContext], Any]
-"""What answers an endpoint: a result, an EndpointResponse or EndpointError, or something to await for one of them."""
+"""A function that handles calls: returns a result, EndpointResponse or EndpointError, or an awaitable of these."""
 
 _GIVEN = "given.in.memory."
 
 
 class Declarations:
-    """What a host in memory is told of its endpoints."""
+    """The endpoints given to a host in memory."""
 
     def __init__(self) -> None:
         self._tables: list[Mapping[str, Any]] = []
@@ -31,9 +31,9 @@ class Declarations:
 
     def table(self, declaration: Mapping[str, Any]) -> None:
         """
-        One endpoint.
+        Add one endpoint.
 
-        :param declaration: as in TOML; ``handler`` may be the function itself.
+        :param declaration: as in TOML; ``handler`` may be a function.
         """
         handler = declaration.get("handler")
         if callable(handler):
@@ -50,11 +50,11 @@ class Declarations:
         members: Mapping[str, Any],
     ) -> None:
         """
-        One endpoint that changes nothing and gives any object, unless ``members`` say otherwise.
+        Add one endpoint. Without ``members`` it changes nothing and may return any object.
 
-        :param function: what answers, or a ``[handler]`` table as TOML has it.
+        :param function: the handler function, or a ``[handler]`` table as in TOML.
         :param takes: a JSON type or a schema for each member of its input that is not in the path.
-        :param members: of its declaration; those of ``semantic`` may be told in part.
+        :param members: members of its declaration; those of ``semantic`` may be given in part.
         """
         said = ((function.__doc__ if callable(function) else "") or "").strip().splitlines()
         description = said[0] if said else f"Answers {method} {path}."
@@ -89,7 +89,7 @@ class Declarations:
         self.table({**usual, **members, "semantic": semantic})
 
     def files(self, path: Path) -> None:
-        """A file of endpoints, or a directory of such files."""
+        """Add a file of endpoints, or a directory of such files."""
         self._paths.append(path)
 
     def _named(self, function: Function) -> str:
@@ -97,19 +97,19 @@ class Declarations:
         self._functions[name] = function
         return name
 
-    # What the host's own builder asks
+    # Called by the host's own builder
 
     def find(self, dotted: str) -> Function:
         """
-        A function that was given, or an imported one.
+        Return a function that was given, or import one.
 
-        :raises agtphost.handlers.function.UnresolvableFunction: there is none.
+        :raises agtphost.handlers.function.UnresolvableFunction: the function does not exist.
         """
         given = self._functions.get(dotted)
         return resolve(dotted) if given is None else given
 
     def declared(self, rules: Rules) -> tuple[Sequence[Endpoint], Sequence[Problem]]:
-        """The sound endpoints, and what is wrong with the others."""
+        """Return the valid endpoints, and the problems of the others."""
         endpoints: list[Endpoint] = []
         problems: list[Problem] = []
         for path in self._paths:

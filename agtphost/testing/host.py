@@ -38,31 +38,31 @@ from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits
 
 ADDRESS = "127.0.0.1"
-"""Where every caller calls from, unless a test says otherwise."""
+"""Address of every caller, unless a test chooses another."""
 
 
 class Unanswered(AssertionError):
-    """A call waits for something: :meth:`MemoryHost.begin` it, do what it waits for, or move the clock."""
+    """A call waits: use :meth:`MemoryHost.begin`, then cause what it waits for, or advance the clock."""
 
 
 class MemoryHost:
     """
-    A host as ``twistd agtp`` runs it, but for sockets, threads, files and upstreams that are running.
+    A host as ``twistd agtp`` runs it, but without sockets, threads, files and running upstreams.
 
-    It is built when it is first needed: endpoints are given before that, agents at any time.
+    It is built when it is first needed. Add endpoints before that; agents can be added at any time.
 
-    :param settings: the tables of ``host.toml`` as dictionaries; a production host's where they say nothing.
-    :param endpoints: a file of endpoints or a directory of such files; or tables as TOML has them, in which
-        ``handler`` may be the function itself.
-    :param store: of another host in memory, to play a restart.
-    :param environ: where secrets are looked up.
-    :param plugins: factories of plugins by the names that ``settings`` and ``endpoints`` call them by; such a package
-        need not be installed.
-    :raises agtphost.errors.ConfigurationError: with everything that is wrong in ``settings``.
+    :param settings: the tables of ``host.toml`` as dictionaries, over the defaults of a production host.
+    :param endpoints: a file of endpoints or a directory of such files; or tables as in TOML, in which
+    ``handler`` may be a function.
+    :param store: the store of another host in memory, to simulate a restart.
+    :param environ: environment variables for secrets.
+    :param plugins: factories of plugins by the names in ``settings`` and ``endpoints``; the plugins need not be
+    installed.
+    :raises agtphost.errors.ConfigurationError: ``settings`` are not valid; the error lists every problem.
     """
 
     writing: type[Ledger] = PromptLedger
-    """What keeps its records; a subclass may have another."""
+    """Class of the ledger that keeps the records; a subclass may choose another."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class MemoryHost:
         self._plugins = dict(plugins or {})
         self.config = config_of(settings or {}, self._environ)
         self.clock = MemoryReactor()
-        """Deadlines and timers are counted by it."""
+        """The clock of deadlines and timers."""
 
         self.ahead = 0.0
         """Seconds by which the system's clock differs from the time that passes: see :meth:`set_clock`."""
 
         self.store = store or MemoryStore()
         self.key: SigningKey = key_of("host")
-        """Signs records and the manifest."""
+        """Key that signs records and the manifest."""
 
         self.identities = Identities(self.config.host.server_id)
         self.directory = AgentDirectory([])
@@ -99,15 +99,15 @@ class MemoryHost:
             for table in endpoints:
                 self._declarations.table(table)
 
-    # What it is made of
+    # Setup
 
     def agent(self, name: str, **options: Any) -> TestAgent:
         """
-        An agent that this host knows; it may be given to :meth:`call` as ``caller``.
+        Add an agent that this host knows; pass it to :meth:`call` as ``caller``.
 
         :param options: see :meth:`agtphost.testing.identities.Identities.agent`: ``scopes``, ``hosted``,
-            ``certificate``, ``tier``, ``zone``, ``description``, ``members``.
-        :raises agtphost.identity.provisioning.ProvisioningError: naming what is wrong.
+        ``certificate``, ``tier``, ``zone``, ``description``, ``members``.
+        :raises agtphost.identity.provisioning.ProvisioningError: the agent cannot be issued; the message says why.
         """
         made = self.identities.agent(name, **options)
         self.directory.admit([made.agent])
@@ -122,28 +122,28 @@ class MemoryHost:
         **members: Any,
     ) -> None:
         """
-        Have a function answer, or a plugin.
+        Add an endpoint that a function or a plugin handles.
 
-        :param function: what answers; or a ``[handler]`` table, such as ``{"type": "plugin", "plugin": "shelf"}``.
+        :param function: the handler function; or a ``[handler]`` table: ``{"type": "plugin", "plugin": "shelf"}``.
         :param takes: the members of its input besides those in its path, all of them required: a JSON type, such as
-            ``"string"``, or a schema each.
-        :param members: of the endpoint's declaration, as in TOML; without them it gives any object, changes nothing
-            and asks for no scope.
+        ``"string"``, or a schema for each.
+        :param members: members of the endpoint's declaration, as in TOML; without them it returns any object, changes
+        nothing and requires no scope.
         """
-        assert self._core is None, "the host is built: give endpoints before the first call"
+        assert self._core is None, "the host is built already: add endpoints before the first call"
         self._declarations.function(method, path, function, takes or {}, members)
 
     def bind(self, binding: Binding) -> None:
-        """Have anything answer that the host can be made of."""
-        assert self._core is None, "the host is built: give endpoints before the first call"
+        """Add any binding that a host can have."""
+        assert self._core is None, "the host is built already: add endpoints before the first call"
         self._bindings.append(binding)
 
     @property
     def core(self) -> Core:
         """
-        The host's own parts.
+        The host's own services; the host is built at the first access.
 
-        :raises agtphost.errors.ConfigurationError: an endpoint is wrong.
+        :raises agtphost.errors.ConfigurationError: an endpoint is not valid.
         """
         if self._core is None:
             self._core = self._build()
@@ -167,29 +167,29 @@ class MemoryHost:
         return core
 
     def foundation(self, on: Foundation) -> Foundation:
-        """Stands between what the host is built on and its builders: a subclass may put something else there."""
+        """Return the services for the host's builders; a subclass may replace some of them."""
         return on
 
     def upstreams(self, on: Foundation) -> Upstreams:
-        """Those that are configured, none of which is running; a subclass may have others."""
+        """Return the configured upstreams, none of which is running; a subclass may return others."""
         return upstreams(on, self._environ)
 
     def seconds(self) -> float:
-        """The present time in seconds since the Unix epoch, as far as the clock was moved ahead."""
+        """Return the present time in seconds since the Unix epoch, plus the seconds that the clock was advanced."""
         return time.time() + self.clock.seconds()
 
     @property
     def dispatcher(self) -> IDispatcher:
-        """What answers requests, for a test that has one ready."""
+        """The dispatcher, for a test that has a prepared request."""
         return self.core.admission.dispatcher
 
-    # Calling it
+    # Calls
 
     def connect(self, caller: TestAgent | PeerCertificate | None = None, *, address: str = ADDRESS) -> MemoryConnection:
         """
-        A new connection.
+        Open a new connection.
 
-        :param caller: an agent, a certificate that names none, or nobody.
+        :param caller: an agent, a certificate that names no agent, or None for an anonymous caller.
         """
         shown = caller.certificate if isinstance(caller, TestAgent) else caller
         factory = self._listening()
@@ -215,7 +215,7 @@ class MemoryHost:
         **options: Any,
     ) -> Deferred[Answer]:
         """
-        Call, and be told of the answer when it comes; the parameters are those of :meth:`call`.
+        Start a call and return a Deferred of its answer; the parameters are those of :meth:`call`.
         """
         named = caller.agent_id if isinstance(caller, TestAgent) else None
         call = prepare(
@@ -234,22 +234,22 @@ class MemoryHost:
         self, method: str, path: str = "/", input: Mapping[str, Any] | None = None, *, wait: float = 0.0, **options: Any
     ) -> Answer:
         """
-        Call, and have the answer.
+        Call, and return the answer.
 
-        :param path: with its query, if it has one; ``/agents/NAME/...`` addresses a hosted agent.
+        :param path: may have a query; ``/agents/NAME/...`` addresses a hosted agent.
         :param input: the method's parameters.
         :param wait: seconds of real time that a handler may take which leaves the thread (``deferToThread``) or waits
-            for Twisted's reactor; the reactor runs meanwhile. A test that runs on the reactor itself takes
-            :meth:`call_on_reactor`.
-        :param caller: an agent (:meth:`agent`), a certificate that names none, or None for nobody.
-        :param headers: further fields.
-        :param scopes: what the call claims; by default all that the caller may.
-        :param connection: by default the caller's own, which its calls share.
+        for Twisted's reactor. The reactor runs in this time. A test that runs on the reactor itself uses
+        :meth:`call_on_reactor`.
+        :param caller: an agent (:meth:`agent`), a certificate that names no agent, or None for an anonymous caller.
+        :param headers: further header fields.
+        :param scopes: scopes that the call claims; by default all that the caller may.
+        :param connection: by default the caller's own connection, which its calls share.
         :param options: ``body``, ``content_type``, ``task_id``, ``session_id``, ``idempotency_key``, ``context`` and
-            ``streaming``, as the client library has them.
-        :raises Unanswered: it waits for something.
-        :raises AssertionError: the record of the answer is not to be believed.
-        :raises agtphost.client.errors.InvalidCall: no client can send it.
+        ``streaming``, as in the client library.
+        :raises Unanswered: the call waits for something.
+        :raises AssertionError: the record of the answer does not verify.
+        :raises agtphost.client.errors.InvalidCall: the client library refuses to send the call.
         """
         answer = self.begin(method, path, input, **options)
         self.clock.settle()
@@ -290,9 +290,9 @@ class MemoryHost:
 
     def _follow_reactor(self, answer: Deferred[Answer], seconds: float) -> Deferred[None]:
         """
-        Run what becomes due in the host's clock whenever Twisted's reactor caused it.
+        Run the due calls of the host's clock after each turn of Twisted's reactor that caused some.
 
-        :return: fires once the answer is there, or after so many seconds of real time.
+        :return: fires when the answer has arrived, or after so many seconds of real time.
         """
         reactor = reactor_in_use()
         over: Deferred[None] = Deferred()
@@ -317,12 +317,12 @@ class MemoryHost:
             known = self._connections[who] = self.connect(caller)
         return known
 
-    # Time, evidence, end
+    # Time, records, end
 
     def advance(self, seconds: float) -> None:
         """
-        Let time go by: deadlines of calls, timers of handlers that use :attr:`clock`, idle connections, and whatever
-        the host keeps for a while. Certificates alone are judged by the time that it is.
+        Advance the time: deadlines of calls, timers of handlers that use :attr:`clock`, idle connections, and
+        everything that the host keeps for a limited time. Only certificates are judged by the real time.
         """
         self.clock.advance(seconds)
         if self._factory is not None:
@@ -331,7 +331,7 @@ class MemoryHost:
 
     def set_clock(self, ahead: float) -> None:
         """
-        Set the system's clock, and have the host look at it.
+        Set the system's clock, and make the host notice the change.
 
         :param ahead: seconds by which it differs from the time that passes.
         """
@@ -341,14 +341,14 @@ class MemoryHost:
 
     def records(self, chain: str = HOST_CHAIN) -> list[StoredRecord]:
         """
-        What was sealed, oldest first.
+        Return the sealed records, oldest first.
 
-        :param chain: a hosted agent's Agent-ID; by default the host's own, for what no hosted agent answered.
+        :param chain: a hosted agent's Agent-ID; by default the host's own chain, for answers of no hosted agent.
         """
         return list(reversed(self.store.walk(chain, None, 1_000_000)))
 
     def close(self) -> None:
-        """End it. Its store can be given to the next host."""
+        """Stop the host; its store can be passed to the next host."""
         if self._core is None:
             return
         for connection in self._connections.values():
@@ -359,19 +359,19 @@ class MemoryHost:
 
 
 class _MemoryClock(HostClock):
-    """The time of a host in memory: what passes is what a test lets pass, and certificates do not expire by it."""
+    """The clock of a host in memory: only the test advances it, and certificates do not expire by it."""
 
     def __init__(self, host: MemoryHost) -> None:
         super().__init__(lambda: host.seconds() + host.ahead, lambda: host.seconds())
         self._host = host
 
     def latest(self) -> float:
-        """The time that it is, moved ahead where the system's clock was."""
+        """Return the real time, plus the seconds that the system's clock was set ahead."""
         return time.time() + max(self._host.ahead, 0.0)
 
 
 class _Bound:
-    """A binding where the host expects an endpoint yet to be bound."""
+    """A finished binding in a place where the host expects an unbound endpoint."""
 
     def __init__(self, binding: Binding) -> None:
         self._binding = binding

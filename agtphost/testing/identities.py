@@ -1,4 +1,4 @@
-"""Agents for tests: real Genesis documents, Identity Documents, keys and client certificates."""
+"""Agents for tests, with real Genesis documents, Identity Documents, keys and client certificates."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.identity.provisioning import ZONE, AgentDescription, new_document, new_genesis, registrar_url
 
 ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
-"""When every agent was issued: its Agent-ID is the same in every run."""
+"""Time at which every agent was issued, so that Agent-IDs are the same in every run."""
 
 
 def key_of(name: str) -> SigningKey:
-    """The key of that name: the same in every process, and so for tests alone."""
+    """Return the key with that name. It is the same in every process, and thus only for tests."""
     seed = sha256(b"agtphost.testing key " + name.encode()).digest()
     return SigningKey(Ed25519PrivateKey.from_private_bytes(seed))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TestAgent:
-    """An agent, and what it calls with."""
+    """An agent with its credentials."""
 
-    __test__ = False  # Its name is no reason for pytest to collect it.
+    __test__ = False  # Keep pytest from collecting this class because of its name.
 
     agent: Agent
-    """As the host has it in its directory."""
+    """The agent as the host has it in its directory."""
 
     key: SigningKey
     certificate: PeerCertificate | None
-    """What it shows when it connects; None for one that only says who it is."""
+    """The client certificate; None for an agent that only sends its Agent-ID."""
 
     @property
     def agent_id(self) -> str:
-        """64 hexadecimal digits."""
+        """The Agent-ID, 64 hexadecimal digits."""
         return self.agent.agent_id
 
     @property
     def name(self) -> str:
-        """Its label."""
+        """The label of the agent."""
         return self.agent.name
 
 
 class Identities:
     """
-    Issues agents.
+    An issuer of agents for tests.
 
-    :param server_id: of the host, whose registrar this is.
+    :param server_id: the ``server_id`` of the host that has this registrar.
     """
 
     def __init__(self, server_id: str) -> None:
         self._server_id = server_id
         self.registrar = key_of("registrar")
-        """Issues every Genesis and signs every Identity Document."""
+        """Key that issues every Genesis and signs every Identity Document."""
 
     @cached_property
     def _authority(self) -> Authority:
@@ -92,15 +92,15 @@ class Identities:
         members: Mapping[str, Any] | None = None,
     ) -> TestAgent:
         """
-        Issue one.
+        Issue an agent.
 
-        :param scopes: what it declares, and its certificate commits it to.
-        :param hosted: whether the host answers for it, instead of knowing it as a caller alone.
+        :param scopes: scopes that it declares, and that its certificate commits to.
+        :param hosted: whether the host serves it, instead of only knowing it as a caller.
         :param certificate: whether it has a client certificate.
         :param tier: ``trust_tier``, 1 to 3.
-        :param description: in its Identity Document; empty: one that repeats its name.
+        :param description: text in its Identity Document; by default one that repeats its name.
         :param members: further members of its Identity Document.
-        :raises agtphost.identity.provisioning.ProvisioningError: naming what is wrong.
+        :raises agtphost.identity.provisioning.ProvisioningError: the agent cannot be issued; the message says why.
         """
         described = AgentDescription(
             name=name,
@@ -121,7 +121,7 @@ class Identities:
         return TestAgent(agent=agent, key=key, certificate=shown)
 
     def of_agent(self, agent: Agent, key: SigningKey) -> PeerCertificate:
-        """An agent's client certificate, as TLS hands it over."""
+        """Return an agent's client certificate as TLS would deliver it."""
         issued = issue_agent_certificate(
             self._authority,
             key.public,
@@ -135,7 +135,7 @@ class Identities:
         return parse_peer_certificate(issued.public_bytes(Encoding.DER))
 
     def of_key(self, key: SigningKey, label: str = "somebody") -> PeerCertificate:
-        """A client certificate that names no agent: an operator's, say."""
+        """Return a client certificate that names no agent, such as an operator's."""
         issued = issue_client_certificate(
             self._authority, key.public, label=label, organization="acme", now=self._began
         )

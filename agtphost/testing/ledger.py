@@ -1,4 +1,4 @@
-"""The ledger as it is, but for its thread."""
+"""The real ledger, without its thread."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agtphost.audit.writer import Entry
 
 
 class Promptly(EntryCollector):
-    """Hands over what there is at once, and goes on at once."""
+    """A collector that hands entries over immediately, and continues immediately."""
 
     def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
-        """As :meth:`agtphost.audit.collecting.EntryCollector.note_finished`, without turns of the reactor and rests."""
+        """Override :meth:`agtphost.audit.collecting.EntryCollector.note_finished` without reactor turns and pauses."""
         self._under_way -= len(entries)
         settle()
 
@@ -26,9 +26,9 @@ class Promptly(EntryCollector):
 
 class PromptLedger(Ledger):
     """
-    Signs, links and stores each record before :meth:`submit` returns.
+    A ledger that signs, links and stores each record before :meth:`submit` returns.
 
-    Groups, chains, the tree and its checkpoints are those of every ledger; only nobody has to wait for them.
+    Groups, chains, the tree and its checkpoints are those of every ledger, but no caller has to wait for them.
     """
 
     def __init__(self, store: Any, signer: Any, reactor: Any, **options: Any) -> None:
@@ -36,12 +36,12 @@ class PromptLedger(Ledger):
         self._collecting = Promptly(reactor, self._write_at_once)
 
     def start(self) -> None:
-        """Read what the store holds; see :meth:`agtphost.audit.ledger.Ledger.start`."""
+        """Read the contents of the store; see :meth:`agtphost.audit.ledger.Ledger.start`."""
         self.read()
         self.healthy = True
 
     def stop(self) -> Deferred[None]:
-        """Nothing is taken any more. Nothing waits, and the store stays open: a test may want to read it."""
+        """Stop accepting records. No record waits, and the store stays open so that a test can read it."""
         self.healthy = False
         self._stopping = True
         return succeed(None)

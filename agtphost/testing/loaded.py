@@ -1,4 +1,4 @@
-"""What a host in memory is built from, checked as everywhere: no file is read but what is named, and none written."""
+"""Load and check the parts of a host in memory; only named files are read, and none is written."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from agtphost.vocabulary.catalog_set import CatalogSet
 SERVER_ID = "host.test"
 
 NOWHERE = Path("/nonexistent/agtphost")
-"""Where ``host.toml`` would lie."""
+"""The directory in which ``host.toml`` would be."""
 
 UNREAD = (("tls", "certificate"), ("tls", "key"), ("tls", "client_ca"), ("audit", "key"))
-"""Keys whose files no host in memory reads."""
+"""Keys whose files are not read for a host in memory."""
 
 
 def config_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> Config:
     """
-    A configuration.
+    Return a configuration.
 
-    :param settings: the tables of ``host.toml``; a production host's where they say nothing.
-    :raises agtphost.errors.ConfigurationError: with everything that is wrong.
+    :param settings: the tables of ``host.toml``, over the defaults of a production host.
+    :raises agtphost.errors.ConfigurationError: the settings are not valid; the error lists every problem.
     """
     host = {"server_id": SERVER_ID, "profile": "production", **settings.get("host", {})}
     return read_tree({**settings, "host": host}, NOWHERE / "host.toml", environ, apart_from=UNREAD)
 
 
 _CATALOGS: dict[str, CatalogSet] = {}
-"""The catalog of this package, which most hosts have: read once."""
+"""Catalogs of this package by settings; most hosts use one, so it is read only once."""
 
 
 def _catalogs(config: Config, parts: Parts) -> CatalogSet:
@@ -67,11 +67,11 @@ def loaded_of(
     plugins: Mapping[str, Factory],
 ) -> Loaded:
     """
-    Read and check everything.
+    Load and check everything.
 
     :param key: signs records and the manifest.
     :param plugins: factories of plugins that need not be installed, by name.
-    :raises agtphost.errors.ConfigurationError: with everything that is wrong.
+    :raises agtphost.errors.ConfigurationError: something is not valid; the error lists every problem.
     """
     parts = Parts()
     loaded = combine(
@@ -90,7 +90,7 @@ def loaded_of(
 
 
 def _tls(config: Config) -> ServerTLS:
-    """Nobody connects by TLS, and nobody is revoked by a list, unless a test has its own adopted."""
+    """Return a TLS setup without client certificates and revocation lists, which a test may replace."""
     prepared = PreparedTLS(
         context=SSL.Context(SSL.TLS_SERVER_METHOD),
         revoked=RevokedLinks.from_lists(()),

@@ -1,7 +1,7 @@
 """
-The pytest plugin: it has one fixture, and nothing is imported before that is used.
+The pytest plugin: it has one fixture, and imports nothing before the fixture is used.
 
-Entry point group ``pytest11``, name ``agtphost``; ``-p no:agtphost`` leaves it out.
+Its entry point is ``agtphost`` in the group ``pytest11``; ``-p no:agtphost`` disables it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def agtp_host() -> Iterator[Callable[..., MemoryHost]]:
     """
-    Makes hosts in memory: called with the parameters of :class:`agtphost.testing.MemoryHost`.
+    Provide a function that makes hosts in memory, with the parameters of :class:`agtphost.testing.MemoryHost`.
 
-    Each is closed when the test is over.
+    Each host is closed at the end of the test.
     """
     from agtphost.testing.host import MemoryHost
 

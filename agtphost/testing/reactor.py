@@ -1,4 +1,4 @@
-"""What a host in memory takes for the reactor: time stands still until the test moves it."""
+"""A replacement for the reactor of a host in memory: time advances only when the test advances it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agtphost.handlers.threads import Threads
 
 
 class _NoThreads:
-    """A pool of threads that has none: what it is given is done at once, by the caller."""
+    """A thread pool without threads: the caller runs each function immediately."""
 
     done = 0
 
@@ -34,13 +34,13 @@ class _NoThreads:
 
 class MemoryReactor(Clock):
     """
-    A :class:`twisted.internet.task.Clock` whose threads are none.
+    A :class:`twisted.internet.task.Clock` without threads.
 
-    ``advance(seconds)`` runs what is due by then.
+    ``advance(seconds)`` runs the calls that are scheduled until then.
     """
 
     nameResolver = None
-    """There are no names to look up: nothing in memory connects to anybody."""
+    """No name resolver is needed, because a host in memory opens no connections."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,27 +50,26 @@ class MemoryReactor(Clock):
 
     @property
     def aside(self) -> int:
-        """How many functions a real host would have run in a thread."""
+        """Number of functions that a real host would have run in a thread."""
         return self._pool.done
 
     def getThreadPool(self) -> Any:
-        """What :func:`twisted.internet.threads.deferToThreadPool` is given."""
+        """Return the pool for :func:`twisted.internet.threads.deferToThreadPool`."""
         return self._pool
 
     def callFromThread(self, callable: Callable[..., Any], *args: Any, **named: Any) -> None:
-        """There is one thread alone: at once."""
+        """Call the function immediately, because there is only one thread."""
         callable(*args, **named)
 
     def callWhenRunning(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
-        """It always runs: at once."""
+        """Call the function immediately, because this reactor always runs."""
         function(*arguments, **named)
 
     def follow(self, reactor: Any) -> None:
         """
-        Settle in the next turn of a real reactor whenever something is scheduled, until :meth:`leave`.
+        Settle in the next turn of a real reactor after something was scheduled, until :meth:`leave`.
 
-        A handler that a real thread or timer resumes schedules work here while no test is there to call
-        :meth:`settle`.
+        A handler that a real thread or timer resumes schedules calls here while no test calls :meth:`settle`.
         """
         self._followed.append(reactor)
         self._settle_soon()
@@ -95,13 +94,13 @@ class MemoryReactor(Clock):
         self.settle()
 
     def settle(self) -> None:
-        """Run what is due now, and what that makes due, until nothing is."""
+        """Run all calls that are scheduled for now, and those that they schedule for now."""
         while any(call.getTime() <= self.seconds() for call in self.getDelayedCalls()):
             self.advance(0)
 
 
 def reactor_in_use() -> Any:
-    """Return Twisted's reactor; this installs the default one where none is yet."""
+    """Return Twisted's reactor; install the default one if none is installed."""
     from twisted.internet import reactor
 
     return reactor
@@ -109,7 +108,7 @@ def reactor_in_use() -> Any:
 
 def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
     """
-    Run Twisted's reactor, from a test that does not run on it, until a Deferred fires.
+    Run Twisted's reactor until a Deferred fires, from a test that does not run on the reactor.
 
     :raises RuntimeError: the reactor is running already.
     """
@@ -117,21 +116,21 @@ def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
         return
     if reactor.running:
         raise RuntimeError(
-            "call(wait=...) cannot wait in a test that Twisted's reactor runs, as pytest-twisted has it: await "
-            "host.call_on_reactor(...) there"
+            "call(wait=...) cannot wait in a test that runs on Twisted's reactor, such as one of pytest-twisted; use "
+            "await host.call_on_reactor(...)"
         )
     over.addBoth(lambda _: reactor.crash())
     reactor.run(installSignalHandlers=False)
     if getattr(reactor, "threadpool", None) is not None:
-        # As trial does after each class: threads that nobody stops keep the process from ending.
+        # Stop the threads as trial does after each class; otherwise they would keep the process from ending.
         reactor._stopThreadPool()
 
 
 class InTurn(Threads):
-    """Runs the functions of ``blocking = true`` at once, in the test's own thread."""
+    """An executor that runs the functions of ``blocking = true`` immediately, in the test's own thread."""
 
     def run(self, function: Callable[[], Any]) -> Deferred[Any]:
-        """Call it; it holds the test for as long as it takes."""
+        """Call the function; the test waits for it."""
         try:
             return succeed(function())
         except Exception:
@@ -139,10 +138,10 @@ class InTurn(Threads):
 
 
 class LoopInTurn(AsyncioLoop):
-    """Runs the functions of ``asyncio = true`` to their end, while the test's own thread waits."""
+    """A loop that runs the functions of ``asyncio = true`` to their end, while the test's own thread waits."""
 
     def run(self, begin: Callable[[], Awaitable[Any]]) -> Deferred[Any]:
-        """Call it; it holds the test for as long as it takes."""
+        """Call the function and run its coroutine to the end; the test waits for it."""
         outcome: list[Deferred[Any]] = []
 
         def work() -> None:
@@ -151,7 +150,7 @@ class LoopInTurn(AsyncioLoop):
             except BaseException:
                 outcome.append(fail())
 
-        # In a thread of its own: the test may be on a loop itself.
+        # Use a separate thread, because the test may run on an asyncio loop itself.
         thread = Thread(target=work)
         thread.start()
         thread.join()

@@ -1,5 +1,5 @@
 """
-What every store promises, as tests: for :class:`agtphost.iagtp.IPluggableStore` of a package of your own.
+The requirements of every store, as tests for an :class:`agtphost.iagtp.IPluggableStore` of your own package.
 
 ::
 
@@ -7,7 +7,7 @@ What every store promises, as tests: for :class:`agtphost.iagtp.IPluggableStore`
         def make(self, folder: Path) -> Mine:
             return Mine({"file": str(folder / "records")})
 
-Each case gets a store that was opened; :class:`DurableStoreCases` has those of stores that outlive their process too.
+Each case gets an open store. :class:`DurableStoreCases` also has cases for stores that outlive their process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _numbers = count()
 
 
 def draft(chain: str = ALICE, **members: object) -> Draft:
-    """A record as the dispatcher drafts it."""
+    """Return a record as the dispatcher drafts it."""
     payload = {
         "audit_record_version": "1",
         "server_id": "agtp.test",
@@ -64,22 +64,22 @@ def draft(chain: str = ALICE, **members: object) -> Draft:
 
 
 def row(chain: int, number: int, seq: int, previous: int) -> RecordRow:
-    """A record that nobody signed."""
+    """Return a row of a record that is not signed."""
     return RecordRow(
         number, chain, seq, bytes([number % 256]) * 32, previous, 0, 0, 1, 200, "QUERY", "/", b"", b"signed"
     )
 
 
 class StoreCases(ABC):
-    """What the writing side and the reading side promise; every case starts with an empty store."""
+    """Requirements of the writing and the reading side; every case starts with an empty store."""
 
     @abstractmethod
     def make(self, folder: Path) -> IPluggableStore:
-        """A store whose files, if it has any, are in ``folder``; called twice for one folder, the same store."""
+        """Return a store with its files, if any, in ``folder``; a second call for the folder returns the same store."""
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[IChainStore]:
-        """A new store, open."""
+        """Provide a new, open store."""
         made = self.make(tmp_path)
         made.open(True)
         yield made
@@ -88,7 +88,7 @@ class StoreCases(ABC):
 
     @staticmethod
     def written(store: IChainStore, *drafts: Draft, seconds: float = 1_000.0) -> list[Sealed]:
-        """Write a group at that time, as the host does, and return what became of each draft."""
+        """Write a group at that time, as the host does, and return the result of each draft."""
         writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", now=lambda: seconds)
         writer.load()
         entries: list[Entry] = [Submission(each) for each in drafts]
@@ -98,12 +98,12 @@ class StoreCases(ABC):
         return [outcome for outcome in outcomes if isinstance(outcome, Sealed)]
 
     def test_both_sides_have_every_method(self, store: IChainStore) -> None:
-        """With their signatures."""
+        """Stores and readers provide their interfaces, with the right signatures."""
         assert verifyObject(IChainStore, store)
         assert verifyObject(IRecordReader, store.reader())
 
     def test_a_new_store_is_empty(self, store: IChainStore) -> None:
-        """No heads, no states, no records, no checkpoint."""
+        """A new store has no heads, states, records and checkpoint."""
         assert (store.heads(), store.lifecycle_states(), store.last_number(), list(store.list_items())) == (
             {},
             {},
@@ -115,7 +115,7 @@ class StoreCases(ABC):
         assert reader.head(ALICE) is None and reader.record("0" * 64) is None and list(reader.chains()) == []
 
     def test_records_come_back_as_they_were_signed(self, store: IChainStore) -> None:
-        """Found by Audit-ID, by chain, and as lifecycle events; numbered over all chains."""
+        """Records are found by Audit-ID, by chain, and as lifecycle events; they are numbered over all chains."""
         first, second = self.written(store, draft(), draft())
         suspended = "agent-lifecycle-suspended"
         event = LifecycleEvent(
@@ -141,7 +141,7 @@ class StoreCases(ABC):
         assert reader.lifecycle_states()[ALICE].status == "suspended" == store.lifecycle_states()[ALICE].status
 
     def test_a_rolled_back_transaction_leaves_nothing(self, store: IChainStore) -> None:
-        """Everything of a transaction, or none of it; rolling back where nothing is open does nothing."""
+        """A transaction is kept whole or not at all; a rollback without a transaction does nothing."""
         store.begin()
         store.append([row(store.chain_number(ALICE), 1, 1, 0)])
         store.set_lifecycle(ALICE, StateRow("suspended", "", None, None, None))
@@ -166,24 +166,24 @@ class StoreCases(ABC):
             pytest.param(row(1, 2, 1, 1), id="the place is taken"),
             pytest.param(row(1, 2, 2, 0), id="the predecessor has a successor already"),
             pytest.param(row(1, 1, 2, 1), id="the number is taken"),
-            pytest.param(row(9, 2, 1, 0), id="there is no such chain"),
+            pytest.param(row(9, 2, 1, 0), id="the chain does not exist"),
         ],
     )
     def test_a_chain_cannot_fork(self, store: IChainStore, second: RecordRow) -> None:
-        """One successor and one place each, whatever the writer believes."""
+        """Each record has one successor and one place, even if the writer assumes otherwise."""
         store.begin()
         assert store.chain_number(ALICE) == 1
         store.append([row(1, 1, 1, 0)])
         store.commit()
         store.begin()
-        with pytest.raises(Exception):  # noqa: B017 - whatever the store raises
+        with pytest.raises(Exception):  # noqa: B017 - each store has its own exception
             store.append([second])
             store.commit()
         store.rollback()
         assert store.last_number() == 1
 
     def test_keyed_requests_are_kept_answered_and_dropped(self, store: IChainStore) -> None:
-        """An answer joins its reservation; old ones go, but never one that is running."""
+        """An answer joins its reservation; old reservations are deleted, except of running requests."""
         store.begin()
         store.put_reservations([ReservationRow(bytes([n]), b"digest", 100 + n, None) for n in range(3)])
         store.put_results([AnswerRow(b"\x01", b"answer", 7)])
@@ -199,7 +199,7 @@ class StoreCases(ABC):
         assert set(store.reservations([b"\x00", b"\x01", b"\x02"])) == {b"\x00", b"\x02"}
 
     def test_state_items_are_put_removed_and_expire(self, store: IChainStore) -> None:
-        """With their versions; what has expired counts as absent at once, and is dropped in time."""
+        """Items have versions; an expired item counts as absent immediately, and is deleted later."""
         store.begin()
         rows = [
             ItemRow("quote", key, b"", 1, ends, b'{"key": 1}') for key, ends in (("a", None), ("b", 50), ("c", None))
@@ -218,7 +218,7 @@ class StoreCases(ABC):
         assert list(store.reader().state_items("quote")) == [{"key": 1}] and not store.reader().state_items("other")
 
     def test_changes_of_state_are_logged_and_read_as_they_are(self, store: IChainStore) -> None:
-        """Entries keep their numbers, a baseline replaces them all, and a reader sees both tables at one moment."""
+        """Entries keep their numbers, a baseline replaces them all, and a reader sees both tables of one moment."""
         state = StateRow("suspended", "2027-01-31T00:00:00.000Z", "why", None, None, "example.com")
         entries = [StateChangeRow(n, 1, "quote", f"q{n}", None if n == 2 else bytes([n]) * 32) for n in (1, 2, 3)]
         store.begin()
@@ -234,7 +234,7 @@ class StoreCases(ABC):
             assert dict(states) == {ALICE: state} and list(held) == [ItemRow("quote", "q1", b"\x01", 1, None, b"{}")]
             assert list(view.state_changes(0, 2)) == entries[:2] and not view.signed_after(0, 9)
         store.begin()
-        with pytest.raises(Exception):  # noqa: B017 - whatever the store raises
+        with pytest.raises(Exception):  # noqa: B017 - each store has its own exception
             store.put_state_changes([entries[2]])
         store.rollback()
         store.begin()
@@ -249,7 +249,7 @@ class StoreCases(ABC):
         assert not store.state_changes(0, 9) and store.last_state_change() == 0
 
     def test_records_are_read_by_their_numbers(self, store: IChainStore) -> None:
-        """Over all chains, checked and as they lie there."""
+        """Records are read by number over all chains, both verified and unverified."""
         first, second, third = self.written(store, draft(), draft(HOST_CHAIN), draft())
         found = store.records_after(1, 9)
         assert [(number, each.audit_id) for number, each in found] == [(2, second.audit_id), (3, third.audit_id)]
@@ -262,7 +262,7 @@ class StoreCases(ABC):
             ]
 
     def test_a_selection_narrows_an_export(self, store: IChainStore) -> None:
-        """By chain, by caller, and by time; chain by chain, oldest first."""
+        """An export can be limited by chain, by caller, and by time; it is sorted by chain, oldest first."""
         for number in range(10):
             drafts = draft(ALICE, caller_id=BOB if number % 2 else ""), draft(BOB)
             self.written(store, *drafts, seconds=1_000 + number)
@@ -281,7 +281,7 @@ class StoreCases(ABC):
             assert len(list(reader.records(selection))) == expected, selection
 
     def test_a_search_finds_the_latest_of_all_chains(self, store: IChainStore) -> None:
-        """Newest first, by what the columns have and by what was signed, page by page, each record once."""
+        """A search finds the newest first, by columns and by signed members, in pages, each record once."""
         for number in range(12):
             refused = {"status": 403, "reason": "scope-missing"} if number % 3 == 0 else {}
             one = draft(ALICE, method="FETCH" if number % 2 else "QUERY", path=f"/orders/{number % 2}", **refused)
@@ -315,7 +315,7 @@ class StoreCases(ABC):
         assert [number for number, _ in reader.latest(3, 9, Search()).records] == [2, 1]
 
     def test_a_search_looks_inside_wherever_it_stands(self, store: IChainStore) -> None:
-        """What was signed is found whatever stands before it, and whatever signs it has."""
+        """A signed member is found at any position and with any characters."""
         for task_id in ("task-0042", "t", 'a "quoted" one', "back\\slash", "Übung", "task-00421"):
             self.written(store, *(draft(path="/" + "x" * more, task_id=task_id) for more in range(6)))
         reader = store.reader()
@@ -325,7 +325,7 @@ class StoreCases(ABC):
         assert not reader.latest(None, 99, Search(task_id="task-004")).records
 
     def test_one_look_ends(self, store: IChainStore) -> None:
-        """After so many records, whatever is looked for, and it says where to go on."""
+        """A search ends after a number of records, with any criteria, and returns where to continue."""
         store.begin()
         chain = store.chain_number(ALICE)
         numbers = range(1, LOOKED_AT + 3)
@@ -339,7 +339,7 @@ class StoreCases(ABC):
         assert (list(inside.records), inside.before) == ([], LOOKED_AT + 3 - LOOKED_INSIDE)
 
     def test_a_checkpoint_covers_every_record(self, store: IChainStore) -> None:
-        """The tree is kept beside the records, and its tiles are read by both sides."""
+        """The tree is stored with the records, and both sides read its tiles."""
         self.written(store, *(draft() for _ in range(300)))
         keeper = TreeKeeper(store, "agtp.test", KEY)
         keeper.load(store.begin)
@@ -350,7 +350,7 @@ class StoreCases(ABC):
         assert store.tile(0, 0) and store.reader().tile(0, 0) == store.tile(0, 0)
 
     def test_the_store_comes_back_after_a_failure(self, store: IChainStore) -> None:
-        """What was committed is there, what was not is gone, and it takes writes again."""
+        """After a failure, committed data exists, other data does not, and the store accepts writes again."""
         (kept,) = self.written(store, draft())
         store.begin()
         store.append([row(store.chain_number(ALICE), 2, 2, 1)])
@@ -364,10 +364,10 @@ class StoreCases(ABC):
 
 
 class DurableStoreCases(StoreCases):
-    """The same, and what holds of a store that outlives its process."""
+    """Requirements of :class:`StoreCases`, and further ones of a store that outlives its process."""
 
     def test_what_was_committed_survives(self, tmp_path: Path) -> None:
-        """Everything that was committed is there when it is opened again, and nothing that was not."""
+        """After a restart, everything that was committed exists, and nothing else."""
         store = self.make(tmp_path)
         store.open(True)
         change = Change(kind="quote", key="q", value={"n": 1})
@@ -390,14 +390,14 @@ class DurableStoreCases(StoreCases):
         again.close()
 
     def test_a_reader_beside_the_host_sees_what_is_committed(self, store: IChainStore, tmp_path: Path) -> None:
-        """As ``agtp audit verify`` reads while the host runs."""
+        """A second reader sees committed records, as ``agtp audit verify`` does while the host runs."""
         (one,) = self.written(store, draft())
         reader = self.make(tmp_path).reader()
         assert [each.audit_id for each in reader.records(Selection())] == [one.audit_id]
         reader.close()
 
     def test_a_missing_store_is_not_made(self, tmp_path: Path) -> None:
-        """A host that ran before does not begin anew by itself; a command makes none either."""
+        """A missing store is an error for a host that ran before, and for a command."""
         folder = tmp_path / "gone"
         folder.mkdir()
         with pytest.raises(StoreError):
