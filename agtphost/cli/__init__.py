@@ -1,67 +1,66 @@
 """
-The ``agtp`` command: interface section 2.
+The ``agtp`` command (interface section 2).
 
-- :mod:`.root`: the group, which imports a command's module when it is called
-- :mod:`.failures`: exit statuses, and how errors are shown
+- :mod:`.root`: the command group; it imports a command's module when the command is called
+- :mod:`.failures`: exit statuses, and how errors are printed
 - :mod:`.output`: tables, JSON and untrusted text on a terminal
-- :mod:`.ports`: ports for hosts to try
-- :mod:`.colour`, :mod:`.progress`: verdicts in colour, and how far a long command is, on terminals
+- :mod:`.ports`: free ports for trial hosts
+- :mod:`.colour`, :mod:`.progress`: coloured verdicts and progress of long commands on terminals
 - :mod:`.options`: options that several commands share
 - :mod:`.configured`, :mod:`.identities`: the host on this machine, and its agents
-- :mod:`.target`: which host, as whom, trusting what
-- :mod:`.arguments`: ``key=value`` and ``key:=json``
-- :mod:`.local_files`: files on this machine: keys and documents
-- :mod:`.plain_files`: files on this machine as octets, for commands that need no keys
-- :mod:`.exchange`: one request, its failures as exit statuses
+- :mod:`.target`: which host to call, as which agent, with which trust anchors
+- :mod:`.arguments`: ``key=value`` and ``key:=json`` arguments
+- :mod:`.local_files`: keys and documents in files on this machine
+- :mod:`.plain_files`: bytes of files on this machine, for commands that need no keys
+- :mod:`.exchange`: send one request; its failures become exit statuses
 - one module per command, or per group of commands
-- :mod:`.abbreviations`: identifiers that are named by their beginning
-- :mod:`.approvals`: ``agtp approvals``: calls that wait for a person, and what that person decides
-- :mod:`.approval_records`: the records of a call that a person approved, each naming the others
+- :mod:`.abbreviations`: identifiers given by their first digits
+- :mod:`.approvals`: ``agtp approvals``: calls that wait for a person, and the person's decisions
+- :mod:`.approval_records`: the records of a call that a person approved, which refer to each other
 - :mod:`.call`: ``agtp call``: one request, any method
-- :mod:`.can`: ``agtp can``: what the host would decide about a call, without making it
-- :mod:`.check`: ``agtp check``: everything that would keep a host from starting, at once
-- :mod:`.completing`: what a shell completes of the host that is at hand
-- :mod:`.completion`: ``agtp completion``: what a shell evaluates to complete commands
-- :mod:`.confirming`: asking before calls that cannot be undone
-- :mod:`.conformance`: ``agtp conformance``: a server examined from outside, requirement by requirement
-- :mod:`.contracts`: ``agtp contracts``: what was negotiated with a host
-- :mod:`.delegation`: ``agtp delegation``: the tokens that DELEGATE wants
-- :mod:`.deployment`: what ``agtp init`` writes
-- :mod:`.dns_lookup`: TXT records from one resolver: a question, an answer, and nothing believed that was not asked
-  for
-- :mod:`.docs`: ``agtp docs``: the pages of the documentation, of the version that is installed
-- :mod:`.document`: ``agtp document``: signing and verifying an Agent Identity Document
-- :mod:`.domain`: ``agtp domain``: telling a host that a domain expired, was renewed or changed hands
-- :mod:`.explain`: ``agtp explain``: one record, told as a story, with what proves it and what would be decided today
-- :mod:`.foreground`: a host in the command's own process, until somebody stops it
-- :mod:`.genesis`: ``agtp genesis``: issuing and verifying an Agent Genesis
-- :mod:`.init`: ``agtp init``: a directory that a host can be started from
-- :mod:`.manifest`: ``agtp manifest``: showing and checking a server's manifest
-- :mod:`.mcp_bridge`: ``agtp mcp-bridge``: a host, for any MCP client
-- :mod:`.mcp_import`: MCP servers out of the configuration of Claude, VS Code or Cursor
-- :mod:`.mcp_servers`: MCP servers that a command line names, as ``host.toml`` says them
-- :mod:`.methods`: ``agtp methods``: what the drafts tabulate of each method, or what a host offers
-- :mod:`.agis`: ``agtp agis``: AGIS documents examined and written canonically
-- :mod:`.agis_similarity`: what its ``--similarity`` measures by
-- :mod:`.agis_matching`: ``agtp agis map`` and ``match``: what a service can do, and what somebody's words mean
+- :mod:`.can`: ``agtp can``: what the host would decide about a call, without calling
+- :mod:`.check`: ``agtp check``: report every reason that would keep a host from starting
+- :mod:`.completing`: shell completions that come from the configured host
+- :mod:`.completion`: ``agtp completion``: the script that a shell evaluates to complete commands
+- :mod:`.confirming`: ask before calls that cannot be undone
+- :mod:`.conformance`: ``agtp conformance``: test a server from outside, requirement by requirement
+- :mod:`.contracts`: ``agtp contracts``: the contracts negotiated with a host
+- :mod:`.delegation`: ``agtp delegation``: issue the tokens that DELEGATE requires
+- :mod:`.deployment`: the files that ``agtp init`` writes
+- :mod:`.dns_lookup`: TXT records from one resolver; an answer counts only if it matches the question
+- :mod:`.docs`: ``agtp docs``: the documentation of the installed version
+- :mod:`.document`: ``agtp document``: sign and verify an Agent Identity Document
+- :mod:`.domain`: ``agtp domain``: report to a host that a domain expired, was renewed or changed hands
+- :mod:`.explain`: ``agtp explain``: explain one record: its evidence, and what the host would decide today
+- :mod:`.foreground`: a host in the command's own process, until it is stopped
+- :mod:`.genesis`: ``agtp genesis``: issue and verify an Agent Genesis
+- :mod:`.init`: ``agtp init``: create a directory from which a host can start
+- :mod:`.manifest`: ``agtp manifest``: show and check a server's manifest
+- :mod:`.mcp_bridge`: ``agtp mcp-bridge``: serve a host's tools to any MCP client
+- :mod:`.mcp_import`: import MCP servers from the configuration of Claude, VS Code or Cursor
+- :mod:`.mcp_servers`: MCP servers given on a command line, as sections of ``host.toml``
+- :mod:`.methods`: ``agtp methods``: the methods of the drafts, or those that a host offers
+- :mod:`.agis`: ``agtp agis``: check AGIS documents and write them in canonical form
+- :mod:`.agis_similarity`: the similarity measure of its ``--similarity``
+- :mod:`.agis_matching`: ``agtp agis map`` and ``match``: what a service can do, and which endpoint an instruction means
 - :mod:`.agis_converting`: ``agtp agis to-mcp``, ``from-mcp``, ``to-openapi``, ``from-openapi``
-- :mod:`.agis_publishing`: ``agtp agis import``, ``export``, ``publish``: documents and the endpoints of a host
-- :mod:`.importing`: declarations for review; :mod:`.own_endpoints`: what the files of a host declare
+- :mod:`.agis_publishing`: ``agtp agis import``, ``export``, ``publish``: AGIS documents and the endpoints of a host
+- :mod:`.importing`: drafts of endpoint declarations; :mod:`.own_endpoints`: endpoints declared in a host's files
 - :mod:`.openapi`: ``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints
-- :mod:`.page`: ``agtp page``: a link to the operators' page of a host
+- :mod:`.page`: ``agtp page``: a sign-in link to the operators' page of a host
 - :mod:`.propose`: ``agtp propose``: ask a host for an endpoint that it does not have
-- :mod:`.resolve`: ``agtp resolve``: what a URI addresses, and whether it is to be believed
-- :mod:`.reload`: ``agtp reload``: change without a restart
-- :mod:`.status`: ``agtp status``: how a host is; :mod:`.resting`: what the files of one say that does not run
-- :mod:`.run`: ``agtp run``: a host that stays, in the foreground
-- :mod:`.scaffold`: what a deployment begins with besides ``host.toml``: an example, what git needs, a unit
-- :mod:`.shipped`: the sample deployment and the documentation, from a wheel or a checkout
-- :mod:`.units`: units of systemd for a deployment
-- :mod:`.tools`: ``agtp tools``: what a host's MCP servers offer, through AGTP
-- :mod:`.up`: ``agtp up``: a host to try, made and started
-- :mod:`.upstreams`: ``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to
+- :mod:`.resolve`: ``agtp resolve``: what a URI addresses, verified
+- :mod:`.reload`: ``agtp reload``: apply a changed configuration without a restart
+- :mod:`.status`: ``agtp status``: the state of a host; :mod:`.resting`: the state that the files of a stopped host show
+- :mod:`.run`: ``agtp run``: run a host in the foreground
+- :mod:`.scaffold`: files of a new deployment besides ``host.toml``: an example, ``.gitignore``, a unit
+- :mod:`.shipped`: the sample deployment and the documentation, found in a wheel or a checkout
+- :mod:`.units`: systemd units for a deployment
+- :mod:`.tools`: ``agtp tools``: list and call the tools of a host's MCP servers through AGTP
+- :mod:`.up`: ``agtp up``: create and start a trial host
+- :mod:`.upstreams`: ``agtp upstreams``: the state of a host's MCP servers, A2A agents and ACP servers
 - :mod:`.wellknown`: ``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere
-- :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: what is approved is what was shown
+- :mod:`.approving`: ``agtp tools approve`` and ``agtp upstreams approve``: approve exactly what was shown
 - :mod:`.agent`: ``agtp agent``
 - :mod:`.audit`: ``agtp audit``
 - :mod:`.backup`: ``agtp backup``, ``agtp restore``
@@ -77,7 +76,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """The ``agtp`` script."""
+    """Run the ``agtp`` script."""
     from agtphost.cli.root import agtp
 
     agtp(prog_name="agtp")

@@ -1,4 +1,4 @@
-"""Identifiers that are named by their beginning."""
+"""Resolve identifiers given by their first digits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from agtphost.cli.options import Connection
 from agtphost.vocabulary.identifiers import is_audit_id
 
 FEWEST = 4
-"""Digits of a beginning."""
+"""Fewest digits that may abbreviate an Audit-ID."""
 
 
 def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
     """
-    The Audit-ID that begins with ``text``: of the store of the host at hand, which may be running.
+    Return the Audit-ID that begins with ``text``, looked up in the store of the configured host, running or stopped.
 
-    :param otherwise: what else could have been meant.
-    :raises WrongInput: there is none, or several.
+    :param otherwise: what else the argument could have been, for the error message.
+    :raises WrongInput: no Audit-ID begins so, or several do.
     """
     if is_audit_id(text):
         return text
@@ -27,7 +27,7 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
         raise WrongInput(form, otherwise)
     path = find_config(where) if where.host_uri == Connection.host_uri else None
     if path is None:
-        raise WrongInput(form, "Only of a host whose host.toml is at hand the first digits are enough.")
+        raise WrongInput(form, "An abbreviated Audit-ID works only for the configured host: add --config host.toml.")
     if len(text) < FEWEST:
         raise WrongInput(f"{text!r} is too short for the beginning of an Audit-ID", f"Give {FEWEST} digits or more.")
     from agtphost.stores.glimpse import records
@@ -38,8 +38,8 @@ def audit_id_of(where: Connection, text: str, otherwise: str = "") -> str:
     except sqlite3.Error as error:
         raise WrongInput(f"{store} cannot be read: {error}", form.capitalize() + ".") from None
     if not found:
-        raise WrongInput(f"no record of late has an Audit-ID that begins with {text}", "`agtp audit walk` lists some.")
+        raise WrongInput(f"no recent record has an Audit-ID that begins with {text}", "`agtp audit walk` lists some.")
     if len(found) > 1:
         some = ", ".join(each.audit_id[: len(text) + 6] for each in found)
-        raise WrongInput(f"several Audit-IDs begin with {text}", f"Give more digits, as in {some}.")
+        raise WrongInput(f"several Audit-IDs begin with {text}", f"Give more digits, such as {some}.")
     return found[0].audit_id

@@ -1,4 +1,4 @@
-"""``agtp agis``: AGIS documents examined, written canonically, and their schema (AGIS v01 sections 9 and 10)."""
+"""The ``agtp agis`` group: check, format and convert AGIS documents (AGIS v01 sections 9 and 10)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from agtphost.agis.report import Examined
 
 STANDARD = "-"
-"""Standard input and output."""
+"""File name that means standard input and output."""
 
 BOM = b"\xef\xbb\xbf"
-"""What some editors begin texts of UTF-8 with."""
+"""Byte order mark that some editors write before UTF-8 text."""
 
 
 @click.group()
@@ -52,28 +52,28 @@ for _command in (
     "form",
     type=click.Choice(["text", "json", "junit", "sarif"]),
     default="text",
-    help="What is printed; json is --json.",
+    help="Output format; json equals --json.",
 )
 @click.option(
     "--suppress",
     multiple=True,
     metavar="RULE=REASON",
-    help="Leave the warnings of a rule out, for a reason that is printed; errors stay.",
+    help="Suppress the warnings of a rule; the reason is printed. Errors are never suppressed.",
 )
 @click.option(
     "--similarity",
     "thresholds",
     metavar="WARN,FAIL",
-    help="Measure intents against methods, too; the draft has 0.3,0.1. Wants the extra `semantic`.",
+    help="Also compare intents with methods; the draft uses 0.3,0.1. Needs the extra `semantic`.",
 )
-@click.option("--similarity-fails", is_flag=True, help="What is below FAIL does not conform; without, it warns.")
+@click.option("--similarity-fails", is_flag=True, help="Treat similarity below FAIL as an error instead of a warning.")
 @click.option(
     "--model",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Folder of a sentence transformer (model.onnx, tokenizer.json) for --similarity.",
 )
-@click.option("--strict", is_flag=True, help="Exit status 1 for warnings, too.")
-@click.option("-v", "--verbose", is_flag=True, help="Every pass of each document, notes, and what is suppressed.")
+@click.option("--strict", is_flag=True, help="Exit with status 1 for warnings, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Also print passes, notes and suppressed findings.")
 @json_option
 def validate(
     files_: Sequence[str],
@@ -90,11 +90,9 @@ def validate(
     """
     Examine AGIS documents in the draft's eight passes.
 
-    FILE is YAML or JSON; - is standard input, and a directory all .agis files
-    in it. Each line names the place, the rule, the section of the draft and
-    what to write instead. A document conforms if all eight passes hold;
-    warnings do not count. A document leaves warnings out by its member
-    `suppressions`: rule, endpoint and reason.
+    FILE is YAML or JSON; - is standard input, and a directory means all .agis files in it. Each line names the place,
+    the rule, the section of the draft and what to write instead. A document conforms if all eight passes succeed;
+    warnings do not count. The document's member `suppressions` suppresses warnings: rule, endpoint and reason.
 
     \b
     Examples:
@@ -107,7 +105,7 @@ def validate(
 
     reasons = _reasons(suppress)
     if thresholds is None and (similarity_fails or model is not None):
-        raise WrongInput("--similarity-fails and --model are for --similarity", "Add --similarity 0.3,0.1.")
+        raise WrongInput("--similarity-fails and --model need --similarity", "Add --similarity 0.3,0.1.")
     similar = None if thresholds is None else similarity(thresholds, model, fails=similarity_fails)
     examined = []
     for name in _named(files_):
@@ -147,30 +145,30 @@ def validate(
 
 
 def _named(given: Sequence[str]) -> Iterator[str]:
-    """The files that are meant: of a directory, those in it and below."""
+    """Yield the given files; for a directory, the AGIS files in and below it."""
     for name in given:
         if name == STANDARD or not Path(name).is_dir():
             yield name
             continue
         found = sorted(str(each) for each in Path(name).rglob("*.agis") if each.is_file())
         if not found:
-            raise WrongInput(f"{name} has no file in it that ends in .agis", "Name the files, whatever they end in.")
+            raise WrongInput(f"{name} has no file in it that ends in .agis", "Name the files instead of the directory.")
         yield from found
 
 
 def _reasons(given: Sequence[str]) -> Mapping[str, str]:
-    """Rules whose warnings are left out, each with its reason."""
+    """Return the reason for each rule whose warnings are suppressed."""
     from agtphost.agis.rules import RULES
 
     reasons: dict[str, str] = {}
     for each in given:
         rule, _, reason = each.partition("=")
         if rule not in RULES:
-            raise WrongInput(f"--suppress: {rule} is no rule", "agtp agis validate names the rule of each finding.")
+            raise WrongInput(f"--suppress: {rule} is not a rule", "agtp agis validate names the rule of each finding.")
         if not reason.strip():
             raise WrongInput(f"--suppress: {rule} has no reason", f'Write {rule}="why it does not matter here".')
         if RULES[rule].severity.value == "error":
-            raise WrongInput(f"--suppress: {rule} is an error, and errors count", "Mend what it says.")
+            raise WrongInput(f"--suppress: {rule} is an error, and errors cannot be suppressed", "Correct FILE.")
         reasons[rule] = reason.strip()
     return reasons
 
@@ -198,7 +196,7 @@ def schema(as_json: bool) -> None:
     """
     Print the JSON Schema of AGIS documents.
 
-    It is what pass 1 goes by; editors check documents against it while they are written.
+    Pass 1 checks documents against it. Editors can use it while a document is written.
 
     \b
     Example:
@@ -206,17 +204,17 @@ def schema(as_json: bool) -> None:
     """
     from agtphost.agis.passes import structural
 
-    del as_json  # It is JSON in any case.
+    del as_json  # The output is JSON in any case.
     print_json(structural.schema())
 
 
 @command.command()
 @click.argument("file", type=agis_converting.DOCUMENT)
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), help="Default: as FILE is written.")
-@click.option("--fix", is_flag=True, help="Mend what is mechanical, too; what was changed is told.")
-@click.option("--from-illustrative", is_flag=True, help="Take the notation of the draft's examples, too.")
-@click.option("--write", is_flag=True, help="Write FILE anew instead of printing.")
-@click.option("--drop-comments", is_flag=True, help="Leave comments out, and write FILE even if some are lost.")
+@click.option("--fix", is_flag=True, help="Also correct mechanical faults; each change is printed.")
+@click.option("--from-illustrative", is_flag=True, help="Also accept the notation of the draft's examples.")
+@click.option("--write", is_flag=True, help="Rewrite FILE instead of printing.")
+@click.option("--drop-comments", is_flag=True, help="Drop comments, and write FILE even if some are lost.")
 @json_option
 def fmt(
     file: str,
@@ -230,13 +228,11 @@ def fmt(
     """
     Print a document in its canonical form.
 
-    Members come in the draft's order, methods in capitals, and contracts in
-    the draft's shorthand as the JSON Schemas that they stand for; comments
-    stay with what they stand at. --fix mends capitals, slashes and braces of
-    paths, parameters and errors that are not in snake_case, declared_verbs,
-    and suppressions that leave nothing out. --from-illustrative takes
-    BOOK /reservation { ... }, the notation of the draft's examples, and writes
-    it as YAML. JSON has no comments: --write refuses to lose any.
+    Members come in the draft's order, methods in capitals, and contracts in the draft's shorthand become the JSON
+    Schemas that they abbreviate. Comments stay with their members. --fix corrects capitals, slashes and braces of
+    paths, parameters and errors that are not in snake_case, declared_verbs, and suppressions without effect.
+    --from-illustrative accepts BOOK /reservation { ... }, the notation of the draft's examples, and writes it as YAML.
+    JSON has no comments: --write refuses to lose any.
 
     \b
     Examples:
@@ -267,7 +263,7 @@ def fmt(
         return
     if lost:
         form_of = "its canonical form" if chosen == "yaml" else "JSON"
-        raise WrongInput(f"{file} has {_comments(lost)}, which {form_of} has not", "--drop-comments writes it.")
+        raise WrongInput(f"{file} has {_comments(lost)}, which {form_of} cannot hold", "Add --drop-comments.")
     _rewrite(file, given, text)
     if as_json:
         print_json({"file": file, "form": chosen, "mended": [*changes]})
@@ -282,7 +278,7 @@ def _comments(count: int) -> str:
 
 
 def _commented(text: str, form: str, document: Document, octets: bytes, given: bytes) -> tuple[str, int]:
-    """The canonical form with the comments of what it was made from; and how many it cannot have."""
+    """Return the canonical form with the comments of the source, and how many comments were lost."""
     from agtphost.agis.comments import with_comments
     from agtphost.agis.illustrative import comments as illustrated
     from agtphost.vocabulary import yamltext
@@ -295,9 +291,9 @@ def _commented(text: str, form: str, document: Document, octets: bytes, given: b
 
 
 def _rewrite(file: str, given: bytes, text: str) -> None:
-    """A file anew, with its byte order mark, its ends of lines and its mode; of a link, what it leads to."""
+    """Rewrite a file; keep its byte order mark, line ends and mode, and follow a symbolic link."""
     if file == STANDARD:
-        raise WrongInput("--write takes a file, and - is standard input", "Leave --write out.")
+        raise WrongInput("--write needs a file, and - is standard input", "Leave out --write, or name a file.")
     octets = text.encode("utf-8")
     if b"\r\n" in given:
         octets = octets.replace(b"\n", b"\r\n")
@@ -305,14 +301,18 @@ def _rewrite(file: str, given: bytes, text: str) -> None:
         path = Path(file).resolve(strict=True)
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & 0o222:
-            raise WrongInput(f"{file} is read-only", "chmod u+w lets it be written.")
+            raise WrongInput(f"{file} is read-only", "Make it writable: chmod u+w.")
         if path.read_bytes() != given:
-            raise WrongInput(f"{file} has changed meanwhile", "Do it again.")
+            raise WrongInput(f"{file} was changed while it was formatted", "Run the command again.")
         files.replace(path, (BOM if given.startswith(BOM) else b"") + octets, mode)
 
 
 def _document(file: str, octets: bytes) -> Document:
-    """A document whose structure is sound. :raises WrongInput: with the first fault of one that is not."""
+    """
+    Return a document whose structure is valid.
+
+    :raises WrongInput: the structure is invalid; the message is the first finding.
+    """
     from agtphost.agis import report
     from agtphost.agis import validate as examine
 

@@ -1,4 +1,4 @@
-"""``agtp agis to-mcp``, ``from-mcp``, ``from-openapi`` and ``to-openapi``: documents of other kinds (AGIS v01)."""
+"""The commands ``agtp agis to-mcp``, ``from-mcp``, ``from-openapi`` and ``to-openapi`` (AGIS v01)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 SCHEME = "agtp://"
 
 DOCUMENT = click.Path(allow_dash=True)
-"""A file, so that shells complete it; whether it is there is found out where it is read."""
+"""The type of a file argument, so that shells complete it. Whether the file exists shows when it is read."""
 
 PATIENCE = 15.0
-"""Seconds that an MCP server which has just been started is waited for."""
+"""Seconds to wait for an MCP server that was just started."""
 
 _form_option = click.option(
-    "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml, with notes for review."
+    "--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Format; yaml has notes for review."
 )
-_service_option = click.option("--service", metavar="TEXT", help="What the service is called.")
-_address_option = click.option("--agtp", "address", metavar="URI", help="Where the service will be.")
+_service_option = click.option("--service", metavar="TEXT", help="Name of the service.")
+_address_option = click.option("--agtp", "address", metavar="URI", help="Address of the service.")
 
 
 # MCP
@@ -43,16 +43,16 @@ _address_option = click.option("--agtp", "address", metavar="URI", help="Where t
 
 @click.command("to-mcp")
 @click.argument("file", type=DOCUMENT)
-@click.option("--original-names", is_flag=True, help="What the tools were called that the document was made from.")
+@click.option("--original-names", is_flag=True, help="Use the tool names that the document was made from.")
 @output_option
 @json_option
 def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) -> None:
     """
     Print the tools of a document.
 
-    As tools/list has them. A tool's name is mcp_tool_name, or else the method and the first segment of the path; its
-    description is the intent, with parameter_hints; its inputSchema is the input. Output, errors, confidence and
-    state_transition have no counterpart and are left out. FILE is YAML or JSON; - is standard input.
+    The output has the form of tools/list. A tool's name is mcp_tool_name, or else the method and the first segment of
+    the path. Its description is the intent with parameter_hints, and its inputSchema is the input. Output, errors,
+    confidence and state_transition have no counterpart and are left out. FILE is YAML or JSON; - is standard input.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def to_mcp(file: str, original_names: bool, output: Path | None, as_json: bool) 
 
 @click.command("from-mcp")
 @click.argument("source", metavar="FILE|-|URI", type=DOCUMENT)
-@click.option("--server", metavar="SERVER", help="One MCP server of a host; - is the configured host then.")
+@click.option("--server", metavar="SERVER", help="One MCP server of a host; then - is the configured host.")
 @_service_option
 @_address_option
 @_form_option
@@ -87,13 +87,12 @@ def from_mcp(
     as_json: bool,
 ) -> None:
     """
-    Make a document of an MCP server's tools.
+    Make a document from an MCP server's tools.
 
-    FILE is what tools/list answered, and - is standard input. With a URI, or with - and --server, the tools are
-    those of an MCP server that a host has, and nothing is read from standard input. A tool's first word becomes the
-    method, the rest the path, its description the intent and its inputSchema the input. What was chosen rather than
-    found stands in REVIEW comments; in JSON they go to standard error. The exit status is 1 if the document
-    does not conform.
+    FILE is an answer of tools/list, and - is standard input. With a URI, or with - and --server, the tools come from
+    an MCP server of a host, and standard input is not read. A tool's first word becomes the method, the rest the path,
+    its description the intent and its inputSchema the input. REVIEW comments mark what was chosen rather than found;
+    for JSON they go to standard error. The exit status is 1 if the document does not conform.
 
     \b
     Examples:
@@ -118,7 +117,7 @@ def from_mcp(
     except making.ToolsError as error:
         remedy = "agtp tools ls shows the tools of a host; without --server, - is standard input."
         if not _is_host(source, server, where):
-            remedy = "What tools/list answers is wanted, in JSON."
+            remedy = "Give the answer of tools/list, in JSON."
         raise WrongInput(f"{source}: {error}", remedy) from None
     name = service or server or ("tools" if source == HERE else Path(source).stem)
     _deliver_draft(making.from_mcp(tools, service=name, agtp=address), said, form, output, as_json)
@@ -130,7 +129,7 @@ def _is_host(source: str, server: str | None, where: Connection) -> bool:
 
 
 def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
-    """The MCP tools that a host lists, and its address; what is starting is waited for."""
+    """Return the MCP tools that a host lists, and the host's address; wait for servers that are starting."""
     from agtphost.cli.exchange import connected, entries_of, require_success
     from agtphost.cli.target import resolve
     from agtphost.cli.tools import absent
@@ -155,7 +154,7 @@ def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, st
 
 
 def _starting(described: Any, server: str | None) -> bool:
-    """Whether an MCP server that is asked for is not up yet, and will be in a moment."""
+    """Return whether a requested MCP server is still starting."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     entries = [each for each in hosted if isinstance(each, dict)] if isinstance(hosted, list) else []
     return any(
@@ -165,12 +164,12 @@ def _starting(described: Any, server: str | None) -> bool:
 
 
 def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
-    """The tools of one server, which need not be named where there is one only."""
+    """Return the tools of one server, which need not be named if there is only one."""
     from agtphost.agis.from_mcp import ToolsError, of_server
 
     servers = sorted({tool["name"].partition(".")[0] for tool in tools})
     if server is None and len(servers) > 1:
-        raise ToolsError(f"the host has the servers {', '.join(servers[:20])}; name one by --server")
+        raise ToolsError(f"the host has the servers {', '.join(servers[:20])}; name one with --server")
     chosen = server or servers[0]
     return of_server(tools, chosen), chosen
 
@@ -189,13 +188,12 @@ def from_openapi(
     file: str, service: str | None, address: str | None, form: str, output: Path | None, as_json: bool
 ) -> None:
     """
-    Make a document of an OpenAPI document, for review.
+    Make a document from an OpenAPI document, for review.
 
-    The operationId becomes the method, the path keeps its nouns, the summary is the intent, x-outcome the outcome,
-    parameters and requestBody the input, 200 the output, the refusals the errors, and the first tag the domain. What
-    was chosen rather than found stands in REVIEW comments; in JSON they go to standard error. FILE is OpenAPI 3.0 or
-    3.1, JSON or YAML; - is standard input. Nothing is fetched. The exit status is 1 if the document
-    does not conform.
+    The operationId becomes the method, the path keeps its nouns, the summary becomes the intent, x-outcome the outcome,
+    parameters and requestBody the input, 200 the output, the refusals the errors, and the first tag the domain.
+    REVIEW comments mark what was chosen rather than found; for JSON they go to standard error. FILE is OpenAPI 3.0 or
+    3.1, JSON or YAML; - is standard input. Nothing is fetched. The exit status is 1 if the document does not conform.
 
     \b
     Examples:
@@ -210,23 +208,23 @@ def from_openapi(
         found = making.read_openapi(read_octets(file))
         drafted = making.from_openapi(found, service=service or "", agtp=address)
     except OpenAPIError as error:
-        raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 are read, as JSON or YAML.") from None
+        raise WrongInput(f"{file}: {error}", "Give OpenAPI 3.0 or 3.1, as JSON or YAML.") from None
     said = "an OpenAPI document" if file == HERE else Path(file).name
     _deliver_draft(drafted, said, form, output, as_json)
 
 
 @click.command("to-openapi")
 @click.argument("file", type=DOCUMENT)
-@click.option("--server-url", metavar="URL", help="Where an HTTP face of the service answers.")
+@click.option("--server-url", metavar="URL", help="URL of an HTTP interface of the service.")
 @output_option
 @json_option
 def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: bool) -> None:
     """
     Print a document as OpenAPI 3.1.
 
-    X-AGIS-Method names the method of each operation, and HTTP's own method carries it. What OpenAPI has no member for
-    stands in x-agis, so that from-openapi makes the same endpoints again; what it has otherwise is told on standard
-    error, and with --json beside the document. FILE is YAML or JSON; - is standard input.
+    X-AGIS-Method names the method of each operation, and an HTTP method carries it. Members without a counterpart in
+    OpenAPI go to x-agis, so that from-openapi makes the same endpoints again. Losses are printed on standard error, or
+    with --json in the result. FILE is YAML or JSON; - is standard input.
 
     \b
     Examples:
@@ -255,7 +253,7 @@ def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: 
 
 
 def rewritten(file: str, octets: bytes) -> bytes:
-    """A document in the notation of the draft's examples as JSON; one that is YAML or JSON already as it is."""
+    """Convert a document in the notation of the draft's examples; return YAML or JSON documents unchanged."""
     from agtphost.agis import normal
     from agtphost.agis.illustrative import from_illustrative
     from agtphost.agis.reading import Unreadable, read
@@ -265,7 +263,7 @@ def rewritten(file: str, octets: bytes) -> bytes:
             return octets
     except Unreadable as other:
         if not other.illustrative:
-            return octets  # Whoever reads it says what is wrong.
+            return octets  # The parser of documents reports what is wrong.
     try:
         found = from_illustrative(octets)
     except Unreadable as error:
@@ -276,14 +274,14 @@ def rewritten(file: str, octets: bytes) -> bytes:
     return normal.as_yaml(found.root).encode()
 
 
-# What they share
+# Shared by several commands
 
 
 def _check_address(address: str | None) -> None:
     from agtphost.agis.drafting import is_address
 
     if address is not None and not is_address(address):
-        raise WrongInput(f"--agtp: {address} is no address of AGTP", "Such as agtp://agents.example.com.")
+        raise WrongInput(f"--agtp: {address} is not an AGTP address", "Give one such as agtp://agents.example.com.")
 
 
 def _tree(file: str) -> Tree:
@@ -291,20 +289,20 @@ def _tree(file: str) -> Tree:
 
 
 def _read(name: str, octets: bytes) -> Tree:
-    """Values of JSON or YAML, within the bounds of documents."""
+    """Parse JSON or YAML within the size limits of documents."""
     from agtphost.agis.reading import Unreadable, read
 
     try:
         return read(octets)
     except Unreadable as error:
         line, column = error.mark
-        raise WrongInput(f"{name}:{line}:{column}: {error.reason}", "JSON or YAML is wanted.") from None
+        raise WrongInput(f"{name}:{line}:{column}: {error.reason}", "Give valid JSON or YAML.") from None
 
 
 def refusal_of(file: str, verdict: Verdict) -> HostRefused:
-    """Say every error of a document; what it ends with."""
+    """Print every error of a document, and return the exception to raise."""
     _tell_errors(file, verdict)
-    return HostRefused(f"{file} does not conform, so nothing of it is used", "agtp agis validate lists every finding.")
+    return HostRefused(f"{file} does not conform, so it is not used", "agtp agis validate lists every finding.")
 
 
 def _tell_errors(file: str, verdict: Verdict) -> None:
@@ -316,7 +314,7 @@ def _tell_errors(file: str, verdict: Verdict) -> None:
 
 
 def _deliver(value: Mapping[str, Any], output: Path | None, as_json: bool) -> None:
-    """A document of JSON, to a file or to standard output."""
+    """Write a JSON document to a file or to standard output."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     _write(text, output, as_json)
 
@@ -333,7 +331,7 @@ def _write(text: str, output: Path | None, as_json: bool) -> None:
 
 
 def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None, as_json: bool) -> None:
-    """A document for review: written, and examined as it is before it may be published (AGIS v01 appendix C)."""
+    """Write a draft for review, and check it as it must be checked before publication (AGIS v01 appendix C)."""
     from agtphost.agis import normal
 
     text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
@@ -356,5 +354,5 @@ def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None
     if not verdict.conforms:
         if not as_json:
             _tell_errors(source, verdict)
-            click.echo("the document does not conform yet: mend what is named above", err=True)
+            click.echo("the document does not conform yet: correct the findings above", err=True)
         click.get_current_context().exit(1)

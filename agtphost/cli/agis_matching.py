@@ -1,4 +1,4 @@
-"""``agtp agis map``, ``match``: what a service can do, and what of it somebody's words mean (AGIS v01 section 12)."""
+"""The commands ``agtp agis map`` and ``match``: endpoints of a service, matched to a text (AGIS v01 section 12)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agtphost.agis.matching import Match, ServiceMap
 
 MOST = 50
-"""Matches that are printed at the most."""
+"""Most matches that are printed."""
 
 
 @click.command("map")
@@ -28,12 +28,12 @@ MOST = 50
 @connection_options
 def map_(sources: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
-    Show what services can do, by their AGIS documents.
+    Show what services can do, according to their AGIS documents.
 
-    A document is that of a host, - being the configured one, or a FILE. It is examined before any of it is used:
-    of one that does not conform nothing is shown, and the exit status is not 0. The verbs that the vocabulary declares
-    come first, then every endpoint with its intent, its consequences and how sure a caller should be. Where there are
-    several services, methods have their namespace: logistics.DISPATCH.
+    A document comes from a host (- is the configured one) or from a FILE. It is checked before it is used: of a
+    document that does not conform nothing is shown, and the exit status is not 0. The verbs that the vocabulary
+    declares come first, then every endpoint with its intent, its impact and the confidence that a caller should have.
+    With several services, methods have their namespace: logistics.DISPATCH.
 
     \b
     Examples:
@@ -54,7 +54,7 @@ def map_(sources: tuple[str, ...], where: Connection, as_json: bool) -> None:
 
 
 def _told(found: ServiceMap) -> dict[str, Any]:
-    """A service's map, for machines."""
+    """Return a service's map for JSON output."""
     members, vocabulary = found.document.members, found.document.vocabulary
     return {
         "service": members["service"],
@@ -74,9 +74,9 @@ def _classes(found: ServiceMap) -> list[str]:
 
 def _show(found: ServiceMap, *, qualified: bool) -> None:
     """
-    The same for people.
+    Print a service's map for people.
 
-    :param qualified: with the namespace of each method.
+    :param qualified: print the namespace of each method.
     """
     members, vocabulary = found.document.members, found.document.vocabulary
     fields: list[tuple[str, Any]] = [("service", members["service"]), ("agtp", members["agtp"])]
@@ -98,11 +98,11 @@ def _show(found: ServiceMap, *, qualified: bool) -> None:
     print_table(("METHOD", "PATH", "IMPACT", "SURE", "INTENT"), rows)
 
 
-@click.command(epilog="Exit status: 0 an endpoint matches surely enough, 1 none does: ask a person, 2 wrong usage.")
+@click.command(epilog="Exit status: 0 an endpoint matches confidently, 1 none does: ask a person, 2 wrong usage.")
 @click.argument("source", metavar="URI|-|FILE", type=DOCUMENT)
 @click.argument("instruction")
-@click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="No more than these.")
-@click.option("--by-meaning", is_flag=True, help="Find intents by meaning, too: with agtphost[semantic], or --model.")
+@click.option("--limit", type=click.IntRange(1, MOST), default=5, show_default=True, help="Most matches to print.")
+@click.option("--by-meaning", is_flag=True, help="Also match by meaning; needs agtphost[semantic] or --model.")
 @click.option(
     "--model",
     type=click.Path(path_type=Path),
@@ -120,13 +120,13 @@ def match(
     as_json: bool,
 ) -> None:
     """
-    Say which endpoints of a service an instruction may mean.
+    Show which endpoints of a service an instruction may mean.
 
     The verb of INSTRUCTION is compared with the methods, its other words with the nouns of the paths, and all of it
-    with the intents; each endpoint has the three scores and what they come to, best first. That is compared with how
-    sure the service says that a caller should be, and with 0.85 for what cannot be undone: where it is less, or where
-    two answer alike, a person should be asked first. The document is that of a host, - being the configured one, or
-    a FILE, and is examined before any of it is used.
+    with the intents. Each endpoint has these three scores and a total, best first. The total is compared with the
+    confidence that the service asks for, and with 0.85 for irreversible calls. If it is lower, or if two endpoints
+    score alike, ask a person first. The document comes from a host (- is the configured one) or from a FILE, and is
+    checked before it is used.
 
     \b
     Examples:
@@ -136,9 +136,9 @@ def match(
       agtp agis match service.agis "get rid of the appointment" --by-meaning
     """
     if not instruction.strip():
-        raise WrongInput("the instruction is empty", 'Say what is wanted, such as "schedule a meeting".')
+        raise WrongInput("the instruction is empty", 'Describe the task, such as "schedule a meeting".')
     if model is not None and not by_meaning:
-        raise WrongInput("--model is for --by-meaning", "Add --by-meaning.")
+        raise WrongInput("--model needs --by-meaning", "Add --by-meaning.")
     measure = measure_of(model, "--by-meaning") if by_meaning else None
     found = _map(source, where)
     matches = found.match(instruction, limit=limit, measure=measure)
@@ -147,7 +147,7 @@ def match(
         told = [_matched(found, each, instruction) for each in matches]
         print_json({"instruction": instruction, "sure": sure, "matches": told})
     elif not matches:
-        click.echo("nothing that the service can do has a word of it; agtp agis map shows what it can", err=True)
+        click.echo("no endpoint has a word of the instruction; agtp agis map shows all endpoints", err=True)
     else:
         print_table(("METHOD", "PATH", "CONFIDENCE", "BY METHOD", "BY PATH", "BY INTENT", "NEEDED"), map(_row, matches))
         best = matches[0]
@@ -167,7 +167,7 @@ def _map(source: str, where: Connection) -> ServiceMap:
 
 
 def _hosted(source: str, where: Connection) -> Document:
-    """The document of a host; one that does not conform is no discovery (AGIS v01 section 12)."""
+    """Return the document of a host; one that does not conform is refused (AGIS v01 section 12)."""
     from agtphost.cli.exchange import connected, failure_of, require_success
     from agtphost.cli.target import resolve
     from agtphost.client.errors import ClientError
@@ -192,7 +192,7 @@ def _read(file: str) -> Document:
 
 
 def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
-    """An endpoint of the map, for machines."""
+    """Return an endpoint of the map for JSON output."""
     return {
         "method": endpoint.verb,
         "path": endpoint.path,
@@ -206,7 +206,7 @@ def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _proposed(each: Match, instruction: str) -> dict[str, Any]:
-    """The parameters of an endpoint that an instruction names."""
+    """Return the parameters of an endpoint that an instruction names."""
     from agtphost.agis.goal_values import goal_values
 
     schema = each.endpoint.members.get("input")

@@ -1,4 +1,4 @@
-"""``agtp agis import``, ``export`` and ``publish``: documents and the endpoints of a host (AGIS v01, AGTP-API)."""
+"""The commands ``agtp agis import``, ``export`` and ``publish``: AGIS documents and a host's endpoints (AGTP-API)."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 UNPUBLISHED = "unpublished"
-"""The version of what no host has counted."""
+"""Version of a document that no host has published."""
 
-TO_PUBLISH = "Say publish = true in [agis], and agtp reload: the host then starts with nothing else."
+TO_PUBLISH = "To publish it, set publish = true in [agis] and run agtp reload; the host then requires it to conform."
 
 
 @click.command("import")
 @click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints here.")
-@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Its methods.")
-@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer, too.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
+@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Method catalog.")
+@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Also write handler stubs.")
 @json_option
 def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, as_json: bool) -> None:
     """
-    Make endpoint declarations of an AGIS document, for review.
+    Make endpoint declarations from an AGIS document, for review.
 
-    FILE is YAML or JSON, and conforms; - is standard input. confidence_guidance
-    becomes confidence, impact_tier impact, and input the input_schema. The
-    declarations are written as .toml.review, which no host loads before they are
-    renamed; what a person has to decide stands in REVIEW lines. Without --out they
-    are only summarized. With --stubs, a module with the functions they name is
+    FILE is YAML or JSON and must conform; - is standard input. confidence_guidance becomes confidence, impact_tier
+    becomes impact, and input becomes input_schema. The declarations are written as .toml.review, which no host loads
+    before they are renamed. REVIEW lines mark the decisions that a person must make. Without --out they are only
+    summarized. --stubs also writes a module with the functions that the declarations name.
     written.
 
     \b
@@ -67,17 +66,18 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
 @click.command()
 @click.argument("uri", required=False, metavar="[URI]")
 @click.option("--to", "form", type=click.Choice(["yaml", "json"]), default="yaml", help="Default: yaml.")
-@click.option("--built-ins", is_flag=True, help="Of a host: also the protocol's own endpoints.")
+@click.option("--built-ins", is_flag=True, help="With URI: also export the protocol's built-in endpoints.")
 @output_option
 @connection_options
 def export(uri: str | None, form: str, built_ins: bool, output: Path | None, where: Connection, as_json: bool) -> None:
     """
     Print the AGIS document of a host.
 
-    With a URI, or - for the configured host, what the caller may call, as the host says it; it is examined, and one
-    that does not conform is refused. Without one, every endpoint of the files of --config host.toml, or of the
-    host.toml found here, the host running or not. What cannot be said in AGIS is left out, and told on standard
-    error. Where it is more than the 4 MiB that a document may have, several are written: service-1.agis and so on.
+    With a URI, or - for the configured host, the document has what this caller may call, as the host reports it.
+    It is checked, and refused if it does not conform. Without a URI, it has every endpoint in the files of --config
+    host.toml, or of the host.toml found here, whether the host runs or not. Endpoints that AGIS cannot express are left
+    out and listed on standard error. Above the 4 MiB limit of a document, several are written: service-1.agis and so
+    on.
 
     \b
     Examples:
@@ -94,7 +94,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
         document, left_out = _of_files(load_config(config))
     else:
         document = normal.normal(_fetched(where, uri or HERE, built_ins))
-        left_out = dict.fromkeys(document.get("left_out", ()), "the host says no more of it")
+        left_out = dict.fromkeys(document.get("left_out", ()), "left out by the host")
     texts = _texts(document, normal.as_json if form == "json" else normal.as_yaml)
     files = _write(texts, output)
     if as_json:
@@ -110,44 +110,43 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
 
 
 def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
-    """The text of a document, or of the several that it takes."""
+    """Return the text of a document, or of the several documents that it is split into."""
     from agtphost.agis.splitting import TooLarge, split_document
 
     try:
         return split_document(document, render)
     except TooLarge as error:
-        raise WrongInput(f"no AGIS document can be made: {error}") from None
+        raise WrongInput(f"cannot make an AGIS document: {error}") from None
 
 
 def _write(texts: Sequence[bytes], output: Path | None) -> list[str]:
-    """Write each to a file of its own, numbered where they are several."""
+    """Write each text to a file; number the files if there are several."""
     if output is None:
         if len(texts) > 1:
-            most = "a document has at most 4 MiB, and these endpoints take"
-            raise WrongInput(f"{most} {len(texts)} of them", "Name a file with -o: NAME.agis becomes NAME-1.agis, ...")
+            most = f"these endpoints need {len(texts)} documents of at most 4 MiB each"
+            raise WrongInput(most, "Name a file with -o: NAME.agis becomes NAME-1.agis, NAME-2.agis, ...")
         return []
     files = [output]
     if len(texts) > 1:
         files = [output.with_name(f"{output.stem}-{number}{output.suffix}") for number in range(1, len(texts) + 1)]
     present = [file for file in files if file.exists()] if len(files) > 1 else []
     if present:
-        raise WrongInput(f"{present[0]} exists", "Choose another name, or move it away.")
+        raise WrongInput(f"{present[0]} exists", "Choose another name, or move the file away.")
     for file, text in zip(files, texts, strict=True):
         write_new(file, text)
     return [str(file) for file in files]
 
 
 @click.command(epilog="Exit status: 0 the document conforms, 1 it does not, 2 wrong usage.")
-@click.option("--check", is_flag=True, help="Look at the files alone; the host need not run.")
+@click.option("--check", is_flag=True, help="Check only the files; the host need not run.")
 @connection_options
 def publish(check: bool, where: Connection, as_json: bool) -> None:
     """
-    Examine the AGIS document that a host would publish.
+    Check the AGIS document that a host would publish.
 
-    Each endpoint that breaks a rule is told with its file, its line and the rule: with [agis] publish = true it keeps
-    the host from starting, and else it is left out of the documents. An intent that contradicts its method (pass 6)
-    never keeps the host from starting. Without --check, the running host is asked for its document as well, which has
-    to conform.
+    Each endpoint that breaks a rule is listed with its file, line and rule. With [agis] publish = true it keeps the
+    host from starting; otherwise it is left out of the documents. An intent that contradicts its method (pass 6) never
+    keeps the host from starting. Without --check, the running host's document is fetched and must conform as well.
 
     \b
     Examples:
@@ -183,13 +182,13 @@ def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, An
         return
     echo(f"{endpoints} endpoints: the document conforms", Colour.GOOD)
     if served is not None:
-        click.echo(visible(f"{served['agtp']} answers a document of {served['endpoints']} endpoints, which conforms"))
+        click.echo(visible(f"{served['agtp']} serves a document of {served['endpoints']} endpoints, which conforms"))
     if not config.agis.publish:
         click.echo(TO_PUBLISH)
 
 
 def _fetched(where: Connection, uri: str, built_ins: bool) -> Document:
-    """The document of a host for this caller, which conforms."""
+    """Fetch the document of a host for this caller; it conforms."""
     from agtphost.cli.exchange import connected, require_success
     from agtphost.cli.target import resolve
     from agtphost.client.service_documents import document_of
@@ -201,7 +200,7 @@ def _fetched(where: Connection, uri: str, built_ins: bool) -> Document:
 
 
 def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
-    """The document of what the files declare, and what is not in it, with the rule that it breaks."""
+    """Return the document of the declared endpoints, and the endpoints left out, each with the rule that it breaks."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.service import Unpublishable, own
     from agtphost.cli.own_endpoints import own_endpoints
@@ -209,13 +208,13 @@ def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
 
     _, endpoints = own_endpoints(config)
     if not endpoints:
-        raise WrongInput(f"{config.file} declares no endpoints", "Without one there is no AGIS document.")
+        raise WrongInput(f"{config.file} declares no endpoints", "Declare at least one endpoint.")
     try:
         found = own(
             service_of(config, root_of(config), UNPUBLISHED, endpoints=endpoints),
             [exported(each.projection()) for each in endpoints],
         )
     except Unpublishable as error:
-        raise WrongInput(f"no AGIS document can be made: {error}", "agtp agis publish --check tells more.") from None
+        raise WrongInput(f"cannot make an AGIS document: {error}", "Run agtp agis publish --check.") from None
     document = {name: value for name, value in found.document.items() if name != "left_out"}
     return document, {name: f"{each.message} ({each.rule.name})" for name, each in found.left_out.items()}

@@ -1,4 +1,4 @@
-"""The model that measures for ``agtp agis validate --similarity`` and ``match --by-meaning`` (AGIS v01 section 9)."""
+"""The similarity model of ``agtp agis validate --similarity`` and ``match --by-meaning`` (AGIS v01 section 9)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _NEEDED = ("numpy", "tokenizers", "wordllama")
 
 def similarity(thresholds: str, model: Path | None, *, fails: bool) -> Similarity:
     """
-    What an examination measures by.
+    Return the similarity measure of a check.
 
-    :param thresholds: ``0.3,0.1``: what is warned of, and what fails.
+    :param thresholds: ``0.3,0.1``: below the first number the check warns, below the second it fails.
     :param model: a folder with a sentence transformer; None: the static vectors of the extra ``semantic``.
-    :param fails: whether the second one refuses.
+    :param fails: whether similarity below the second number is an error.
+    :raises WrongInput: the thresholds are malformed, or the model cannot be loaded.
     """
     from agtphost.agis.passes.similarity import Similarity
 
@@ -31,21 +32,22 @@ def similarity(thresholds: str, model: Path | None, *, fails: bool) -> Similarit
     except ValueError:
         sound = False
     if not sound:
-        raise WrongInput(f"--similarity: {thresholds} is not two numbers", "The draft has --similarity 0.3,0.1.")
+        raise WrongInput(f"--similarity: {thresholds} is not two numbers, larger first", "Such as 0.3,0.1.")
     return Similarity(measure=measure_of(model, "--similarity"), warn=warn, fail=fail if fails else None)
 
 
 def measure_of(folder: Path | None, option: str) -> Callable[[Sequence[tuple[str, str]]], Sequence[float]]:
     """
-    What measures how near two texts are in meaning, for many pairs at once.
+    Return a function that measures the similarity in meaning of many pairs of texts at a time.
 
-    :param folder: with a sentence transformer; None: the static vectors of the extra ``semantic``.
-    :param option: which asks for it.
+    :param folder: a folder with a sentence transformer; None: the static vectors of the extra ``semantic``.
+    :param option: the option that needs the model, for error messages.
+    :raises WrongInput: a package is missing, or the model cannot be loaded.
     """
     needed = (*_NEEDED, "onnxruntime") if folder is not None else _NEEDED
     absent = next((package for package in needed if not extras.is_installed(package)), None)
     if absent is not None:
-        raise WrongInput(f"{option}: {absent} is not installed", f"{extras.remedy(absent)} brings it.")
+        raise WrongInput(f"{option}: {absent} is not installed", f"Install it: {extras.remedy(absent)}.")
     from agtphost.search.engine import EmbedderError
     from agtphost.search.models import OnnxModel, StaticVectors, unit
 

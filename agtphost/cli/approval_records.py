@@ -1,4 +1,4 @@
-"""The records of a call that a person approved: asked for, decided about and made; each names those before it."""
+"""The records of an approved call: proposed, decided and executed; each refers to the ones before."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from agtphost.identity.keys import VerifyingKey
 
 PREFIX = "apr-"
-"""Of the identifiers of approvals."""
+"""Prefix of the identifiers of approvals."""
 
 STEPS = ("proposed", "decided", "executed")
-"""In their order."""
+"""The steps of an approval, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalRecords:
-    """What is known of one approval."""
+    """The known records of one approval."""
 
     approval_id: str
     records: Mapping[str, Entry]
-    """By step: those that are there, and that the asker may read."""
+    """The records by step: those that exist and that the caller may read."""
 
     ids: Mapping[str, str]
-    """Audit-IDs by step, of all that are there."""
+    """Audit-IDs by step, of all records that exist."""
 
     listed: Mapping[str, Any]
-    """The approval as the host lists it; empty where it is forgotten, or not the asker's to see."""
+    """The approval as the host lists it; empty if the host no longer has it, or does not show it to the caller."""
 
     def fields(self) -> dict[str, object]:
-        """For ``--json``."""
+        """Return the fields for ``--json``."""
         steps = {step: {"audit_id": self.ids[step], "read": step in self.records} for step in self.ids}
         return {"approval_id": self.approval_id, **steps, "listed": dict(self.listed)}
 
 
 def approval_in(entry: Entry) -> Mapping[str, Any]:
-    """What a record says of an approval; empty where it says nothing."""
+    """Return what a record says about an approval; empty if it says nothing."""
     extra = entry.payload.get("extra")
     said = extra.get("approval") if isinstance(extra, dict) else None
     return said if isinstance(said, dict) and isinstance(said.get("id"), str) else {}
@@ -56,11 +56,11 @@ def records_of(
     client: Client, target: Target, entry: Entry, keys: Mapping[str, VerifyingKey]
 ) -> ApprovalRecords | None:
     """
-    The records that belong to one of them; None for a record of a call without approval.
+    Return the records of the approval that a record belongs to, or None if the call needed no approval.
 
-    What a signed record names counts more than what the host lists now.
+    Audit-IDs in a signed record take precedence over those that the host lists now.
 
-    :raises Unverified: for a record that is not of this approval, or is not to be believed.
+    :raises Unverified: a record does not belong to this approval, or does not verify.
     """
     said = approval_in(entry)
     if not said:
@@ -85,22 +85,22 @@ def records_of(
 
 def newest(client: Client, target: Target, approval_id: str) -> str:
     """
-    The Audit-ID of the last record of an approval.
+    Return the Audit-ID of the newest record of an approval.
 
-    :raises HostRefused: where the host tells of no such approval.
+    :raises HostRefused: the host lists no such approval.
     """
     listed = _listed(client, target, approval_id)
     found = [str(listed[f"{step}_audit_id"]) for step in STEPS if listed.get(f"{step}_audit_id")]
     if not found or not is_audit_id(found[-1]):
         raise HostRefused(
-            "there is no such approval, or it is not this caller's to see",
-            "agtp approvals ls --state all shows them; --as NAME asks as somebody else.",
+            f"the approval {approval_id} does not exist, or this caller may not see it",
+            "List them with agtp approvals ls --state all; --as NAME asks as another agent.",
         )
     return found[-1]
 
 
 def _step_of(entry: Entry, said: Mapping[str, Any]) -> str | None:
-    """Which of them a record is; None for a step of a recipe that was approved as a whole."""
+    """Return the step that a record is, or None for a step of a recipe that was approved as a whole."""
     if said.get("step") is True:
         return None
     if said.get("decided"):
@@ -123,17 +123,17 @@ def _fetched(client: Client, target: Target, audit_id: str, keys: Mapping[str, V
 
 
 def _required(entry: Entry, said: Mapping[str, Any], step: str) -> Entry:
-    """The record, if it is that step of this approval."""
+    """Return the record if it is that step of this approval; raise :class:`Unverified` otherwise."""
     other = approval_in(entry)
     same = other.get("id") == said["id"] and (not said.get("digest") or other.get("digest") == said["digest"])
     if not same or _step_of(entry, other) != step:
-        raise Unverified(f"the record {entry.audit_id} is not the one in which {said['id']} was {step}")
+        raise Unverified(f"the record {entry.audit_id} is not the {step} record of {said['id']}")
     return entry
 
 
 def told(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
     """
-    The three as lines for people.
+    Yield the three records as lines for people.
 
     :param names: labels of agents by Agent-ID.
     """
@@ -142,10 +142,10 @@ def told(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
         audit_id = found.ids.get(step)
         if audit_id is None:
             if step != "executed" or found.listed.get("state") in ("pending", "approved"):
-                yield f"    {step:9} not yet" if found.listed else f"    {step:9} the host tells no more"
+                yield f"    {step:9} not yet" if found.listed else f"    {step:9} the host no longer lists it"
             continue
         entry = found.records.get(step)
-        what = _words(step, entry, found.listed, names) if entry is not None else "a record that is not ours to read"
+        what = _words(step, entry, found.listed, names) if entry is not None else "a record that you may not read"
         yield f"    {step:9} {what}"
         yield f"              {audit_id}"
 

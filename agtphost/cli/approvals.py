@@ -1,4 +1,4 @@
-"""``agtp approvals``: calls that wait for a person, and what that person decides."""
+"""The ``agtp approvals`` group: calls that wait for a person, and the person's decisions."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 PATH = "/approvals"
 STATES = ("pending", "approved", "rejected", "expired", "used")
 MOST_PAGES = 1_000
-"""Of one list; a host that always has one more is not followed for ever."""
+"""Most pages of one list that are read, so that a host which always has another page cannot keep the command busy."""
 
 HINTS = {
-    "own-approval": "--as NAME, or --cert FILE, decides as somebody else.",
-    "already-decided": "agtp approvals show ID tells what was decided, and by whom.",
-    "target-unknown": "agtp approvals ls --state all lists what may be decided; who may is in [approvals] by.",
+    "own-approval": "--as NAME, or --cert FILE, decides as another agent.",
+    "already-decided": "agtp approvals show ID shows the decision, and who made it.",
+    "target-unknown": "agtp approvals ls --state all lists the approvals; [approvals] by names who may decide.",
 }
-"""What to do about refused decisions, besides what the host says."""
+"""Advice for refused decisions, in addition to the host's own."""
 
-TO_DECIDE = "[approvals] by says who decides: agtp cert show FILE prints the fingerprint for [audit] operators."
+TO_DECIDE = "[approvals] by names who may decide: agtp cert show FILE prints the fingerprint for [audit] operators."
 
 COMPLETION_SECONDS = 2.0
-"""A shell waits no longer for what it could complete."""
+"""Seconds after which a shell completion gives up."""
 
 ABSENCE = 5.0
-"""Seconds after which a host that went away while it was watched is asked again."""
+"""Seconds between attempts to reach a host that went away while it was watched."""
 
 
 @click.group()
@@ -49,7 +49,7 @@ def command() -> None:
 
 
 def _pending_ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The approvals that wait; none where the host cannot be asked at once."""
+    """Complete pending approvals; complete nothing if the host does not answer in time."""
     names = Connection.__dataclass_fields__
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
@@ -70,7 +70,7 @@ approval_argument = click.argument("approval_id", metavar="ID", shell_complete=_
 class _Listing(NamedTuple):
     entries: list[dict[str, Any]]
     decides: bool
-    """Whether the asker may decide; who may not sees its own calls alone."""
+    """Whether the caller may decide; a caller that may not sees only its own calls."""
 
 
 def _listed(target: Target, asked: Mapping[str, Any]) -> _Listing:
@@ -84,7 +84,7 @@ def _listed(target: Target, asked: Mapping[str, Any]) -> _Listing:
 
 
 def _pages(client: Client, target: Target, asked: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The parts of a list, one after the other."""
+    """Yield the pages of a list, one after the other."""
     more: dict[str, Any] = {}
     for _ in range(MOST_PAGES):
         reply = require_success(client.call(target.uri, "QUERY", PATH, {**asked, **more}))
@@ -96,33 +96,33 @@ def _pages(client: Client, target: Target, asked: Mapping[str, Any]) -> Iterator
 
 
 def _line(text: object) -> str:
-    """A text of others in one line of its own: not even a line end of it is obeyed."""
+    """Return a foreign text as one line, with even its line ends escaped."""
     from agtphost.client.terminal import escape
 
     return escape(str(text))
 
 
 def _call_of(entry: Mapping[str, Any]) -> str:
-    """The call in a line: its tool where it has one, else its method and path."""
+    """Return the call in one line: its tool if it has one, or else its method and path."""
     return _line(entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}")
 
 
 def _agent_of(entry: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Who calls: by the name that lies with the host, by the host's own, or by Agent-ID."""
+    """Return who calls: the name in the host's files, the label that the host reports, or the Agent-ID."""
     caller = str(entry.get("caller", ""))
     return _line(names.get(caller) or entry.get("label") or caller)
 
 
 @command.command()
 @click.option("--state", type=click.Choice([*STATES, "all"]), default="pending", show_default=True)
-@click.option("--agent", metavar="AGENT", help="Of this agent alone: its name here, or its Agent-ID.")
-@click.option("--ids", is_flag=True, help="Print the ids alone, for other commands.")
+@click.option("--agent", metavar="AGENT", help="Only calls of this agent: its name here, or its Agent-ID.")
+@click.option("--ids", is_flag=True, help="Print only the ids, for other commands.")
 @host_options
 def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: bool) -> None:
     """
     List the calls that wait for a person.
 
-    Those that the asker may decide about, oldest first; with --state, those of another state.
+    Lists those that the caller may decide about, oldest first; --state lists those in another state.
 
     \b
     Examples:
@@ -146,7 +146,7 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
         whose = "" if decides else " of this caller's own"
         click.echo(f"no call{whose} {'needed an approval' if state == 'all' else f'is {state}'}", err=True)
         if not decides:
-            click.echo(f"  Those of others are not its to decide. {TO_DECIDE}", err=True)
+            click.echo(f"  This caller may not decide about the calls of others. {TO_DECIDE}", err=True)
         return
     names = labels(where)
     print_table(
@@ -166,7 +166,7 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
 
 
 def _end_of(entry: Mapping[str, Any]) -> str:
-    """Until when something can be done about it; nothing where it is over."""
+    """Return until when the approval can be decided or used; "-" if it is over."""
     ends = {"pending": entry.get("expires_at"), "approved": entry.get("use_by")}
     return str(ends.get(str(entry.get("state"))) or "-")
 
@@ -177,11 +177,10 @@ def _end_of(entry: Mapping[str, Any]) -> str:
 @host_options
 def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -> None:
     """
-    Show one call: who asks for what exactly.
+    Show one call: who asks for it, and its exact input.
 
-    The input is the call's own, as JSON. What a terminal would obey, and what
-    turns text round, is written out; --ascii writes out look-alikes as well.
-    Approving lets this call pass once, and no other.
+    The input is that of the call, as JSON. Characters that control a terminal or reverse text are escaped; --ascii also
+    escapes characters that look like others. Approving permits exactly this call, once.
 
     \b
     Examples:
@@ -198,9 +197,9 @@ def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -
             click.echo(title)
             click.echo(json.dumps(entry[name], indent=2)) if only_ascii else print_document(entry[name])
     if not only_ascii and not json.dumps(entry, ensure_ascii=False).isascii():
-        click.echo("it has characters beyond ASCII, of which some look alike: --ascii writes them out", err=True)
+        click.echo("the input has characters beyond ASCII, and some look alike: --ascii escapes them", err=True)
     if hidden := _joined(entry.get("hidden")):
-        click.echo(visible(f"not shown, as [approvals] show says: {hidden}"), err=True)
+        click.echo(visible(f"hidden by [approvals] show: {hidden}"), err=True)
 
 
 def _facts(entry: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
@@ -246,8 +245,8 @@ def _one(target: Target, approval_id: str) -> Mapping[str, Any]:
     found = [entry for entry in _listed(target, {"id": approval_id}).entries if entry.get("approval_id") == approval_id]
     if not found:
         raise HostRefused(
-            "there is no such approval, or it is not this caller's to decide",
-            "agtp approvals ls --state all shows them; --as NAME asks as somebody else.",
+            f"the approval {approval_id} does not exist, or this caller may not decide about it",
+            "List them with agtp approvals ls --state all; --as NAME asks as another agent.",
         )
     return found[0]
 
@@ -272,7 +271,7 @@ def _decide(approval_id: str, status: str, reason: str | None, where: Connection
     click.echo(visible(f"{word}: {approval_id}; {then}"))
 
 
-reason_option = click.option("--reason", metavar="TEXT", help="Goes into the signed record, and to the caller.")
+reason_option = click.option("--reason", metavar="TEXT", help="Reason, for the signed record and the caller.")
 
 
 @command.command()
@@ -283,10 +282,8 @@ def approve(approval_id: str, reason: str | None, where: Connection, as_json: bo
     """
     Approve one call.
 
-    The very call that `agtp approvals show ID` shows may be made once: with
-    any other argument, by another agent, or after its tool has changed it
-    needs another approval. The decision is a signed record. Nobody decides
-    about a call of its own.
+    Exactly the call that `agtp approvals show ID` shows may then be made once. Another argument, another agent or a
+    changed tool needs another approval. The decision is a signed record. An agent cannot approve its own call.
 
     \b
     Examples:
@@ -304,7 +301,7 @@ def reject(approval_id: str, reason: str | None, where: Connection, as_json: boo
     """
     Reject one call.
 
-    Whoever repeats it is told so, with the reason. The decision is a signed record.
+    A caller that repeats the call gets this refusal with the reason. The decision is a signed record.
 
     \b
     Examples:
@@ -321,16 +318,15 @@ def reject(approval_id: str, reason: str | None, where: Connection, as_json: boo
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often the host is asked.",
+    help="Interval between queries.",
 )
 @host_options
 def watch(every: float, where: Connection, as_json: bool) -> None:
     """
-    Print calls as they begin to wait for a person.
+    Print calls when they begin to wait for a person.
 
-    First those that wait already, then each new one, until Ctrl-C. With
-    --json, one JSON object a line. While the host is away it is asked again
-    and again.
+    Prints the calls that wait already, then each new one, until Ctrl-C. With --json, each line is one JSON object.
+    While the host cannot be reached, the command keeps trying.
 
     \b
     Examples:
@@ -348,7 +344,7 @@ def watch(every: float, where: Connection, as_json: bool) -> None:
                     f"{_line(entry.get('approval_id'))}  {_agent_of(entry, names)}  {_call_of(entry)}  {_brief(entry)}"
                 )
     except KeyboardInterrupt:
-        # That is how it ends.
+        # Ctrl-C is the regular end.
         return
 
 
@@ -356,7 +352,7 @@ LONGEST_BRIEF = 100
 
 
 def _brief(entry: Mapping[str, Any]) -> str:
-    """The beginning of the input, in a line."""
+    """Return the beginning of the input, in one line."""
     from agtphost.client.terminal import render_json
 
     text = render_json(entry.get("input"), indent=None)
@@ -364,7 +360,7 @@ def _brief(entry: Mapping[str, Any]) -> str:
 
 
 def _arriving(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
-    """Every approval that waits, once; never ends."""
+    """Yield every pending approval once; never end."""
     seen: set[object] = set()
     asked = away = False
     while True:
@@ -382,10 +378,10 @@ def _arriving(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
             click.echo("the host is back", err=True)
         asked, away = True, False
         yield from (entry for entry in waiting if entry.get("approval_id") not in seen)
-        # What waits no more is forgotten: its identifier does not come again.
+        # An approval that no longer waits can be forgotten, because its identifier is not reused.
         seen = {entry.get("approval_id") for entry in waiting}
         time.sleep(every)
 
 
 def _tell_away(error: CommandError) -> None:
-    click.echo(visible(f"{error.format_message()} It is asked again every {ABSENCE:g} s."), err=True)
+    click.echo(visible(f"{error.format_message()} Trying again every {ABSENCE:g} s."), err=True)

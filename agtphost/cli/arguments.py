@@ -1,4 +1,4 @@
-"""``key=value`` and ``key:=json`` words, and bodies from files."""
+"""Parse ``key=value`` and ``key:=json`` words, and read bodies from files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
     """
     Read ``key=value`` (text) and ``key:=json`` (any JSON value) words.
 
-    :raises CommandError: for a word that is neither, or a key given twice.
+    :raises CommandError: a word has neither form, or a key is given twice.
     """
     found: dict[str, Any] = {}
     for word in words:
@@ -22,7 +22,7 @@ def pairs(words: Iterable[str]) -> dict[str, Any]:
         if not separator or not key or key == ":":
             raise WrongInput(
                 f"{word[:80]!r} is not a parameter",
-                "Write key=value for text, key:=json for the rest.",
+                "Write key=value for text, key:=json for other values.",
             )
         parsed: Any = value
         if key.endswith(":"):
@@ -42,15 +42,15 @@ def _json(octets: bytes, what: str) -> Any:
 
 
 def data_octets(data: str) -> bytes:
-    """What ``--data`` gives: the text itself, or ``@FILE``."""
+    """Return the bytes that ``--data`` gives: the text itself, or the contents of ``@FILE``."""
     return read_octets(data[1:]) if data.startswith("@") else data.encode("utf-8", "surrogateescape")
 
 
 def parameters(words: Iterable[str], file: str | None) -> dict[str, Any]:
     """
-    The input object of ``--param-file`` and the words, which win.
+    Return the input object from ``--param-file`` and the words; words take precedence.
 
-    :raises CommandError: if the file holds no JSON object.
+    :raises CommandError: the file does not hold a JSON object.
     """
     given: dict[str, Any] = {}
     if file is not None:
@@ -62,7 +62,7 @@ def parameters(words: Iterable[str], file: str | None) -> dict[str, Any]:
 
 
 def header_fields(fields: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """``NAME:VALUE`` words as header fields."""
+    """Parse ``NAME:VALUE`` words as header fields."""
     found = []
     for field in fields:
         name, separator, value = field.partition(":")

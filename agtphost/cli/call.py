@@ -1,4 +1,4 @@
-"""``agtp call``: one request, any method."""
+"""The command ``agtp call``: send one request with any method."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 @click.argument("uri", metavar="URI")
 @click.argument("method", metavar="METHOD")
 @click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON]...")
-@click.option("--data", metavar="JSON|@FILE", help="The whole body, instead of parameters.")
-@click.option("--content-type", metavar="TYPE", help="Of --data; default: AGTP's JSON.")
-@click.option("--param-file", metavar="FILE", help="A JSON object of parameters; words win over it.")
+@click.option("--data", metavar="JSON|@FILE", help="Whole body, instead of parameters.")
+@click.option("--content-type", metavar="TYPE", help="Media type of --data; default: AGTP's JSON.")
+@click.option("--param-file", metavar="FILE", help="A JSON object of parameters; words take precedence.")
 @click.option("-i", "--include", is_flag=True, help="Show status line and headers.")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="May be repeated.")
+@click.option("-H", "--header", "headers", multiple=True, metavar="NAME:VALUE", help="Extra header; may be repeated.")
 @click.option(
     "--traceparent",
     metavar="ID",
     envvar="TRACEPARENT",
-    help="The trace that the call belongs to (W3C Trace Context); default: that of $TRACEPARENT.",
+    help="Trace of the call (W3C Trace Context); default: $TRACEPARENT.",
 )
 @click.option(
     "--confidence",
     type=click.FloatRange(0, 1),
     metavar="0..1",
-    help="How sure you are that this call is what was wanted: less than it needs, or what cannot be undone, is asked.",
+    help="Confidence that this call is intended; below what the call needs, you are asked before it is sent.",
 )
-@click.option("--yes", is_flag=True, help="Somebody has agreed: do not ask before what cannot be undone.")
-@click.option("--verify", "verified", is_flag=True, help="Check the record: signature, hashes, identifiers.")
+@click.option("--yes", is_flag=True, help="Confirm that a person agreed; do not ask before irreversible calls.")
+@click.option("--verify", "verified", is_flag=True, help="Verify the record: signature, hashes, identifiers.")
 @request_options
 @connection_options
 def command(
@@ -65,13 +65,12 @@ def command(
     """
     Send one request and show the answer.
 
-    URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends
-    text, KEY:=JSON any other value. Exit status 5 if a person has to approve
-    the call first.
+    URI is agtp://HOST[:PORT], or - for the configured host. KEY=VALUE sends text, KEY:=JSON any other value. The exit
+    status is 5 if a person has to approve the call first.
 
-    On a terminal it is asked before a call that cannot be undone, by what the host says of it in AGIS or in its
-    manifest; --yes has been asked. Where nobody can be asked the call is made, unless --confidence is given, as agents
-    give it: then what needs somebody's word is refused, and nothing is sent.
+    On a terminal, the command asks before a call that the host's AGIS document or manifest calls irreversible; --yes
+    answers in advance. Without a terminal the call is sent, except with --confidence, which agents give: then a call
+    that needs a person's consent is refused and not sent.
 
     \b
     Examples:
@@ -89,9 +88,9 @@ def command(
         path, words = words[0], words[1:]
     _check_method(method)
     if data is not None and (words or param_file):
-        raise WrongInput("--data is the whole body", "Leave out the parameters and --param-file.")
+        raise WrongInput("--data excludes parameters and --param-file", "Leave out the parameters and --param-file.")
     if content_type is not None and data is None:
-        raise WrongInput("--content-type goes with --data")
+        raise WrongInput("--content-type needs --data")
     fields = [*header_fields(headers), *_trace(traceparent)]
     options: dict[str, Any] = {"headers": fields, **request.keywords()}
     if data is not None:
@@ -115,7 +114,7 @@ def command(
 
 
 def _trace(traceparent: str | None) -> list[tuple[str, str]]:
-    """The field of a trace; what the environment has is left out where it is malformed, as the standard has it."""
+    """Return the header field of a trace; a malformed one from the environment is ignored, as in the standard."""
     if not traceparent:
         return []
     if trace_context.read(traceparent) is not None:
@@ -124,16 +123,16 @@ def _trace(traceparent: str | None) -> list[tuple[str, str]]:
     if source is ParameterSource.ENVIRONMENT:
         return []
     raise WrongInput(
-        "--traceparent is no traceparent of W3C Trace Context",
-        "It looks like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.",
+        f"--traceparent {traceparent[:60]!r} is not a traceparent of W3C Trace Context",
+        "Give one such as 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.",
     )
 
 
 def _check_method(method: str) -> None:
     if not method.isascii() or not method.isprintable() or not method or " " in method:
-        raise WrongInput(f"{method[:40]!r} is not a method")
+        raise WrongInput(f"{method[:40]!r} is not a method name")
     if method.upper() != method:
-        raise WrongInput(f"{method[:40]!r} is not a method", f"Methods are upper-case: {method.upper()[:40]}.")
+        raise WrongInput(f"{method[:40]!r} is not a method name", f"Methods are upper-case: {method.upper()[:40]}.")
 
 
 def _print(reply: Reply, include: bool) -> None:

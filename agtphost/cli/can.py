@@ -1,4 +1,4 @@
-"""``agtp can``: what the host would decide about a call, without making it (design decision 14)."""
+"""The command ``agtp can``: what the host would decide about a call, without calling (design decision 14)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.spoken import call as spoken_call
 
 ANYONE = "anyone"
-"""In place of an agent: a caller without a name."""
+"""The argument that means a caller without a name instead of an agent."""
 
 
 @click.command()
 @click.argument("agent", metavar="AGENT|anyone")
 @click.argument("called", metavar="TOOL|METHOD")
 @click.argument("words", nargs=-1, metavar="[PATH] [KEY=VALUE | KEY:=JSON | JSON]...")
-@click.option("--tool", metavar="NAME", help="With EXECUTE: the tool; fields are its arguments.")
-@click.option("--scope", metavar="TOKENS", help="What Authority-Scope would claim; default: no such header.")
+@click.option("--tool", metavar="NAME", help="Tool of EXECUTE; the fields are its arguments.")
+@click.option("--scope", metavar="TOKENS", help="Value of Authority-Scope; default: no such header.")
 @click.option(
     "--assurance",
     type=click.Choice(("certificate", "gateway", "header")),
     default="certificate",
     show_default=True,
-    help="How the agent would be known.",
+    help="How the agent would be authenticated.",
 )
 @host_options
 def command(
@@ -54,12 +54,10 @@ def command(
     """
     Ask whether an agent may make a call.
 
-    The host runs its own gates over the question and calls nothing. With
-    input, the input schema is part of it. Exit status 0 for yes, 1 for no; yes
-    also where a person has to approve the call, which is said. A tool is
-    named as lists name it, SERVER.TOOL; what follows are its arguments.
-    Asked with the certificate of the agent's Genesis issuer: the configured
-    host's registrar, unless --cert or --as names another.
+    The host runs its own gates over the question and calls nothing. With input, the input schema is checked, too. The
+    exit status is 0 for yes and 1 for no; a call that a person has to approve counts as yes, with a remark. A tool is
+    named SERVER.TOOL, as lists name it; the words after it are its arguments. The question is asked with the
+    certificate of the agent's Genesis issuer: the configured host's registrar, unless --cert or --as names another.
 
     \b
     Examples:
@@ -83,7 +81,7 @@ def command(
     with connected(target) as client:
         decision = inspect(client, target, asked)
         if named and _unknown(decision):
-            # What is no tool may be an action of the operator's own, which EXECUTE calls by its name.
+            # A name that is not a tool may be the operator's own action, which EXECUTE calls by its name.
             asked["input"] = {"action": named, **({} if given is None else {"parameters": given})}
             own = inspect(client, target, asked)
             decision = decision if _unknown(own) else own
@@ -97,13 +95,13 @@ def command(
 
 
 def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, str, str, Mapping[str, Any] | None]:
-    """Method, path, the tool (empty: none is named), and the input or the arguments; None where there are none."""
+    """Return method, path, tool (empty if none is named), and the input or arguments (None if none are given)."""
     method, path, named = called, "/", tool or ""
     if not is_method_name(called):
         if tool is not None or "." not in called:
             raise WrongInput(
                 f"{called[:64]!r} is neither a method nor a tool",
-                "Methods are upper-case, as DISCOVER; tools are named as `agtp tools ls` lists them: files.read_file.",
+                "Give a method such as DISCOVER, or a tool that `agtp tools ls` lists, such as files.read_file.",
             )
         method, named = "EXECUTE", called
     if words and words[0].startswith("/"):
@@ -112,9 +110,11 @@ def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, s
         try:
             given = jsontext.decode(words[0].encode("utf-8", "surrogateescape"))
         except jsontext.JSONTextError as error:
-            raise WrongInput(f"the input is not JSON: {error}", "Or write key=value for each member.") from None
+            raise WrongInput(
+                f"the input is not JSON: {error}", "Give a JSON object, or key=value for each member."
+            ) from None
         if not isinstance(given, dict):
-            raise WrongInput("the input is no JSON object")
+            raise WrongInput("the input is not a JSON object", 'Give one such as {"path": "notes.txt"}.')
         return method, path, named, given
     return method, path, named, pairs(words) if words else None
 
@@ -130,15 +130,15 @@ def _unknown(decision: Mapping[str, Any]) -> bool:
 
 
 def ruled(rule: object) -> list[str]:
-    """The line of the host's files that decided, where the host tells."""
+    """Return the line of the host's files that decided, if the host reports it."""
     if not isinstance(rule, Mapping) or not rule.get("at"):
         return []
-    default = ", which is left out: this is the default" if rule.get("default") else ""
+    default = ", which is not set: this is the default" if rule.get("default") else ""
     return [f"  rule     {rule['at']} {rule.get('key', '')}{default}"]
 
 
 def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
-    """The decision as lines for people."""
+    """Return the decision as lines for people."""
     method, path, name = (str(decision.get(member) or "") for member in ("method", "path", "name"))
     call = str(decision.get("called") or spoken_call(method, path, name))
     if decision.get("allowed") is True:

@@ -1,4 +1,4 @@
-"""``agtp check``: everything that would keep a host from starting, at once."""
+"""The command ``agtp check``: report every reason that would keep a host from starting."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
-@click.option("--ask", is_flag=True, help="Start the MCP servers too, and compare their tools with the rules for them.")
+@click.option("--ask", is_flag=True, help="Also start the MCP servers, and compare their tools with the rules.")
 @json_option
 def command(file: Path | None, ask: bool, as_json: bool) -> None:
     """
-    Validate a host.toml and everything it names: all problems, with file, line and hint.
+    Validate a host.toml and every file that it names; list all problems with file, line and hint.
 
-    The host is started but for its last step: store, checkpoint, agents, endpoints and port are looked at as a start
-    looks at them, and nothing is changed. Of a host that runs, the store and the port are left alone.
+    This runs every step of a start but the last: it checks store, checkpoint, agents, endpoints and port, and changes
+    nothing. If the host runs, store and port are not checked.
 
-    Exit status 0 if the host would start, 2 if not. What a start would warn of is told too.
+    The exit status is 0 if the host would start, and 2 if not. Warnings of a start are listed, too.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
     path = find_config(Connection(config=file))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
-    # Everything that a host is made of is imported here, and by no other command.
+    # This command alone imports all modules of a host.
     from twisted.internet import reactor
 
     from agtphost.host.rehearsal import rehearse, syntax
@@ -49,7 +49,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
     try:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
-        # Of a file that is no TOML nothing follows; whether those beside it are can be said nevertheless.
+        # A file that is not TOML cannot be checked further, but the syntax of the files next to it can.
         raise misconfigured(ConfigurationError([*error.problems, *syntax(path.absolute().parent)])) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
@@ -69,11 +69,11 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         print_json({"file": str(config.file), "problems": [], "notes": remarks})
     else:
         servers = len(config.mcp.server)
-        echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
+        echo(f"{config.file}: valid ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
 
 
 def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:
-    """What the MCP servers' own lists of tools say of the rules for them."""
+    """Ask the MCP servers for their tools; return the problems and remarks about the rules for them."""
     from twisted.internet.defer import Deferred
 
     from agtphost.host.asking import ask

@@ -1,4 +1,4 @@
-"""Colour for verdicts: on a terminal that shows it, unless ``NO_COLOR`` says otherwise; ``FORCE_COLOR`` insists."""
+"""Coloured verdicts on terminals; ``NO_COLOR`` turns colours off, and ``FORCE_COLOR`` on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agtphost.cli.output import visible
 
 
 class Verdict(Enum):
-    """What a line comes to, and its colour."""
+    """The verdict of a line, with its colour."""
 
     GOOD = "green"
     BAD = "red"
@@ -22,7 +22,7 @@ class Verdict(Enum):
 
 
 def coloured(stream: IO[Any] | None = None) -> bool:
-    """Whether what is printed there has colours (no-color.org, force-color.org)."""
+    """Return whether output to a stream has colours (no-color.org, force-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -32,19 +32,19 @@ def coloured(stream: IO[Any] | None = None) -> bool:
 
 
 def paint(text: str, verdict: Verdict | None, stream: IO[Any] | None = None) -> str:
-    """``text`` in the colour of its verdict, where that stream has colours."""
+    """Return ``text`` in the colour of its verdict, if the stream has colours."""
     return click.style(text, fg=verdict.value) if verdict is not None and coloured(stream) else text
 
 
 def echo(text: str, verdict: Verdict | None = None, *, err: bool = False) -> None:
-    """Print a line in the colour of its verdict; what hosts wrote into it cannot steer the terminal."""
+    """Print a line in the colour of its verdict, with control characters from hosts escaped."""
     stream = sys.stderr if err else sys.stdout
-    # Click would take the colours away again where the stream is no terminal.
+    # Click would remove the colours if the stream is not a terminal.
     click.echo(paint(visible(text), verdict, stream), err=err, color=coloured(stream))
 
 
 def of_status(status: object) -> Verdict | None:
-    """The verdict that a status of AGTP is."""
+    """Return the verdict for an AGTP status."""
     if not isinstance(status, int):
         return None
     if status == 202:
@@ -63,7 +63,7 @@ _BEGINNINGS = (
 
 
 def tell(lines: Iterable[str]) -> None:
-    """Print a story whose verdicts are known by how their lines begin."""
+    """Print lines in the colours of the verdicts that their first words show."""
     for line in lines:
         begun = line.strip()
         verdict = next((each for text, each in _BEGINNINGS if begun.startswith(text)), None)

@@ -1,8 +1,8 @@
 """
-What a shell completes: agents, tools, methods, paths and Audit-IDs of the host that is at hand.
+Shell completions: agents, tools, methods, paths and Audit-IDs of the configured host.
 
-All of it is read from files: the ``host.toml``, the state directory beside it, and the store, which is read and never
-written. That takes some milliseconds, needs no running host, and whatever fails completes to nothing.
+All of them come from files: ``host.toml``, the state directory and the store, which is only read. That takes some
+milliseconds and needs no running host. Any failure yields no completions.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import click
 from click.shell_completion import CompletionItem
 
 MOST = 50
-"""Words of one answer."""
+"""Most words of one answer."""
 
 VARIABLE = "_AGTP_COMPLETE"
-"""What the shell sets when it asks this program for completions."""
+"""Environment variable that the shell sets when it asks this program for completions."""
 
 Words = Callable[[click.Context, str], Iterable[tuple[str, str]]]
-"""Words that begin with a text, each with what it is."""
+"""A function that yields words beginning with a text, each with a description."""
 
 
 def attach(command: click.Command) -> None:
-    """Have the parameters of a command completed by what their metavar says they are."""
+    """Let the parameters of a command complete by the names in their metavar."""
     for parameter in command.params:
         kinds = [words for token, words in KINDS if token in (parameter.metavar or "").replace("-", "_")]
         if parameter.name == "identity":
@@ -45,21 +45,21 @@ def _completer(kinds: list[Words]) -> Callable[[click.Context, click.Parameter, 
         for words in kinds:
             try:
                 for word, what in words(context, incomplete):
-                    # What a server called its tool is shown in a terminal.
+                    # Tools of servers are shown on a terminal, so their names must be printable.
                     if word.startswith(incomplete) and word.isprintable() and len(found) < MOST:
                         found.setdefault(word, what)
             except Exception:
-                continue  # A shell that waits for a word has no use for an error.
+                continue  # A shell that waits for a word cannot show an error.
         return [CompletionItem(word, help=what or None) for word, what in found.items()]
 
     return complete
 
 
-# Where it is read from
+# Sources of the words
 
 
 class _Here:
-    """The host at hand, as far as its files say without being checked."""
+    """The configured host, read from its files without validation."""
 
     def __init__(self, context: click.Context) -> None:
         named = context.params.get("config")
@@ -74,17 +74,17 @@ class _Here:
 
     @property
     def state(self) -> Path:
-        """The state directory."""
+        """Return the state directory."""
         named = os.environ.get("AGTPHOST_STATE_DIR")
         return Path(named) if named else self._path("host", "state_dir", "state") or self.folder / "state"
 
     @property
     def store(self) -> Path:
-        """The database."""
+        """Return the database file."""
         return self._path("store", "path", None) or self.state / "agtphost.sqlite3"
 
     def agents(self) -> Iterator[tuple[str, str]]:
-        """Labels: of those that the host answers for, and of callers."""
+        """Yield labels of hosted agents and of callers."""
         described = self._path("identity", "agents", None)
         for file in sorted(described.glob("*.agent.json")) if described else ():
             yield file.name.removesuffix(".agent.json"), "hosted"
@@ -95,7 +95,7 @@ class _Here:
             yield entry.parent.name, "hosted"
 
     def endpoints(self) -> Iterator[tuple[str, str]]:
-        """Methods and paths of the operator's own endpoints."""
+        """Yield methods and paths of the operator's own endpoints."""
         folder = self._path("endpoints", "directory", None)
         for file in sorted(folder.glob("*.toml")) if folder else ():
             try:
@@ -172,4 +172,4 @@ KINDS: tuple[tuple[str, Words], ...] = (
     ("|host", _word("host")),
     ("anyone", _word("anyone")),
 )
-"""Parts of metavars, and what they stand for."""
+"""Parts of metavars, each with the function that completes it."""

@@ -1,4 +1,4 @@
-"""``agtp completion``: what a shell evaluates to complete commands."""
+"""The command ``agtp completion``: print the script that a shell evaluates to complete commands."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ def command(context: click.Context, shell: str, as_json: bool) -> None:
     """
     Print the completion script of a shell.
 
-    Commands and options are completed, and of the host whose host.toml lies in
-    the current directory, or that --config names: agents, tools, methods, paths
-    and the Audit-IDs of its newest records.
+    It completes commands and options, and agents, tools, methods, paths and the Audit-IDs of the newest records of the
+    host whose host.toml is in the current directory or named by --config.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The ``host.toml`` that a command works with: named, or found where the command runs."""
+"""Find and load the ``host.toml`` that a command works with."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agtphost.errors import ConfigurationError
 if TYPE_CHECKING:
     from agtphost.config import Config
 
-NO_HOST = "Name an agtp:// URI, --config FILE or --profile NAME, or work where a host.toml is."
+NO_HOST = "Name an agtp:// URI, --config FILE or --profile NAME, or change to the directory of a host.toml."
 
 
 def find_config(where: Connection) -> Path | None:
-    """The configuration that was named, or lies where the command runs."""
+    """Return the configuration that was named or that is in the current directory; None if there is none."""
     if where.config is not None:
         return where.config
     if where.profile is not None:
@@ -28,9 +28,9 @@ def find_config(where: Connection) -> Path | None:
 
 def load_config(path: Path) -> Config:
     """
-    Read a ``host.toml``.
+    Load a ``host.toml``.
 
-    :raises CommandError: with every problem.
+    :raises CommandError: the file is not valid; the message lists every problem.
     """
     from agtphost.config import load
 
@@ -41,8 +41,8 @@ def load_config(path: Path) -> Config:
 
 
 def require_config(where: Connection, purpose: str) -> Config:
-    """The configuration, for commands that work on the host's own files."""
+    """Return the configuration for a command that works on the host's own files."""
     path = find_config(where)
     if path is None:
-        raise WrongInput(f"{purpose} needs the host's own configuration", "Name it by --config host.toml.")
+        raise WrongInput(f"{purpose} needs the host's own configuration", "Name it with --config host.toml.")
     return load_config(path)

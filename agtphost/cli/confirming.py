@@ -1,4 +1,4 @@
-"""Asking before calls that cannot be undone: on a terminal, and where the caller says how sure it is (AGIS v01)."""
+"""Ask before irreversible calls: on a terminal, and if the caller states its confidence (AGIS v01)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def confirming(confidence: float | None, yes: bool) -> Confirm | None:
     """
-    What asks about the call of a command; None where nobody is asked.
+    Return the function that asks before a command's call, or None if no question is needed.
 
-    Scripts that say nothing of their confidence are not: whoever wrote them has decided, and the host has its own ways
-    to have a person decide.
+    Scripts that state no confidence are not asked: their authors have decided, and the host can still require
+    approval.
     """
     if yes or (confidence is None and not _terminal()):
         return None
@@ -31,11 +31,15 @@ def _terminal() -> bool:
 
 
 def _ask(asked: Consequence) -> bool:
-    """:raises WrongInput: nobody can be asked here."""
+    """
+    Ask on the terminal whether to make a call.
+
+    :raises WrongInput: the command does not run on a terminal.
+    """
     if not _terminal():
         raise WrongInput(
             f"{visible(f'{asked.method} {asked.path}')} was not sent: {visible(asked.why)}",
-            "Ask the person that it is for; --yes says that somebody has agreed.",
+            "Ask the person concerned; then add --yes.",
         )
     click.echo(visible(str(asked)), err=True)
     return click.confirm("Make this call?", err=True)

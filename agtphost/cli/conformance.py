@@ -1,4 +1,4 @@
-"""``agtp conformance``: a server examined from outside, requirement by requirement."""
+"""The command ``agtp conformance``: test a server from outside, requirement by requirement."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
 
 LONGEST_WAIT = 15.0
-"""Seconds that one answer may take, whatever --timeout says."""
+"""Most seconds that one answer may take, even with a larger ``--timeout``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Supplied:
-    """What the command line adds to a connection."""
+    """The credentials and permissions that the command line adds to a connection."""
 
     second_cert: Path | None
     second_key: Path | None
@@ -48,7 +48,7 @@ class Supplied:
 
 
 VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
-"""What a case came to; one that was not run came to nothing."""
+"""The colour of each outcome; a case that was not run has none."""
 
 
 @click.command(
@@ -57,21 +57,19 @@ VERDICTS = {Outcome.PASSED: Verdict.GOOD, Outcome.FAILED: Verdict.BAD}
 @click.argument("uri", default=HERE)
 @click.option("--list", "listing", is_flag=True, help="Print every case and what it needs; connect to nothing.")
 @click.option(
-    "--only", multiple=True, metavar="PATTERN", help="Cases to run: an id, an area or a requirement; * and ? count."
+    "--only", multiple=True, metavar="PATTERN", help="Cases to run: an id, an area or a requirement; * and ? match."
 )
-@click.option("--fail-fast", is_flag=True, help="End with the first failure.")
-@click.option("--strict", is_flag=True, help="A case that was not run counts as failed.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first failure.")
+@click.option("--strict", is_flag=True, help="Count a case that was not run as failed.")
 @click.option("--junit", "report", type=click.Path(path_type=Path), metavar="FILE", help="Write a JUnit report.")
 @click.option("--second-cert", type=EXISTING, metavar="FILE", help="A second agent's certificate.")
-@click.option("--second-key", type=EXISTING, metavar="FILE", help="Its key; default: beside it.")
+@click.option("--second-key", type=EXISTING, metavar="FILE", help="Its key; default: FILE.key of the certificate.")
 @click.option("--registrar-cert", type=EXISTING, metavar="FILE", help="The Genesis issuer's certificate.")
-@click.option("--registrar-key", type=EXISTING, metavar="FILE", help="Its key; default: beside it.")
-@click.option(
-    "--signing-key", type=EXISTING, metavar="FILE", help="The key that records are signed with (public part)."
-)
-@click.option("--state-dir", type=EXISTING, metavar="DIR", help="Everything from a development host's state directory.")
-@click.option("--destructive", is_flag=True, help="Run the cases that end an agent's life; needs --expendable.")
-@click.option("--expendable", metavar="ID", help="The Agent-ID whose life may be ended.")
+@click.option("--registrar-key", type=EXISTING, metavar="FILE", help="Its key; default: FILE.key of the certificate.")
+@click.option("--signing-key", type=EXISTING, metavar="FILE", help="Public key of the host's record signatures.")
+@click.option("--state-dir", type=EXISTING, metavar="DIR", help="State directory of a development host, for all this.")
+@click.option("--destructive", is_flag=True, help="Run the cases that revoke an agent; needs --expendable.")
+@click.option("--expendable", metavar="ID", help="Agent-ID of an agent that may be revoked.")
 @connection_options
 def command(
     uri: str,
@@ -85,11 +83,10 @@ def command(
     **more: Any,
 ) -> None:
     """
-    Examine a server over the wire, case by case.
+    Test a server over the wire, case by case.
 
-    Each case cites the requirements that it shows. Nothing is changed on the
-    server, unless --destructive says so. A case whose needs are not supplied
-    is reported as not run.
+    Each case cites the requirements that it tests. Without --destructive the server is not changed. A case that needs
+    an option which is missing is reported as not run.
 
     \b
     Examples:
@@ -103,7 +100,7 @@ def command(
         return
     plan = Plan(only=only, strict=strict, fail_fast=fail_fast)
     if not any(plan.selects(case) for case in every_case()):
-        raise WrongInput("no case matches --only", "agtp conformance --list shows them all.")
+        raise WrongInput("no case matches --only", "List all cases with agtp conformance --list.")
     target, access = _access(uri, where, Supplied(**more))
     results = _examine(access, plan, quiet=as_json)
     if report is not None:
@@ -136,7 +133,7 @@ def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
 
 
 def _cases() -> Iterable[Case]:
-    """Every case; the lines of results are progress enough where they go to a terminal."""
+    """Return every case; show progress only if the results do not go to a terminal."""
     cases = every_case()
     return cases if sys.stdout.isatty() else counted(cases, "cases examined", len(cases))
 
@@ -164,9 +161,9 @@ def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:
 
 def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Target, Access]:
     if supplied.destructive != (supplied.expendable is not None):
-        raise WrongInput("--destructive and --expendable go together")
+        raise WrongInput("--destructive and --expendable need each other")
     if supplied.expendable is not None and not is_agent_id(supplied.expendable):
-        raise WrongInput("--expendable is not 64 lower-case hexadecimal digits")
+        raise WrongInput("--expendable is not an Agent-ID of 64 lower-case hexadecimal digits")
     if supplied.state_dir is not None:
         where = _from_state(where, supplied.state_dir)
     target = resolve(where, uri)
@@ -198,7 +195,7 @@ def _endpoint(uri: str) -> Endpoint:
 
 
 def _from_state(where: Connection, state: Path) -> Connection:
-    """The options that a development host's state directory supplies, below those that are given."""
+    """Return a connection completed with options from a development host's state directory."""
     given = {item.name: getattr(where, item.name) for item in fields(where)}
     demo = state / "agents" / CALLER
     given["cacert"] = where.cacert or state / "ca.pem"
@@ -210,7 +207,7 @@ def _from_state(where: Connection, state: Path) -> Connection:
 def _credentials(
     target: Target, where: Connection, supplied: Supplied
 ) -> tuple[dict[Who, Credentials], list[Credentials]]:
-    """Who is who, and further agents of which one may be the second."""
+    """Return the credentials by role, and further agents of which one may be the second."""
     found = {}
     if target.cert is not None:
         agent_id = target.agent_id or certified_agent(target.cert)
@@ -242,7 +239,7 @@ def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
 
 
 def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
-    """The issuer, and other agents than the caller, among the identities of a host on this machine."""
+    """Return the issuer's pair, and those of agents other than the caller, from a host on this machine."""
     if supplied.state_dir is not None:
         state = supplied.state_dir
         known = {REGISTRAR: state / "registrar.pem"}

@@ -1,4 +1,4 @@
-"""``agtp contracts``: what was negotiated with a host (AGTP-API sections 5.8.7 and 10.1.4)."""
+"""The ``agtp contracts`` group: the contracts negotiated with a host (AGTP-API sections 5.8.7 and 10.1.4)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ls(where: Connection, as_json: bool) -> None:
     """
     List the contracts in force.
 
-    One's own, or everybody's for an agent with the scope inspect:all.
+    Lists the caller's own contracts; an agent with the scope inspect:all gets those of all agents.
 
     \b
     Examples:
@@ -58,15 +58,15 @@ def _recipe(entry: Mapping[str, Any]) -> str:
 
 @command.command()
 @click.argument("synthesis_id", metavar="SYNTHESIS_ID")
-@click.option("--reason", metavar="TEXT", help="Goes into the signed event.")
-@click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event.")
+@click.option("--reason", metavar="TEXT", help="Reason, for the signed event.")
+@click.option("--actor", metavar="TEXT", help="Who decided, for the signed event.")
 @host_options
 def revoke(synthesis_id: str, reason: str | None, actor: str | None, where: Connection, as_json: bool) -> None:
     """
     Revoke a contract.
 
-    Presenting it is refused from now on. For the agent it was made for, and for operators: agents with the scope
-    inspect:all.
+    From now on the host refuses the contract's Synthesis-Id. Only the agent that the contract was made for may revoke
+    it, and operators: agents with the scope inspect:all.
 
     \b
     Example:
@@ -80,16 +80,16 @@ def revoke(synthesis_id: str, reason: str | None, actor: str | None, where: Conn
 @click.option(
     "--mode",
     type=click.Choice(["grandfather", "invalidate"]),
-    help="Report contracts of edited recipes, or end them; default: the host's on_policy_change.",
+    help="Report or revoke contracts of edited recipes; default: the host's on_policy_change.",
 )
-@click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed events.")
+@click.option("--actor", metavar="TEXT", help="Who decided, for the signed events.")
 @host_options
 def sweep(mode: str | None, actor: str | None, where: Connection, as_json: bool) -> None:
     """
-    Find contracts of edited recipes, and end them.
+    Find contracts of edited recipes, and revoke them.
 
-    For operators: agents with the scope inspect:all. Contracts keep running
-    the version of the recipe that they were made from until they are swept.
+    Only for operators: agents with the scope inspect:all. Until a sweep, a contract uses the version of the recipe that
+    it was made from.
 
     \b
     Examples:
@@ -137,15 +137,15 @@ def proposals(where: Connection, as_json: bool) -> None:
 @command.command()
 @click.argument("proposal_id", metavar="PROPOSAL_ID")
 @click.option("--accept", "decision", flag_value="accept", help="Issue the contract.")
-@click.option("--reject", "decision", flag_value="reject", help="Refuse it; the proposer is told.")
-@click.option("--defer", "decision", flag_value="defer", help="Decide later: its time begins anew.")
-@click.option("--reason", metavar="TEXT", help="Why: of a rejection the proposer is told.")
+@click.option("--reject", "decision", flag_value="reject", help="Reject the proposal; the proposer learns of it.")
+@click.option("--defer", "decision", flag_value="defer", help="Decide later; its time limit restarts.")
+@click.option("--reason", metavar="TEXT", help="Reason; the proposer of a rejected proposal sees it.")
 @host_options
 def decide(proposal_id: str, decision: str | None, reason: str | None, where: Connection, as_json: bool) -> None:
     """
-    Approve, reject or put off a proposal that waits.
+    Approve, reject or defer a waiting proposal.
 
-    Proposals wait where [policies.synthesis] approval is "operator".
+    Proposals wait if [policies.synthesis] approval is "operator".
 
     \b
     Examples:
@@ -154,7 +154,7 @@ def decide(proposal_id: str, decision: str | None, reason: str | None, where: Co
       agtp contracts decide 8a41... --defer --reason "legal looks at it" --as operator
     """
     if decision is None:
-        raise click.UsageError("Say --accept, --reject or --defer.")
+        raise click.UsageError("Give one of --accept, --reject and --defer.")
     word = {"deferred": True} if decision == "defer" else {"accepted": decision == "accept"}
     given = {**word, **_given(reason=reason)}
     print_answer(result_of(ask(resolve(where), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)

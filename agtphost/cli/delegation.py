@@ -1,4 +1,4 @@
-"""``agtp delegation``: the tokens that DELEGATE wants (companion section 8.1)."""
+"""The ``agtp delegation`` group: issue the tokens that DELEGATE requires (companion section 8.1)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agtphost.identity import delegation
 from agtphost.identity.delegation import LONGEST_LIFE, DelegationError, DelegationToken
 
 _TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
-"""A JWS in compact form; no file is called so."""
+"""A JWS in compact form, as opposed to a file name."""
 
 
 @click.group()
 def command() -> None:
-    """Issue and show delegation tokens, each of which delegates once."""
+    """Issue and show delegation tokens, which are valid for one delegation each."""
 
 
 def _summary(token: DelegationToken) -> dict[str, object]:
@@ -45,17 +45,17 @@ def _summary(token: DelegationToken) -> dict[str, object]:
 @click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The delegator's or its registrar's key.")
 @click.option("--from", "delegator", required=True, metavar="ID", help="Agent-ID of the delegator.")
 @click.option("--to", "delegatee", required=True, metavar="ID", help="Agent-ID of the agent to delegate to.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may grant; may be repeated.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="A scope to delegate; may be repeated.")
 @click.option("--task-id", required=True, metavar="ID", help="The Task-ID that the DELEGATE will carry.")
 @click.option("--issuer", metavar="NAME", help="Name of the registrar whose key signs; default: the delegator.")
-@click.option("--parent", metavar="HASH", help="Hash of the token of the hop before.")
+@click.option("--parent", metavar="HASH", help="Hash of the previous hop's token.")
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Number of this hop.")
 @click.option(
     "--lifetime",
     type=click.IntRange(1, LONGEST_LIFE),
     default=300,
     show_default=True,
-    help="Seconds until it ends.",
+    help="Seconds until the token expires.",
 )
 @json_option
 def issue_command(
@@ -91,7 +91,7 @@ def issue_command(
             parent=parent,
         )
     except DelegationError as error:
-        raise WrongInput(f"such a token would be wrong: {error}") from None
+        raise WrongInput(f"the token cannot be issued: {error}") from None
     if as_json:
         print_json({"delegation_token": token, **_summary(delegation.show(token))})
     else:
@@ -100,13 +100,13 @@ def issue_command(
 
 @command.command("show")
 @click.argument("file")
-@click.option("--key", type=EXISTING, metavar="FILE", help="The public key that must have signed it.")
+@click.option("--key", type=EXISTING, metavar="FILE", help="Public key that must have signed the token.")
 @json_option
 def show_command(file: str, key: Path | None, as_json: bool) -> None:
     """
-    Show what a delegation token says; with --key, verify it too.
+    Show the contents of a delegation token; with --key, also verify it.
 
-    FILE may be - for standard input, or the token itself.
+    FILE may be - for standard input, or the token.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def show_command(file: str, key: Path | None, as_json: bool) -> None:
             token = delegation.read(text, {public.kid: public}, time.time())
     except DelegationError as error:
         raise Unverified(
-            f"the token cannot be believed: {error}", answer={"verified": False, "reason": error.reason}
+            f"the token does not verify: {error}", answer={"verified": False, "reason": error.reason}
         ) from None
     shown = {"verified": key is not None, **_summary(token)}
     if as_json:

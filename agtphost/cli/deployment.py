@@ -1,4 +1,4 @@
-"""What ``agtp init`` writes."""
+"""The files that ``agtp init`` writes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from agtphost.vocabulary.addresses import is_loopback, is_unspecified
 from agtphost.vocabulary.tomltext import string_text
 
 AGENT = "assistant"
-"""The agent that a new deployment answers for."""
+"""Name of the agent that a new deployment hosts."""
 
 DESCRIPTION = "Answers for this host."
 
 USUAL_GATEWAY = 8080
-"""The port of an HTTP gateway."""
+"""Default port of an HTTP gateway."""
 
 TOKEN_FILE = "secrets/gateway.token"
-"""Of the key for an HTTP gateway."""
+"""File of the token for an HTTP gateway, relative to the deployment."""
 
 GATEWAY = """
-# Any HTTP client calls what agents call: `agtp docs gateway`. Its key is this agent.
+# Any HTTP client can make the calls that agents make: `agtp docs gateway`. Its token identifies this agent.
 [gateway]
 listen = "tcp:{port}:interface=127.0.0.1"
 
@@ -48,7 +48,7 @@ agent = "{agent}"
 """
 
 SEARCH = """
-# What there is, is found by meaning, offline, and not by its words alone: `agtp docs search`.
+# DISCOVER finds endpoints and tools by meaning as well as by words, offline: `agtp docs search`.
 [search]
 engine = "static"
 """
@@ -58,48 +58,48 @@ STATE_FILES = (
     *("ca.pem", "ca.key", "server.pem", "server.key"),
     *("registrar.key", "registrar.pub", "registrar.pem"),
 )
-"""What production needs in the state directory, in the order made."""
+"""Files that production needs in the state directory, in the order of creation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """What the command line asks for."""
+    """The values of a command line that writes a deployment."""
 
     directory: Path
-    """Absolute."""
+    """The directory, as an absolute path."""
 
     server_id: str
     address: str
     port: int
     servers: tuple[Server, ...]
     sample: bool = False
-    """Whether it begins with the sample's endpoints, recipes and MCP server."""
+    """Whether to start with the sample's endpoints, recipes and MCP server."""
 
     committed: bool = True
-    """Whether it stays and is developed: with optional sections, an example with its test, and what git needs."""
+    """Whether the deployment is kept: it gets optional sections, an example with its test, and ``.gitignore``."""
 
     gateway: int = 0
-    """The port of an HTTP gateway on loopback, whose key is the agent for trying; 0: there is none."""
+    """Port of an HTTP gateway on loopback, whose token identifies the trial agent; 0: no gateway."""
 
     operator: str = ""
-    """Who runs it, as the manifest says."""
+    """Name of the operator in the manifest."""
 
     contact: str = ""
-    """Where the operator is reached, as the manifest says."""
+    """Address of the operator in the manifest."""
 
     @property
     def host_toml(self) -> Path:
-        """The configuration."""
+        """The path of the configuration."""
         return self.directory / "host.toml"
 
     @property
     def state(self) -> Path:
-        """Everything the host writes."""
+        """The directory of all that the host writes."""
         return self.directory / "state"
 
 
 def host_toml(deployment: Deployment, *, production: bool) -> str:
-    """The text of ``host.toml``."""
+    """Return the text of ``host.toml``."""
     if deployment.sample:
         said: dict[str, str | int] = {
             "server_id": deployment.server_id,
@@ -114,8 +114,8 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         return "\n".join((text.rstrip("\n"), *("\n" + each.strip("\n") for each in further), ""))
     profile = "production" if production else "development"
     lines = [
-        "# What this host is and does. Relative paths are relative to this file.",
-        "# `agtp check host.toml` finds every mistake.",
+        "# The configuration of this host. Relative paths are relative to this file.",
+        "# Check it with `agtp check host.toml`.",
         "",
         "[host]",
         f"server_id = {string_text(deployment.server_id)}",
@@ -147,16 +147,16 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "[audit]",
             "# Who may read records over the wire: callers with a certificate, about themselves.",
             'read_acl = "agent_only"',
-            "# The registrar's key decides, until you list those of the people who do.",
+            "# Keys of the operators. Only the registrar's key is listed; add the keys of people.",
             f'operators = ["{SigningKey.load(deployment.state / "registrar.key").public.fingerprint}"]',
             "",
             "[approvals]",
-            "# A person approves each call of what cannot be undone: `agtp approvals ls` shows which wait,",
-            "# and `agtp approvals approve ID` lets that very call pass, once.",
+            "# A person approves each irreversible call: `agtp approvals ls` lists those that wait,",
+            "# and `agtp approvals approve ID` permits one call, once.",
             "irreversible = true",
         ]
     lines += [section.rstrip("\n") for section in searching(deployment)]
-    # Last, for what an operator adds at the end is mostly theirs.
+    # The servers come last, because operators append most sections for them.
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
     if deployment.gateway:
@@ -167,21 +167,21 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
 
 
 def searching(deployment: Deployment) -> list[str]:
-    """The section of searches by meaning, for a deployment that stays, where what they need is installed."""
+    """Return the section for searches by meaning, if the deployment is kept and the packages are installed."""
     there = deployment.committed and all(map(extras.is_installed, EXTRAS["static"]))
     return [SEARCH] if there else []
 
 
 def gateway_toml(port: int) -> str:
-    """The sections of an HTTP gateway on loopback, and of a key for it."""
+    """Return the sections of an HTTP gateway on loopback, and of a token for it."""
     return GATEWAY.format(port=port, token=TOKEN_FILE, agent=CALLER)
 
 
 def write_token(directory: Path) -> list[Path]:
     """
-    Write the key that :func:`gateway_toml` names, where there is none.
+    Write the token that :func:`gateway_toml` names, if it does not exist.
 
-    :return: what was written.
+    :return: the written files.
     """
     place = directory / TOKEN_FILE
     if place.exists():
@@ -192,11 +192,11 @@ def write_token(directory: Path) -> list[Path]:
 
 def write_development(deployment: Deployment) -> list[Path]:
     """
-    Write a deployment whose first start makes its keys.
+    Write a deployment whose first start creates its keys.
 
-    :return: what was written.
-    :raises ConfigurationError: if the options do not make a sound configuration; nothing is left behind.
-    :raises OSError: if something cannot be written.
+    :return: the written files.
+    :raises ConfigurationError: the options do not make a valid configuration; then no file is left behind.
+    :raises OSError: a file cannot be written.
     """
     if deployment.sample:
         copied = shipped.copy_sample(deployment.directory)
@@ -217,7 +217,7 @@ def write_development(deployment: Deployment) -> list[Path]:
 
 
 def _beside(deployment: Deployment, *, example: bool) -> list[Path]:
-    """What a deployment that stays has besides."""
+    """Write the further files of a deployment that is kept."""
     if not deployment.committed:
         return []
     written = scaffold.write_scaffold(deployment.directory, example=example)
@@ -228,9 +228,9 @@ def write_production(deployment: Deployment) -> list[Path]:
     """
     Write a deployment with everything that production needs.
 
-    :return: what was written.
-    :raises ConfigurationError: if the options do not make a sound configuration.
-    :raises OSError: if something cannot be written.
+    :return: the written files.
+    :raises ConfigurationError: the options do not make a valid configuration.
+    :raises OSError: a file cannot be written.
     """
     keys = make_keys(deployment)
     return [*_configure(deployment, production=True), *keys, *_beside(deployment, example=False)]
@@ -238,22 +238,22 @@ def write_production(deployment: Deployment) -> list[Path]:
 
 def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
     """
-    Begin a production host's records anew: an empty store, and what was there put aside as evidence.
+    Start a production host's records over with an empty store; keep the old store under another name as evidence.
 
-    Its configuration, keys and agents stay; of the keys, what is missing is made.
+    Configuration, keys and agents stay; missing keys are created.
 
-    :param deployment: with the ``server_id`` of the ``host.toml`` that is there.
-    :return: what was put aside, and the keys and certificates there are now.
-    :raises ConfigurationError: the configuration is not sound beyond what is made here.
-    :raises StoreError: a host runs with this state, or the store cannot be made.
-    :raises OSError: if something cannot be written.
+    :param deployment: has the ``server_id`` of the existing ``host.toml``.
+    :return: the renamed files, and the present keys and certificates.
+    :raises ConfigurationError: the configuration has other faults than those repaired here.
+    :raises StoreError: a host runs with this state, or the store cannot be created.
+    :raises OSError: a file cannot be written.
     """
     config = examine(deployment.host_toml).config
     state, store = config.host.state_dir, config.store.path
     if config.host.development or config.store.plugin or state != deployment.state:
         where = f"state_dir is {state}" if not config.host.development else "its profile is development"
         where = "its store is a plugin's" if config.store.plugin else where
-        problem = Problem(message=f"this is no host that `agtp init --production` wrote: {where}")
+        problem = Problem(message=f"`agtp init --production` did not write this host: {where}")
         raise ConfigurationError([problem])
     files.make_directory(state)
     lock = StateLock(state, store)
@@ -275,7 +275,7 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
 
 
 def _begin_anew(config: Config, aside: list[Path]) -> None:
-    """An empty store; its first record says who did it, and what was put aside, and its witness file knows of it."""
+    """Create a store whose first record names the operator and the renamed files; write its witness file."""
     key = SigningKey.load(config.audit.key) if config.audit.signing else None
     fields = {
         "actor": acceptance.operator(),
@@ -321,11 +321,11 @@ def _create(path: Path, octets: bytes, mode: int = files.PUBLIC) -> Path:
 
 def make_keys(deployment: Deployment) -> list[Path]:
     """
-    The keys and certificates of a production host, and its first agent.
+    Create the keys and certificates of a production host, and its first agent.
 
-    What exists is kept, so that a run that was cut short can be repeated.
+    Existing files are kept, so that an interrupted run can be repeated.
 
-    :return: what there is now.
+    :return: the files that exist now.
     """
     state = deployment.state
     now = datetime.now(UTC)
@@ -372,7 +372,7 @@ def _authority(state: Path, server_id: str, now: datetime) -> certificates.Autho
 
 
 def _addresses(listened: str) -> tuple[str, ...]:
-    """Where the host's own commands reach it."""
+    """Return the addresses at which the host's own commands reach it."""
     try:
         address = ipaddress.ip_address(listened)
     except ValueError:
@@ -381,7 +381,7 @@ def _addresses(listened: str) -> tuple[str, ...]:
 
 
 def _server_certificate(state: Path, authority: certificates.Authority, deployment: Deployment, now: datetime) -> None:
-    """It names the host as its clients reach it, and the address by which the host's own commands do."""
+    """Issue a certificate for the host's name and for the address that its own commands use."""
     server_id = deployment.server_id
     certificate, key = state / "server.pem", state / "server.key"
     if certificate.exists():

@@ -1,4 +1,4 @@
-"""TXT records from one resolver: a question, an answer, and nothing believed that was not asked for."""
+"""Read TXT records from one resolver; an answer counts only if it matches the question."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RESOLV_CONF = Path("/etc/resolv.conf")
 
 def resolver_of(text: str | None) -> tuple[str, int]:
     """
-    A resolver's address: ``HOST``, ``HOST:PORT`` or ``[HOST]:PORT``; None for the system's first.
+    Parse a resolver's address: ``HOST``, ``HOST:PORT`` or ``[HOST]:PORT``; None means the system's first resolver.
 
-    :raises NoEvidence: there is none.
+    :raises NoEvidence: the text is malformed, or the system has no resolver.
     """
     if text is None:
         try:
@@ -30,7 +30,7 @@ def resolver_of(text: str | None) -> tuple[str, int]:
             words = line.split()
             if len(words) > 1 and words[0] == "nameserver":
                 return words[1], PORT
-        raise NoEvidence("the system has no resolver; name one with --resolver")
+        raise NoEvidence("the system has no resolver; give one with --resolver")
     if text.startswith("["):
         host, _, port = text[1:].partition("]")
         port = port.removeprefix(":")
@@ -39,13 +39,13 @@ def resolver_of(text: str | None) -> tuple[str, int]:
     else:
         host, port = text, ""
     if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536)):
-        raise NoEvidence(f"{text!r} is no resolver: write HOST or HOST:PORT")
+        raise NoEvidence(f"--resolver {text!r} is not of the form HOST or HOST:PORT")
     return host, int(port or PORT)
 
 
 def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
     """
-    The texts of a name's TXT records, each with its parts put together.
+    Return the texts of a name's TXT records, each with its parts joined.
 
     :raises NoEvidence: the name does not exist, or the resolver did not answer in time.
     """
@@ -68,11 +68,11 @@ def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
 
 
 def _asked(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
-    """The answer by UDP, by TCP where it is too long for that."""
+    """Ask over UDP, and again over TCP if the answer was truncated."""
     family = socket.getaddrinfo(*resolver, type=socket.SOCK_DGRAM)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as link:
         link.settimeout(SECONDS / TRIES)
-        # Connected: what comes from any other address is never seen.
+        # A connected socket receives nothing from other addresses.
         link.connect(resolver)
         for attempt in range(TRIES):
             link.send(octets)
@@ -101,8 +101,8 @@ def _read(octets: bytes, number: int, name: str) -> Any:
         message.fromStr(octets)
     except Exception as error:
         # The codec has no base class for what it raises.
-        raise ValueError(f"its answer cannot be read: {error!r}") from None
+        raise ValueError(f"its answer is malformed: {error!r}") from None
     asked = [bytes(query.name.name).lower() for query in message.queries]
     if not message.answer or message.id != number or asked != [name.encode("ascii").lower()]:
-        raise ValueError("its answer is to another question")
+        raise ValueError("its answer does not match the question")
     return message

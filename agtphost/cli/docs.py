@@ -1,4 +1,4 @@
-"""``agtp docs``: the pages of the documentation, of the very version that is installed."""
+"""The command ``agtp docs``: print the documentation of the installed version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agtphost.cli.options import json_option
 from agtphost.cli.output import print_entries, print_json
 
 _GENERATED = ("index", "changelog", "contributing")
-"""Pages of the site that have nothing of their own."""
+"""Pages of the site without content."""
 
 
 def _pages() -> dict[str, Path]:
@@ -25,7 +25,7 @@ def _pages() -> dict[str, Path]:
 
 
 def _title(page: Path) -> str:
-    """The first line that is underlined."""
+    """Return the first underlined line of a page."""
     lines = page.read_text(encoding="utf-8").splitlines()
     underlined = (line for line, under in pairwise(lines) if line and set(under) == {"="})
     return next(underlined, page.stem)
@@ -49,7 +49,7 @@ def command(page: str | None, as_json: bool) -> None:
         print_entries(listed, ("page", "title"), as_json)
         return
     if page not in pages:
-        raise WrongInput(f"there is no page {page!r}", "`agtp docs` lists them.")
+        raise WrongInput(f"the documentation has no page {page!r}", "List the pages with `agtp docs`.")
     text = pages[page].read_text(encoding="utf-8")
     if as_json:
         print_json({"page": page, "file": str(pages[page]), "text": text})

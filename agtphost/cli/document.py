@@ -1,4 +1,4 @@
-"""``agtp document``: signing and verifying an Agent Identity Document (core v08 section 6.3)."""
+"""The ``agtp document`` group: sign and verify an Agent Identity Document (core v08 section 6.3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sign(file: str, key: Path, issuer: str, output: Path | None, as_json: bool) 
     """
     Sign a document as its registrar.
 
-    FILE may be - for standard input. Signature members that are in it already are replaced.
+    FILE may be - for standard input. Existing signature members are replaced.
 
     \b
     Example:
@@ -43,14 +43,14 @@ def sign(file: str, key: Path, issuer: str, output: Path | None, as_json: bool) 
         signed = documents.sign(documents.decode(octets), issuer, signer)
     except DocumentError as error:
         listed = "\n".join(f"  {fault}" for fault in error.faults)
-        raise WrongInput(f"the document would be wrong:\n{listed}") from None
+        raise WrongInput(f"the document is not valid:\n{listed}") from None
     deliver(canonical(signed), output, str(signed["agent_id"]), as_json)
 
 
 @command.command()
 @click.argument("file")
-@click.option("--issuer", type=EXISTING, metavar="FILE", help="The key that must have signed it.")
-@click.option("--genesis", "genesis_file", metavar="FILE", help="The Genesis that it must belong to.")
+@click.option("--issuer", type=EXISTING, metavar="FILE", help="Key that must have signed it.")
+@click.option("--genesis", "genesis_file", metavar="FILE", help="Genesis that it must belong to.")
 @json_option
 def verify(file: str, issuer: Path | None, genesis_file: str | None, as_json: bool) -> None:
     """

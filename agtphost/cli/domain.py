@@ -1,4 +1,4 @@
-"""``agtp domain``: telling a host that a domain expired, was renewed or changed hands (core v08 section 11.8)."""
+"""The ``agtp domain`` group: report that a domain expired, was renewed or changed hands (core v08 section 11.8)."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import times
 
 HOURS = 24.0
-"""Of grace, at most."""
+"""Most hours of grace."""
 
 
 @click.group()
 def command() -> None:
     """
-    Domains that agents stand under: their org_domain.
+    Report changes of agents' domains (org_domain).
 
-    Needs the client certificate of an operator ([audit] operators), or of the registrar that
-    issued every agent under the domain: the configured host's, unless --cert names another.
+    Needs the client certificate of an operator ([audit] operators), or of the registrar that issued every agent of the
+    domain: the configured host's, unless --cert names another.
     """
 
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
-@click.option("--at", "expires_at", metavar="TIME", help="RFC 3339: when it expires. Without it, it has expired.")
+@click.option("--at", "expires_at", metavar="TIME", help="Time of expiry, RFC 3339; default: already expired.")
 @click.option(
     "--grace",
     type=click.FloatRange(0, HOURS),
     default=0.0,
     metavar="HOURS",
-    help="From then until the agents are suspended: 0 (the default) to 24.",
+    help="Hours until the agents are suspended, 0 (the default) to 24.",
 )
-@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@click.option("--actor", metavar="TEXT", help="Who reports it, for the signed event.")
 @host_options
 def expire(
     domain: str,
@@ -53,10 +53,10 @@ def expire(
     as_json: bool,
 ) -> None:
     """
-    Suspend the agents under a domain that expired, or will.
+    Suspend the agents of a domain that expired or will expire.
 
-    Their principals are notified first. Without a renewal they are deprecated 90 days after
-    their suspension. Tell of an expiry that can be foreseen 30 days ahead.
+    Their principals are notified first. Without a renewal, the agents are deprecated 90 days after their suspension.
+    Report a foreseeable expiry 30 days ahead.
 
     \b
     Examples:
@@ -69,13 +69,13 @@ def expire(
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
-@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@click.option("--actor", metavar="TEXT", help="Who reports it, for the signed event.")
 @host_options
 def renew(domain: str, actor: str | None, where: Connection, as_json: bool) -> None:
     """
-    Reinstate what a domain's expiry stopped.
+    Reinstate the agents that a domain's expiry stopped.
 
-    Its owner has renewed it: the agents under it serve and call again.
+    Use this after the owner renewed the domain: its agents serve and call again.
 
     \b
     Example:
@@ -86,15 +86,15 @@ def renew(domain: str, actor: str | None, where: Connection, as_json: bool) -> N
 
 @command.command()
 @click.argument("domain", metavar="DOMAIN")
-@click.option("--owner-id", required=True, metavar="ID", help="Whose it is now, as agents' owner_id.")
-@click.option("--actor", metavar="TEXT", help="Who says so; goes into the signed event.")
+@click.option("--owner-id", required=True, metavar="ID", help="New owner, as in owner_id of agents.")
+@click.option("--actor", metavar="TEXT", help="Who reports it, for the signed event.")
 @host_options
 def transfer(domain: str, owner_id: str, actor: str | None, where: Connection, as_json: bool) -> None:
     """
-    Say that a domain has another owner.
+    Report that a domain has another owner.
 
-    It inherits none of the agents under the domain: those of every other owner are suspended for good. The new
-    owner has agents of its own issued.
+    The new owner does not inherit the agents of the domain: those of every other owner are suspended permanently. New
+    agents must be issued for the new owner.
 
     \b
     Example:
@@ -107,7 +107,7 @@ def transfer(domain: str, owner_id: str, actor: str | None, where: Connection, a
 @connection_options
 def ls(where: Connection, as_json: bool) -> None:
     """
-    List what the configured host was told of domains.
+    List the domain changes that were reported to the configured host.
 
     Reads the host's own store.
 
@@ -116,14 +116,14 @@ def ls(where: Connection, as_json: bool) -> None:
       agtp domain ls
       agtp domain ls --json
     """
-    config = require_config(where, "what the host was told of domains")
+    config = require_config(where, "the list of domains")
     with open_records(config) as reader:
         found = [_listed(value) for value in reader.state_items(ORG_DOMAIN)]
     print_entries(found, ("domain", "state", "owner_id", "told_at", "suspend_at", "deprecate_at"), as_json)
 
 
 def _state(value: Mapping[str, Any]) -> str:
-    """In a word: expiring, expired, renewed or transferred."""
+    """Return the state in one word: expiring, expired, renewed or transferred."""
     if value["event"] == EXPIRED and value["suspend_at"] > times.stamp(time.time()):
         return "expiring"
     return str(value["event"]).removeprefix("org-domain-")

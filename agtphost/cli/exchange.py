@@ -1,4 +1,4 @@
-"""One request and its answer: failures become exit statuses, records are checked."""
+"""Send one request: failures become exit statuses, and records are verified."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 STOPPED = frozenset({"agent-retired", "agent-suspended"})
-"""Reasons of a host that does not serve an agent any more."""
+"""Refusal reasons for an agent that the host no longer serves."""
 
 
 def failure_of(error: errors.ClientError) -> CommandError:
-    """A client's error as the command's."""
+    """Return the command's error for a client's error."""
     kind: type[CommandError] = NoConnection
     if isinstance(error, errors.InvalidCall):
         kind = WrongInput
@@ -46,16 +46,16 @@ def failure_of(error: errors.ClientError) -> CommandError:
     return kind(error.explanation, error.remedy)
 
 
-ANOTHER_VERSION = "Is this an AGTP host of the same version?"
+ANOTHER_VERSION = "Check that this is an AGTP host of the same version."
 
 
 @contextmanager
 def connected(target: Target, confirm: Confirm | None = None) -> Iterator[Client]:
     """
-    A client for one command.
+    Provide a client for one command.
 
-    :param confirm: asks about calls that cannot be undone; None: nobody is asked.
-    :raises CommandError: in place of every error of the client's.
+    :param confirm: asks before irreversible calls; None: never ask.
+    :raises CommandError: in place of every error of the client.
     """
     from agtphost.client.sync import Client
 
@@ -70,7 +70,7 @@ def connected(target: Target, confirm: Confirm | None = None) -> Iterator[Client
 
 
 def refusal(reply: Reply) -> HostRefused:
-    """Whatever is no success as an error; ``--json`` prints the body."""
+    """Return the error for an unsuccessful answer; ``--json`` prints its body."""
     said = f"{reply.status} {reply.text}".rstrip()
     if reply.explanation:
         said = f"{said}: {reply.explanation}"
@@ -81,26 +81,26 @@ def refusal(reply: Reply) -> HostRefused:
         return HeldForApproval(said, "\n  ".join(_held(reply.approval, reply.audit_id)), answer=answer)
     remedy = reply.remedy
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
-        # The identity was perhaps chosen by the configuration, and the operator is left without one.
-        another = "`--as NAME` asks as another agent, or as registrar; `agtp agent ls` lists them."
+        # The configuration may have chosen this identity, so name a way to use another.
+        another = "Call as another agent or as registrar with `--as NAME`; `agtp agent ls` lists agents."
         remedy = f"{remedy} {another}" if remedy else another
-    # Whatever the host sent stays on lines of its own below the sentence that says what happened.
+    # The host's text goes on separate lines below the sentence that says what happened.
     audit = (f"Audit-ID: {reply.audit_id}",) if reply.audit_id else ()
     return HostRefused(said, "\n  ".join(line for line in (remedy, *reply.particulars, *audit) if line), answer=answer)
 
 
 def _held(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
-    """Who has to do what before a held call is made."""
+    """Yield what has to happen before a held call is made."""
     until = f", until {pending.expires_at}" if pending.expires_at else ""
-    yield f"Nothing was done yet. The approval is {pending.approval_id}{until}."
-    yield f"Who may decide looks at it, and decides: agtp approvals show {pending.approval_id}"
-    yield "Then make the very same call again, or say --wait-approval SECONDS and have it made."
+    yield f"The call was not made yet. Its approval is {pending.approval_id}{until}."
+    yield f"A person who may decide runs: agtp approvals show {pending.approval_id}"
+    yield "Then repeat exactly this call, or make it with --wait-approval SECONDS."
     if audit_id:
         yield f"Audit-ID: {audit_id}"
 
 
 def unsuccessful(reply: Reply) -> ExitStatus:
-    """The exit status of an answer that is printed whole."""
+    """Return the exit status for an answer that was printed in full."""
     if reply.approval is not None:
         return ExitStatus.HELD
     return ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED
@@ -118,9 +118,9 @@ def called(
     **options: Any,
 ) -> Reply:
     """
-    One request, and where a person has to approve it, the same again until that is decided.
+    Send one request; if a person has to approve it, wait and repeat it after the decision.
 
-    :param patience: seconds to wait for the decision; None: none.
+    :param patience: seconds to wait for the decision; None: do not wait.
     """
     given: dict[str, Any] = {"stream": stream, **options}
     if stream is not None:
@@ -130,13 +130,17 @@ def called(
     reply = client.call(target.uri, method, path, input, **given)
     if reply.approval is None:
         return reply
-    # Whoever is to decide has to hear of it while this waits.
+    # Print the approval before the wait, so that the person can be asked.
     click.echo(visible(f"held for a person: {reply.approval.approval_id}; waiting {patience:g} s at most"), err=True)
     return client.call(target.uri, method, path, input, wait_for_approval=patience, **given)
 
 
 def require_success(reply: Reply) -> Reply:
-    """The reply, if the host did what was asked. :raises HostRefused: otherwise."""
+    """
+    Return the reply if it is successful.
+
+    :raises HostRefused: it is not.
+    """
     if not reply.ok:
         raise refusal(reply)
     return reply
@@ -144,21 +148,29 @@ def require_success(reply: Reply) -> Reply:
 
 def ask(target: Target, method: str, path: str = "/", input: Mapping[str, Any] | None = None, **options: Any) -> Reply:
     """
-    One request over a connection of its own, which has to succeed.
+    Send one request over a new connection, and return its successful reply.
 
-    :raises CommandError: if it does not.
+    :raises CommandError: the request failed.
     """
     with connected(target) as client:
         return require_success(client.call(target.uri, method, path, input, **options))
 
 
 def result_of(reply: Reply) -> Mapping[str, Any]:
-    """The ``result`` object of an answer. :raises NoConnection: if it has none, which is not AGTP."""
+    """
+    Return the ``result`` object of an answer.
+
+    :raises NoConnection: the answer has none, so it is not AGTP.
+    """
     return object_of({"result object": reply.result}, "result object")
 
 
 def object_of(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A member that is an object. :raises NoConnection: if it is none."""
+    """
+    Return a member that is an object.
+
+    :raises NoConnection: the member is missing or of another type.
+    """
     found = result.get(name)
     if not isinstance(found, dict):
         raise NoConnection(f"the answer has no {name}", ANOTHER_VERSION)
@@ -166,14 +178,18 @@ def object_of(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def entries_of(listed: Any, what: str) -> list[dict[str, Any]]:
-    """A list of objects. :raises NoConnection: if it is none."""
+    """
+    Return a list of objects.
+
+    :raises NoConnection: it is anything else.
+    """
     if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise NoConnection(f"the answer is not a list of {what}", ANOTHER_VERSION)
     return listed
 
 
 def inspect(client: Client, target: Target, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The result of an INSPECT, which has to succeed."""
+    """Return the result of a successful INSPECT."""
     return result_of(require_success(client.call(target.uri, "INSPECT", "/", asked)))
 
 
@@ -181,15 +197,15 @@ def inspect(client: Client, target: Target, asked: Mapping[str, Any]) -> Mapping
 
 
 def signing_keys(target: Target, client: Client) -> Mapping[str, VerifyingKey]:
-    """The keys that the host signs with: those at hand, else what its manifest publishes over TLS."""
+    """Return the keys that the host signs with: local ones, or else those that its manifest publishes over TLS."""
     return target.keys or client.fetch_signing_keys(target.uri)
 
 
 def verify(reply: Reply, keys: Mapping[str, VerifyingKey]) -> Verification:
     """
-    Check the record of an answer.
+    Verify the record of an answer.
 
-    :raises Unverified: naming every check that failed.
+    :raises Unverified: the record does not verify; the message names every failed check.
     """
     verification = reply.verify(keys)
     if not verification.ok:

@@ -1,4 +1,4 @@
-"""``agtp explain``: one record, told as a story, with what proves it and what would be decided today."""
+"""The command ``agtp explain``: explain one record: its evidence, and what the host would decide today."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SURENESS = {
     "certificate": "proven by its client certificate",
-    "header": "known by its Agent-ID header alone",
+    "header": "known only by its Agent-ID header",
     "gateway": "proven by a front of the host",
     "none": "not named",
 }
@@ -40,7 +40,7 @@ TOLD = frozenset(
     {"claimed", "cause", "scopes", "action", "payload_type", "tool", "approval", "input_shape"}
     | {"mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent", "a2a_action", "acp_server", "acp_action"}
 )
-"""Members of a record's ``extra`` that the story tells in words."""
+"""Members of a record's ``extra`` that the explanation describes in words."""
 
 
 @click.command()
@@ -48,14 +48,12 @@ TOLD = frozenset(
 @host_options
 def command(audit_id: str, where: Connection, as_json: bool) -> None:
     """
-    Explain why a call was decided as it was.
+    Explain a decision about a call.
 
-    Fetches and verifies the record, says who called what, how surely that is
-    known and what came of it, where the record stands in its chain and in the
-    host's log, and asks the host's gates what they would say today. Of a call
-    that a person approved it shows all three records: proposed, decided and
-    executed, whichever of them is named, or the approval itself. The beginning
-    of an Audit-ID is enough where one record of the host at hand has it.
+    Fetches and verifies the record, and shows who called what, how the caller was authenticated, the result, the
+    record's place in its chain and in the host's log, and what the host's gates would decide today. For a call that a
+    person approved it shows all three records, proposed, decided and executed, if any of them or the approval is named.
+    The first digits of an Audit-ID are enough if only one record of the configured host begins with them.
 
     \b
     Examples:
@@ -85,7 +83,7 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
 
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the gates would say of the same call; None where nobody may ask, or it was no call."""
+    """Return the gates' decision on the call today; None if the caller may not ask, or the record is not a call."""
     asked = build_decision_query(payload)
     if asked is None:
         return None
@@ -103,7 +101,7 @@ def story(
     approval: ApprovalRecords | None = None,
 ) -> list[str]:
     """
-    The record as lines for people.
+    Return a record as lines for people.
 
     :param names: labels of agents by Agent-ID.
     :param approval: the records of the approval that it belongs to.
@@ -129,26 +127,26 @@ def story(
         if name not in TOLD:
             lines.append(f"  {name:8} {shown(value)}")
     if today is not None:
-        # What a request claimed is not in its record.
+        # The record does not have the scopes that the request claimed.
         lines.append("today, with all scopes that it may claim" if today.get("scopes") else "today")
         lines += [f"  {line}" for line in told(_named(payload.get("caller_id"), names) or "anyone", today)]
     return lines
 
 
 def _named(agent_id: object, names: Mapping[str, str]) -> str:
-    """An agent by its label, where one is at hand."""
+    """Return an agent's label if it is known, or else its Agent-ID."""
     return names.get(str(agent_id)) or str(agent_id or "")
 
 
 def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """Who called, and how surely that is known; what was claimed stands apart from what was believed."""
+    """Return lines on who called and how that was authenticated; unverified claims are on separate lines."""
     sureness = SURENESS.get(str(payload.get("identity_assurance")), "not known how")
     caller = payload.get("caller_id")
     if not claimed or caller:
         known = f"{caller}, {sureness}" if names.get(str(caller)) else sureness
         return [f"  caller   {known}"]
     lines = [
-        "  caller   not believed"
+        "  caller   not verified"
         if claimed.get("agent_id") or claimed.get("certificate_agent_id")
         else "  caller   named no agent"
     ]
@@ -170,14 +168,14 @@ def _label(agent_id: object, names: Mapping[str, str]) -> str:
 def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = None) -> list[str]:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    who = _named(payload.get("caller_id"), names) or "somebody"
+    who = _named(payload.get("caller_id"), names) or "an unnamed caller"
     lines = [
         f"{payload.get('issued_at')}: {who} called {display_name(payload)}",
         *_caller(payload, claimed_of(payload), names),
         f"  answer   {_status(payload.get('status'))}",
     ]
     if payload.get("requested_method"):
-        lines.append(f"  alias    {payload['requested_method']} stands for {payload.get('method')} here")
+        lines.append(f"  alias    {payload['requested_method']} is an alias of {payload.get('method')} here")
     if payload.get("reason"):
         cause = f": {extra['cause']}" if extra.get("cause") else ""
         word = "held" if payload.get("status") == Status.ACCEPTED else "refused"
@@ -207,7 +205,7 @@ def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
 
 
 def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
-    """A configuration that was taken, or refused: by whom, and what of it."""
+    """Yield lines on a configuration that was adopted or refused, and who asked for it."""
     yield f"  what     {payload.get('explanation')}"
     key = f", by the key {payload['key']}" if payload.get("key") else ""
     yield f"  asked by {payload.get('asked_by')}{key}"
@@ -221,7 +219,7 @@ def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
 
 
 def summary_lines(payload: Mapping[str, Any]) -> list[str]:
-    """Refusals or reads that were counted: how many, whose, and who they said they were."""
+    """Return lines on counted refusals or reads: how many, their origin, and the claimed identities."""
     origin = payload.get("origin")
     origin = origin if isinstance(origin, dict) else {}
     lines = [
@@ -255,5 +253,5 @@ def _status(status: object) -> str:
 
 def _proof(entry: Entry) -> str:
     if entry.signed:
-        return "  proof    hash and signature of the record hold"
+        return "  proof    hash and signature of the record are valid"
     return "  proof    none: the host does not sign its records"

@@ -1,4 +1,4 @@
-"""Exit statuses, and errors that say what to do."""
+"""Exit statuses, and errors that tell the user what to do."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
 
 JSON_MODE = "agtphost.json"
-"""Where a click context remembers that machines are reading."""
+"""Key of a click context's ``meta`` that is true if the output is JSON."""
 
 
 class ExitStatus(IntEnum):
-    """Interface section 2."""
+    """The exit statuses of commands (interface section 2)."""
 
     SUCCESS = 0
     REFUSED = 1
-    """The host refused or failed: a status outside 2xx."""
+    """The host refused or failed: its status is outside 2xx."""
 
     USAGE = 2
     """Wrong usage, or local input that cannot be read."""
 
     CONNECTION = 3
-    """No connection, or TLS did not come about."""
+    """No connection, or TLS failed."""
 
     VERIFICATION = 4
-    """Something was received or read, and is not to be believed."""
+    """Something that was received or read does not verify."""
 
     HELD = 5
-    """Nothing was done: a person has to approve the call first."""
+    """The call was not made: a person has to approve it first."""
 
 
 class CommandError(click.ClickException):
     """
-    A command that ends without success; subclasses say which exit status.
+    A command that ends without success; subclasses define the exit status.
 
-    :param message: one sentence: what happened.
-    :param remedy: one sentence: what to do about it.
-    :param answer: what ``--json`` prints; None where the error itself is all there is.
+    :param message: one sentence on what happened.
+    :param remedy: one sentence on what to do about it.
+    :param answer: the value that ``--json`` prints; None for the error itself.
     """
 
     def __init__(self, message: str, remedy: str = "", *, answer: object = None) -> None:
@@ -76,25 +76,25 @@ class HostRefused(CommandError):
 
 
 class HeldForApproval(HostRefused):
-    """The host keeps the call for a person to approve."""
+    """The host holds the call until a person approves it."""
 
     exit_code = int(ExitStatus.HELD)
 
 
 class WrongInput(CommandError):
-    """The command line, or local input, is wrong."""
+    """The command line or local input is wrong."""
 
     exit_code = int(ExitStatus.USAGE)
 
 
 class NoConnection(CommandError):
-    """There is no connection, or it broke."""
+    """The connection failed or broke."""
 
     exit_code = int(ExitStatus.CONNECTION)
 
 
 class Unverified(CommandError):
-    """Something is not to be believed."""
+    """A record, signature or other evidence does not verify."""
 
     exit_code = int(ExitStatus.VERIFICATION)
 
@@ -104,24 +104,24 @@ def local_file(
     file: Path | str | None = None, *wrong: type[Exception], doing: str = "read", remedy: str = ""
 ) -> Iterator[None]:
     """
-    Tell what is wrong with a file on this machine.
+    Report an unusable local file as a command's error.
 
-    :param file: its name; None: the one that the error names.
-    :param wrong: errors of its content, whose message says it all.
-    :raises WrongInput: in place of these, and of every OSError.
+    :param file: name of the file; None for the name in the error.
+    :param wrong: exceptions about its content, whose message is complete.
+    :raises WrongInput: in place of these exceptions and of every OSError.
     """
     try:
         yield
     except wrong as error:
         raise WrongInput(str(error), remedy) from None
     except FileExistsError:
-        raise WrongInput(f"{file} exists", "Choose another name, or move it away.") from None
+        raise WrongInput(f"{file} exists", "Choose another name, or move the file away.") from None
     except OSError as error:
         raise WrongInput(f"{file or error.filename} cannot be {doing}: {error.strerror}", remedy) from None
 
 
 def misconfigured(error: ConfigurationError) -> CommandError:
-    """Every problem of a configuration."""
+    """Return an error that lists every problem of a configuration."""
     problems = error.problems
     listed = "\n".join(f"  {problem}" for problem in problems)
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

@@ -1,4 +1,4 @@
-"""A host in this process, in the foreground, until somebody stops it: no daemon, and no file with its number."""
+"""Run a host in this process in the foreground until it is stopped: no daemon, and no PID file."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from agtphost.host.root import Host
 from agtphost.host.standing_down import CannotStart, StandardError
 
 LOOK = 1.0
-"""Seconds between two looks whether the terminal is still there."""
+"""Seconds between checks whether the terminal still exists."""
 
 
 class _Reasons(StandardError):
-    """Keeps why a start was refused, for the command to tell."""
+    """A standard error stream that keeps the reasons of a refused start, for the command to print."""
 
     def __init__(self) -> None:
         self.problems: Sequence[Problem] = ()
@@ -45,12 +45,12 @@ class _Reasons(StandardError):
         self.problems = problems
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing, because this stream holds no resource."""
 
 
 @implementer(ILogObserver)
 class _Console:
-    """Shows what whoever started the host should see of its log, and hears when it is ready."""
+    """A log observer that prints the start and errors of a host, and calls ``ready`` when the host is ready."""
 
     def __init__(self, ready: Callable[[], None]) -> None:
         self._ready = ready
@@ -67,9 +67,9 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
     Run a host until SIGINT, SIGTERM, or the end of the terminal that it was started from.
 
     :param file: its ``host.toml``.
-    :param log_file: where its log goes; on standard error are its start and errors alone.
-    :param ready: called once, when the port accepts and its servers have had their chance.
-    :raises CommandError: it cannot start.
+    :param log_file: file of the log; only the start and errors are printed to standard error.
+    :param ready: called once, when the port accepts connections and its servers had time to start.
+    :raises CommandError: the host cannot start.
     """
     from twisted.internet import reactor
 
@@ -90,7 +90,7 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
 
 
 def _end_with_terminal(reactor: Any) -> None:
-    """SIGHUP has the host read its files again, so a terminal that is closed ends it in this way."""
+    """Stop the reactor when the terminal closes; SIGHUP cannot serve for this, because it reloads the configuration."""
     if not _has_terminal():
         return
 
@@ -104,7 +104,7 @@ def _end_with_terminal(reactor: Any) -> None:
 
 
 def _has_terminal() -> bool:
-    """Whether it was started from one, and that is still there."""
+    """Return whether the process was started from a terminal that still exists."""
     try:
         os.tcgetpgrp(sys.stdout.fileno())
     except OSError:

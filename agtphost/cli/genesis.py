@@ -1,4 +1,4 @@
-"""``agtp genesis``: issuing and verifying an Agent Genesis (core v08 section 6.5.2)."""
+"""The ``agtp genesis`` group: issue and verify an Agent Genesis (core v08 section 6.5.2)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from agtphost.identity.provisioning import timestamp
 
 @click.group()
 def command() -> None:
-    """Issue and verify an Agent Genesis, from which the Agent-ID follows."""
+    """Issue and verify an Agent Genesis, which determines the Agent-ID."""
 
 
 def summary(genesis: Genesis) -> dict[str, object]:
-    """What a Genesis says, by name."""
+    """Return the members of a Genesis by name, for output."""
     return {
         "agent_id": genesis.agent_id,
         "owner": genesis.owner,
@@ -49,38 +49,38 @@ def tier_1_evidence(
     path: str, domain: str | None, zone: str, issuer: VerifyingKey, resolver: str | None, checked_at: str
 ) -> Mapping[str, Any]:
     """
-    Look at what a Tier 1 Genesis would rest on (core v08 section 10.7).
+    Look up the evidence that a Tier 1 Genesis needs (core v08 section 10.7).
 
-    :raises Unverified: it is not there; nothing is to be signed.
+    :raises Unverified: the evidence does not exist, so no Genesis may be signed.
     """
     try:
         return evidence_for(
             path, domain, zone, issuer, lambda name: txt_records(name, resolver_of(resolver)), checked_at
         )
     except NoEvidence as error:
-        raise Unverified(f"no Genesis of tier 1 is issued: {error}", answer={"issued": False}) from None
+        raise Unverified(f"a Genesis of tier 1 cannot be issued: {error}", answer={"issued": False}) from None
 
 
 @command.command("issue")
 @click.option("--key", type=EXISTING, required=True, metavar="FILE", help="The issuer's signing key.")
 @click.option("--owner", required=True, help="The responsible person or organization.")
-@click.option("--owner-id", metavar="ID", help="The owner for machines; default: none.")
+@click.option("--owner-id", metavar="ID", help="Identifier of the owner; default: none.")
 @click.option(
-    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
+    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind of agent."
 )
 @click.option("--zone", default="zone:default", show_default=True, help="Governance zone.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may do; may be repeated.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="A scope of the agent; may be repeated.")
 @click.option("--tier", type=click.IntRange(1, 3), default=2, show_default=True, help="Trust tier.")
 @click.option(
     "--path",
     type=click.Choice(sorted(PATHS)),
     default="org-asserted",
     show_default=True,
-    help="Verification.",
+    help="Verification path.",
 )
 @click.option("--org-domain", metavar="DOMAIN", help="The organization's domain.")
-@click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
-@click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be named.")
+@click.option("--resolver", metavar="HOST[:PORT]", help="DNS resolver to ask; default: the system's.")
+@click.option("--agent-key", type=EXISTING, metavar="FILE", help="The agent's own public key, to be included.")
 @output_option
 @json_option
 def issue_command(
@@ -101,9 +101,9 @@ def issue_command(
     """
     Issue a Genesis, signed with the issuer's key.
 
-    Tier 1 by dns-anchored is issued only where the domain says
-    _agtp.DOMAIN TXT "agtp-zone=ZONE; cert=FINGERPRINT-OF-THE-KEY"; what was
-    found stands in the Genesis. Ask a resolver that you trust.
+    Tier 1 with dns-anchored is issued only if the domain has the record
+    _agtp.DOMAIN TXT "agtp-zone=ZONE; cert=FINGERPRINT-OF-THE-KEY". The record becomes part of the Genesis. Ask a
+    resolver that you trust.
 
     \b
     Example:
@@ -130,20 +130,20 @@ def issue_command(
             evidence=evidence,
         )
     except GenesisError as error:
-        raise WrongInput(f"such a Genesis would be wrong: {error}") from None
+        raise WrongInput(f"the Genesis cannot be issued: {error}") from None
     deliver(octets, output, Genesis.load(octets).agent_id, as_json)
 
 
 @command.command("verify")
 @click.argument("file")
-@click.option("--issuer", type=EXISTING, metavar="FILE", help="The key that must have issued it.")
+@click.option("--issuer", type=EXISTING, metavar="FILE", help="Key that must have issued it.")
 @json_option
 def verify(file: str, issuer: Path | None, as_json: bool) -> None:
     """
     Verify the hash and signature of a Genesis.
 
-    FILE may be - for standard input. Without --issuer this says that the
-    document is whole, not that its issuer is to be trusted.
+    FILE may be - for standard input. Without --issuer this shows that the document is undamaged, but not that its
+    issuer can be trusted.
 
     \b
     Example:

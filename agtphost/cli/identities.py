@@ -1,4 +1,4 @@
-"""Agents whose files lie with a host on this machine, by name."""
+"""Agents whose files are on this machine, by name."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 def agent_id_of(where: Connection, agent: str) -> str:
     """
-    The Agent-ID of an agent that was named by its id, or by its label in the state directory.
+    Return the Agent-ID of an agent given by its Agent-ID, or by its label in the state directory.
 
-    :raises CommandError: if no such label is known here.
+    :raises CommandError: the label is not known here.
     """
     if is_agent_id(agent):
         return agent
     path = find_config(where)
     if path is None:
         raise WrongInput(
-            f"{agent!r} is not an Agent-ID, and there is no host.toml whose agents have names",
-            "Give 64 hexadecimal digits, or --config host.toml.",
+            f"{agent!r} is not an Agent-ID, and without a host.toml labels are not known",
+            "Give 64 hexadecimal digits, or add --config host.toml.",
         )
     found = {one.name: one.agent_id for one in local_agents(load_config(path))}
     if agent not in found:
-        listed = f"Known here: {', '.join(found)}." if found else "Start the host once."
+        listed = f"Choose one of: {', '.join(found)}." if found else "Start the host once."
         raise WrongInput(f"no agent is named {agent!r} here", listed)
     return found[agent]
 
 
 def labels(where: Connection) -> dict[str, str]:
-    """Agent-ID to label of the agents whose files lie with the configured host; empty where none is at hand."""
+    """Return labels by Agent-ID for agents in the configured host's files; empty without a host."""
     path = find_config(where)
     if path is None:
         return {}
@@ -47,7 +47,7 @@ def labels(where: Connection) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalAgent:
-    """An agent whose files lie with this host."""
+    """An agent whose files are stored with this host."""
 
     name: str
     directory: Path
@@ -62,18 +62,18 @@ class LocalAgent:
 
     @property
     def kind(self) -> str:
-        """``hosted``: this host answers for it; ``caller``: it is admitted as one."""
+        """``hosted`` if this host serves the agent; ``caller`` if it is admitted as a caller."""
         return "hosted" if self.hosted else "caller"
 
     @property
     def scopes(self) -> list[str]:
-        """What it declares, sorted."""
+        """The scopes that the agent's document declares, sorted."""
         from agtphost.identity import documents
 
         return sorted(documents.declared_scopes(self.document))
 
     def fields(self) -> dict[str, object]:
-        """What a list shows, by name."""
+        """Return the fields of a list entry."""
         return {
             "name": self.name,
             "agent_id": self.agent_id,
@@ -84,7 +84,7 @@ class LocalAgent:
 
 
 def local_agents(config: Config) -> Iterator[LocalAgent]:
-    """Every agent whose files lie with this host; of several of one name, the first."""
+    """Yield every agent whose files are stored with this host; of several with one name, the first."""
     from agtphost.identity import documents
 
     seen: set[str] = set()
@@ -100,13 +100,13 @@ def local_agents(config: Config) -> Iterator[LocalAgent]:
             except (documents.DocumentError, OSError) as error:
                 raise WrongInput(f"{file} cannot be read: {error}") from None
             if not is_agent_id(str(document.get("agent_id"))):
-                raise WrongInput(f"{file} names no Agent-ID")
+                raise WrongInput(f"{file} has no valid agent_id", "Issue the agent again, or restore its files.")
             hosted = directory != config.identity.known_agents
             yield LocalAgent(name=entry.name, directory=entry, hosted=hosted, document=document, status=status)
 
 
 def agent_directories(config: Config) -> tuple[Path, ...]:
-    """Where agents lie: those admitted as callers, those hosted, and those the operator put there."""
+    """Return the directories of agents: admitted callers, hosted agents, and those that the operator placed."""
     listed = [config.identity.known_agents, config.host.state_dir / "hosted"]
     if config.identity.agents is not None:
         listed.append(config.identity.agents)

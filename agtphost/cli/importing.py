@@ -1,4 +1,4 @@
-"""Declarations for review, made of documents of another kind: written, and told."""
+"""Write and summarize drafts of declarations that were made from documents of another kind."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
 
 NOT_LOADED = (
-    "As they are, the host loads none of these files. Confirm what the REVIEW lines of an endpoint say, set the "
-    "environment variables that its [handler] headers name, and rename it to .toml."
+    "The host does not load these files as they are. Confirm the REVIEW lines of an endpoint, set the environment "
+    "variables that its [handler] headers name, and rename the file to .toml."
 )
 
 TITLES = {"openapi": "OpenAPI", "agis": "AGIS document"}
-"""Of the kinds of documents, which ``--json`` has a member for."""
+"""Titles of the kinds of documents; ``--json`` has a member for each kind."""
 
 
 def deliver(
     imported: Imported, kind: str, out: Path | None, stubs: Path | None, as_json: bool, prefix: str = ""
 ) -> None:
     """
-    Write declarations where a directory is named, and say what was made of what.
+    Write declarations if a directory is named, and print what was made from what.
 
-    :param kind: one of :data:`TITLES`.
-    :param stubs: a module of functions that answer instead, which is written too.
-    :param prefix: of the endpoints' paths, which a file of shared definitions is named after.
+    :param kind: a key of :data:`TITLES`.
+    :param stubs: file of a module to write, whose functions handle the endpoints instead of the old service.
+    :param prefix: prefix of the endpoints' paths, used in the name of the file of shared definitions.
     """
     from agtphost.contract.openapi.sharing import file_name, share_definitions
 
@@ -49,15 +49,15 @@ def deliver(
     else:
         _print(imported, kind, out)
         if definitions:
-            click.echo(f"{name} has the definitions that they share: keep it in the same directory as the endpoints")
+            click.echo(f"{name} has their shared definitions: keep it in the directory of the endpoints")
 
 
 def _with_stubs(imported: Imported, module: Path) -> Imported:
-    """Write the module, and return the endpoints that its functions answer."""
+    """Write the module, and return endpoints that its functions handle."""
     from agtphost.contract.openapi.stubs import with_stubs
 
     if module.suffix != ".py" or not module.stem.isidentifier():
-        raise WrongInput(f"{module} is not the name of a Python module", "Such as handlers_shop.py.")
+        raise WrongInput(f"{module} is not the file name of a Python module", "Give one such as handlers_shop.py.")
     rehosted, source = with_stubs(imported, module.stem)
     write_new(module, source.encode("utf-8"))
     return rehosted
@@ -65,7 +65,7 @@ def _with_stubs(imported: Imported, module: Path) -> Imported:
 
 def _write(imported: Imported, out: Path, beside: Mapping[str, str]) -> None:
     """
-    All files or, where one exists already, none.
+    Write all files, or none if one of them exists.
 
     :param beside: texts of further files, by name.
     """

@@ -1,4 +1,4 @@
-"""``agtp init``: a directory that a host can be started from."""
+"""The command ``agtp init``: create a directory from which a host can start."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from agtphost.vocabulary.uris import DEFAULT_PORT
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @server_options
-@click.option("--sample", is_flag=True, help="Begin with the sample: endpoints, a recipe, an MCP server.")
-@click.option("--gateway", is_flag=True, help="With an HTTP gateway on 127.0.0.1:8080, and a key for it.")
-@click.option("--production", is_flag=True, help="Make the keys and certificates of a production host.")
+@click.option("--sample", is_flag=True, help="Start with the sample: endpoints, a recipe, an MCP server.")
+@click.option("--gateway", is_flag=True, help="Add an HTTP gateway on 127.0.0.1:8080, with a token.")
+@click.option("--production", is_flag=True, help="Create the keys and certificates of a production host.")
 @click.option(
     "--again",
     is_flag=True,
-    help="With --production: go on without the records of before, which are put aside; make keys that are missing.",
+    help="With --production: start over with an empty store, keep the old one as a copy, and create missing keys.",
 )
 @click.option("--server-id", metavar="NAME", help="The host's stable name; in production its host name.")
-@click.option("--operator", metavar="NAME", help="Who runs the host: published in its manifest.")
-@click.option("--contact", metavar="ADDRESS", help="Where the operator is reached: published in the manifest.")
+@click.option("--operator", metavar="NAME", help="Who runs the host; published in the manifest.")
+@click.option("--contact", metavar="ADDRESS", help="Address of the operator; published in the manifest.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
-    help="The port; default: 4480, and without --production a free one beside it where another host has that.",
+    help="The port; default: 4480, or without --production the next free one.",
 )
 @json_option
 def command(
@@ -62,22 +62,20 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Write a ready deployment directory: host.toml, endpoints, an agent.
+    Create a deployment directory: host.toml, endpoints, an agent.
 
-    It is worth committing: .gitignore leaves out keys and state, an example endpoint has its test (python -m pytest),
-    host.toml has further sections commented out, and systemd/ has a unit for this directory.
+    The directory is ready to be committed: .gitignore excludes keys and state, an example endpoint has a test
+    (python -m pytest), host.toml has further sections as comments, and systemd/ has a unit for this directory.
 
-    A development host makes its own keys at its first start. With --production
-    they are made now: an authority, the server's certificate, the signing key,
-    the registrar that issues agents, and one agent to answer for.
+    A development host creates its own keys at its first start. --production creates them now: an authority, the
+    server's certificate, the signing key, the registrar that issues agents, and one hosted agent.
 
-    The manifest names who runs the host and where to write to: --operator and
-    --contact say so, a terminal is asked, and else the host's name stands in.
+    The manifest names the operator and a contact: those of --operator and --contact, or else the answers on a terminal,
+    or else values made from the host's name.
 
-    Nothing that exists is overwritten. A production host whose store is lost, or
-    not to be had back, is set up again by --production --again: it keeps its
-    host.toml, keys and agents, and begins with an empty store; what is left of
-    the one before is put aside under another name.
+    Existing files are not overwritten. If the store of a production host is lost, --production --again sets the host up
+    again: it keeps host.toml, keys and agents, and starts with an empty store. The remains of the old store are renamed
+    and kept.
 
     \b
     Examples:
@@ -93,7 +91,7 @@ def command(
         _again(directory.absolute(), production=production, server_id=server_id, as_json=as_json)
         return
     if production and server_id is None:
-        raise WrongInput("--production needs --server-id", "Name the host as its clients will reach it.")
+        raise WrongInput("--production needs --server-id", "Give the host name that clients will use.")
     servers = wanted.read(None)
     for note in servers.notes:
         click.echo(f"note: {visible(note)}", err=True)
@@ -129,15 +127,15 @@ def command(
 
 
 def _refuse_for_development(*, sample: bool, gateway: bool) -> None:
-    """Refuse what makes a host to try, and none of production."""
+    """Refuse options of trial hosts for production."""
     if sample:
-        raise WrongInput("--sample is for development", "Leave --production out.")
+        raise WrongInput("--sample is for development", "Leave out --production or --sample.")
     if gateway:
-        raise WrongInput("--gateway is for development", "Write [gateway] yourself: `agtp docs gateway` tells how.")
+        raise WrongInput("--gateway is for development", "Write the section [gateway] as `agtp docs gateway` explains.")
 
 
 def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> str:
-    """What an option says, or whoever sits at the terminal, or what follows from the host's name."""
+    """Return the value of an option, or else an answer from the terminal, or else the default."""
     if given is not None:
         return given
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -147,16 +145,18 @@ def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> st
 
 
 def _again(directory: Path, *, production: bool, server_id: str | None, as_json: bool) -> None:
-    """Set a production host up once more."""
+    """Set up a production host again with an empty store."""
     from agtphost.config import examine
 
     file = directory / "host.toml"
     if not production:
-        raise WrongInput("--again needs --production", "A development host makes what is missing by itself.")
+        raise WrongInput("--again needs --production", "A development host creates missing files at its start.")
     try:
         config = examine(file).config
         if server_id not in (None, config.host.server_id):
-            raise WrongInput(f"{file} is of {config.host.server_id}, and not of {server_id}")
+            raise WrongInput(
+                f"--server-id {server_id} differs from the server_id {config.host.server_id} in {file}", "Leave it out."
+            )
         deployment = Deployment(
             directory=directory, server_id=config.host.server_id, address="", port=config.listen.port, servers=()
         )
@@ -172,17 +172,17 @@ def _again(directory: Path, *, production: bool, server_id: str | None, as_json:
         print_json({"host_toml": str(file), **listed})
         return
     for path in aside:
-        click.echo(f"put aside {path}")
-    click.echo(f"{config.host.server_id} begins with an empty store; `agtp check {file}` tells what else is wrong")
+        click.echo(f"renamed to {path}")
+    click.echo(f"{config.host.server_id} starts with an empty store; check the host with `agtp check {file}`")
 
 
 GATEWAY_NOTES = f"""
-Over HTTP, once it runs:
+Over HTTP, while it runs:
   curl -i -X DISCOVER http://127.0.0.1:{USUAL_GATEWAY}/methods -H "Authorization: Bearer $(cat {TOKEN_FILE})\""""
 
 PRODUCTION_NOTES = """
-The authority's key (state/ca.key) and the registrar's (state/registrar.key) are
-needed to issue agents, not to run the host: keep them elsewhere once that is done.
+The authority's key (state/ca.key) and the registrar's (state/registrar.key) issue agents.
+The host does not need them to run: store them elsewhere afterwards.
 For a server certificate of your own authority, replace state/server.pem and
 state/server.key; state/ca.pem stays the authority of client certificates.
 

@@ -1,4 +1,4 @@
-"""Files on this machine that commands read and write: keys, documents."""
+"""Keys and documents in files on this machine that commands read and write."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from agtphost.identity.key_ring import KeyRing
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 
 SIGNING_KEY = "signing.pub"
-"""The present key in a host's state directory."""
+"""Name of the current public key in a host's state directory."""
 
 
 def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) -> None:
     """
-    Write a document, exactly these octets: hashes and signatures cover them.
+    Write a document with exactly these bytes, because hashes and signatures cover them.
 
-    Standard output then has nothing else; which agent it is of goes to the error output.
+    Standard output gets only the document; the Agent-ID goes to standard error.
 
-    :param as_json: whether a file's name and its agent are told as JSON.
-    :raises CommandError: if the file exists already or cannot be written.
+    :param as_json: print the file name and the Agent-ID as JSON.
+    :raises CommandError: the file exists or cannot be written.
     """
     if output is None:
         sys.stdout.buffer.write(octets)
@@ -48,13 +48,21 @@ def deliver(octets: bytes, output: Path | None, agent_id: str, as_json: bool) ->
 
 
 def load_signing_key(path: Path) -> SigningKey:
-    """Read a private key file. :raises CommandError: naming it."""
-    with local_file(path, KeyFormatError, remedy="`agtp key new FILE` makes one."):
+    """
+    Load a private key file.
+
+    :raises CommandError: the file is not a private key; the message names it.
+    """
+    with local_file(path, KeyFormatError, remedy="Create one with `agtp key new FILE`."):
         return SigningKey.load(path)
 
 
 def load_verifying_key(path: Path) -> VerifyingKey:
-    """Read a public key file, or the public half of a private one. :raises CommandError: naming it."""
+    """
+    Load a public key file, or the public half of a private key file.
+
+    :raises CommandError: the file is not a key; the message names it.
+    """
     with local_file(path, KeyFormatError):
         if b"PRIVATE KEY" in path.read_bytes():
             return SigningKey.load(path).public
@@ -63,10 +71,10 @@ def load_verifying_key(path: Path) -> VerifyingKey:
 
 def given_keys(paths: Iterable[Path]) -> KeyRing:
     """
-    All public keys of a host in some files and directories, with the ends of their use where a statement says so.
+    Return all public keys of a host in some files and directories, with the times of their retirement if stated.
 
-    :param paths: public keys; directories as a host keeps them, and its state directory.
-    :raises CommandError: naming what cannot be read, and what has no key in it.
+    :param paths: public key files, directories of a host's keys, or its state directory.
+    :raises CommandError: a path cannot be read or has no key; the message names it.
     """
     keys: list[VerifyingKey] = []
     links: list[Succession] = []
@@ -79,7 +87,9 @@ def given_keys(paths: Iterable[Path]) -> KeyRing:
         found = [*sorted(folder.glob("*.pub"))] if folder != path or not present else []
         stated = [_statement(file) for file in sorted(folder.glob("*.json"))] if found else []
         if not present and not found:
-            raise WrongInput(f"{path} has no public key of a host in it", "Name its keys/, or its signing.pub.")
+            raise WrongInput(
+                f"{path} has no public key of a host", "Give the host's keys/ directory, or its signing.pub."
+            )
         keys += [load_verifying_key(file) for file in (*present, *found)]
         keys += [key for link in stated for key in (link.old, link.new)]
         links += stated
@@ -88,7 +98,7 @@ def given_keys(paths: Iterable[Path]) -> KeyRing:
         for link in links:
             ring.follow(link)
     except KeyFormatError as error:
-        raise WrongInput(f"the history of keys contradicts itself: {error}") from None
+        raise WrongInput(f"the statements of the key history disagree: {error}") from None
     return ring
 
 
@@ -96,4 +106,4 @@ def _statement(file: Path) -> Succession:
     try:
         return read_statement(json.loads(read_octets(file)))
     except ValueError as error:
-        raise WrongInput(f"{file} is no statement of two keys: {error}") from None
+        raise WrongInput(f"{file} is not a statement of two keys: {error}") from None

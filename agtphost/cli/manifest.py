@@ -1,4 +1,4 @@
-"""``agtp manifest``: showing and checking a server's manifest (AGTP-API section 8)."""
+"""The ``agtp manifest`` group: show and check a server's manifest (AGTP-API section 8)."""
 
 from __future__ import annotations
 
@@ -37,15 +37,14 @@ def command() -> None:
 @command.command()
 @click.argument("uri", metavar="URI")
 @click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
-@click.option("--document", "whole", is_flag=True, help="Print the manifest itself, as it is published.")
+@click.option("--document", "whole", is_flag=True, help="Print the manifest as it is published.")
 @connection_options
 def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as_json: bool) -> None:
     """
-    Show what a server says it offers.
+    Show the manifest of a server.
 
-    URI is agtp://HOST[:PORT], or - for the configured host. The signature is
-    checked where a key is at hand; an absent or wrong one is warned of, and the
-    manifest shown all the same.
+    URI is agtp://HOST[:PORT], or - for the configured host. The signature is verified if a key is known. If it is
+    missing or wrong, a warning is printed, and the manifest is still shown.
 
     \b
     Examples:
@@ -121,7 +120,7 @@ def _listed(values: Any) -> str:
 @command.command()
 @click.argument("source", metavar="FILE|URI")
 @click.option("--issuer", "issuers", type=EXISTING, multiple=True, metavar="KEY", help="A key that may have signed it.")
-@click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog it names.")
+@click.option("--catalog", "catalog_file", type=EXISTING, metavar="FILE", help="The catalog that the manifest names.")
 @connection_options
 def validate(
     source: str,
@@ -133,11 +132,10 @@ def validate(
     """
     Check a manifest's structure and signature.
 
-    Every violation is listed with the name of its rule, where it is, and the section of AGTP-API that says so.
-    The signature is checked where a key is at hand. FILE may be - for standard input; an agtp:// URI is asked for its
-    manifest. A key comes from --issuer, or for a URI from --config. Exit
-    status 0 for a sound manifest, 1 for a faulty one, 4 where the signature
-    does not verify. An unsigned manifest is sound unless a key is given.
+    Every violation is listed with its rule, its place, and the section of AGTP-API. FILE may be - for standard input;
+    an agtp:// URI is asked for its manifest. The signature is verified with the key of --issuer, or for a URI with that
+    of --config. The exit status is 0 for a valid manifest, 1 for a faulty one, and 4 if the signature does not verify.
+    An unsigned manifest is valid unless a key is given.
 
     \b
     Examples:
@@ -189,9 +187,9 @@ def validate(
 
 def fetch_manifest(target: Target) -> Mapping[str, Any]:
     """
-    The manifest of a server: ``DISCOVER /`` without an Agent-ID (AGTP-API section 8.10).
+    Fetch the manifest of a server: ``DISCOVER /`` without an Agent-ID (AGTP-API section 8.10).
 
-    :raises CommandError: if there is none.
+    :raises CommandError: the server has no manifest.
     """
     parts = PartReader()
     with connected(target) as client:
@@ -201,9 +199,9 @@ def fetch_manifest(target: Target) -> Mapping[str, Any]:
 
 def _read_all(client: Client, target: Target, add: Callable[[Reply], str | None]) -> Reply:
     """
-    Ask for the manifest, part by part where it has several.
+    Fetch all parts of the manifest.
 
-    :param add: takes each answer, and returns the token of the part that follows.
+    :param add: receives each answer, and returns the token of the next part, or None.
     :return: the first answer.
     """
     first = require_success(client.call(target.uri, "DISCOVER", anonymous=True))
@@ -224,11 +222,15 @@ def _whole(parts: PartReader) -> Mapping[str, Any]:
 
 
 def _not_whole(error: PartError) -> NoConnection:
-    return NoConnection(f"the manifest is not whole: {error}", "Ask again: it may have changed in between.")
+    return NoConnection(f"the manifest is incomplete: {error}", "Try again: it may have changed between its parts.")
 
 
 def manifest_in(reply: Reply) -> Mapping[str, Any]:
-    """The manifest of an answer. :raises NoConnection: if it is none."""
+    """
+    Return the manifest in an answer.
+
+    :raises NoConnection: the answer is not a manifest.
+    """
     manifest = _body(reply)
     if not isinstance(manifest, dict):
         raise NoConnection("the answer is not a manifest", ANOTHER_VERSION)
@@ -236,14 +238,18 @@ def manifest_in(reply: Reply) -> Mapping[str, Any]:
 
 
 def _body(reply: Reply) -> Any:
-    """The JSON of an answer. :raises NoConnection: if it is none."""
+    """
+    Return the JSON value of an answer.
+
+    :raises NoConnection: the answer is not JSON.
+    """
     from agtphost.contract.openapi.text import DocumentTextError, read_json
 
     try:
-        # A thousand endpoints are more than the decoder of ordinary bodies takes.
+        # A manifest with a thousand endpoints exceeds the limits of the usual body decoder.
         return read_json(reply.body)
     except DocumentTextError as error:
-        raise NoConnection(f"the answer is not JSON: {error}", "Is this an AGTP host?") from None
+        raise NoConnection(f"the answer is not JSON: {error}", "Check that this is an AGTP host.") from None
 
 
 def _read(name: str) -> Any:
@@ -283,9 +289,9 @@ def _print(manifest: Mapping[str, Any], findings: list[Finding], *, verified: bo
             ("version", manifest["document_version"]),
             ("catalog", manifest["catalog_version"]),
             ("endpoints", len(manifest["endpoints"])),
-            ("signature", "verified" if verified else "not checked: no key is at hand"),
+            ("signature", "verified" if verified else "not checked: no key is known"),
         ]
     )
     for finding in findings:
         click.echo(visible(f"remark: {_line(finding)}"), err=True)
-    click.echo("the manifest is sound")
+    click.echo("the manifest is valid")

@@ -1,4 +1,4 @@
-"""``agtp mcp-bridge``: a host, for any MCP client."""
+"""The command ``agtp mcp-bridge``: serve a host's tools to any MCP client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agtphost.mcp.server import Server
 
 CONNECTIONS = 64
-"""To the host at most: as many calls of MCP clients run at once."""
+"""Most connections to the host, and thus most simultaneous calls of MCP clients."""
 
 MOST_TOKENS = 64
 
@@ -46,27 +46,27 @@ _CLIENTS = ("claude", "vscode", "cursor")
 @click.option(
     "--http", type=click.IntRange(0, 65535), metavar="PORT", help="Serve Streamable HTTP on 127.0.0.1; 0: any port."
 )
-@click.option("--server", metavar="NAME", help="Show this MCP server of the host alone, by its own names.")
-@click.option("--no-endpoints", is_flag=True, help="Show hosted MCP servers alone, and not the host's own endpoints.")
-@click.option("--search", is_flag=True, help="Show two tools, search_tools and call_tool, in place of all of them.")
+@click.option("--server", metavar="NAME", help="Serve only this MCP server, with its own tool names.")
+@click.option("--no-endpoints", is_flag=True, help="Serve only MCP servers, not the host's own endpoints.")
+@click.option("--search", is_flag=True, help="Serve two tools, search_tools and call_tool, instead of all.")
 @click.option(
     "--token-file",
     type=EXISTING,
     metavar="FILE",
-    help="With --http: tokens, one a line, in place of one that is made and printed; each client sends one.",
+    help="With --http: file of tokens, one a line, instead of a new token; each client sends one.",
 )
-@click.option("--no-token", is_flag=True, help="With --http: serve every user of this machine, without a token.")
-@click.option("--no-verify", is_flag=True, help="Do not check the records of answers.")
+@click.option("--no-token", is_flag=True, help="With --http: serve every user of this machine without a token.")
+@click.option("--no-verify", is_flag=True, help="Do not verify the records of answers.")
 @click.option(
     "--approval-wait",
     type=click.FloatRange(0, 86_400),
     default=0.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a call that a person has to approve waits for that.",
+    help="How long a call waits for a person's approval.",
 )
-@click.option("--print-config", type=click.Choice(_CLIENTS), help="Print what to paste into that client, and end.")
-@click.option("--front", is_flag=True, help="With --print-config: of [mcp.front], which needs no bridge, instead.")
+@click.option("--print-config", type=click.Choice(_CLIENTS), help="Print the entry for that client, and exit.")
+@click.option("--front", is_flag=True, help="With --print-config: the entry for [mcp.front].")
 @connection_options
 def command(
     uri: str,
@@ -86,17 +86,15 @@ def command(
     """
     Serve the tools, resources and prompts of a host to an MCP client.
 
-    The client speaks MCP on stdin and stdout, or to a port of this machine;
-    the host sees one agent, the one of the client certificate.
+    The client uses MCP on stdin and stdout, or at a port of this machine. For the host, the bridge is one agent: that
+    of the client certificate.
 
-    With --http a token is made and printed, which other users of this machine
-    must send; your own programs may leave it out, since they could read the
-    agent's key as well. With --token-file every client sends one of its tokens.
-    With --json the URL and the token are printed as JSON.
+    --http generates and prints a token, which other users of this machine must send. Your own programs may omit it,
+    since they could read the agent's key as well. With --token-file every client must send one of its tokens. With
+    --json the URL and the token are printed as JSON.
 
-    A call that a person has to approve waits --approval-wait seconds for that,
-    with progress messages; then, or at once, the answer says that it is held,
-    and the same call made again passes once it is approved.
+    A call that a person has to approve waits up to --approval-wait seconds, with progress messages. After that the
+    answer says that the call is held; the same call succeeds once it is approved.
 
     \b
     Examples:
@@ -144,7 +142,7 @@ def _serve(
     *,
     trust_own_user: bool,
 ) -> None:
-    """Serve until the client has closed stdin, or, over HTTP, until SIGTERM or SIGINT."""
+    """Serve until the client closes stdin, or over HTTP until SIGTERM or SIGINT."""
     from twisted.internet import reactor
     from twisted.internet.defer import Deferred
 
@@ -202,19 +200,19 @@ def _stopper(reactor: Any, over: Deferred[None]) -> Callable[..., None]:
 
 def _require_sound(server: str | None, token_file: Path | None, no_token: bool, http: int | None) -> None:
     if server is not None and _SERVER.fullmatch(server) is None:
-        raise WrongInput("--server is not the name of an MCP server", "agtp tools ls shows SERVER.TOOL.")
+        raise WrongInput(f"--server {server[:40]!r} is not an MCP server's name", "List SERVER.TOOL: agtp tools ls")
     if token_file is not None and no_token:
         raise WrongInput("--no-token excludes --token-file", "Give one of the two.")
     if http is None and (no_token or token_file is not None):
         option = "--no-token" if no_token else "--token-file"
-        raise WrongInput(f"{option} is for --http", "On stdio only the program that starts the bridge can speak to it.")
+        raise WrongInput(f"{option} needs --http", "On stdio only the program that starts the bridge can use it.")
 
 
 def _ready(as_json: bool, made: str, url: str) -> None:
     """
-    Print where the bridge is.
+    Print the address of the bridge.
 
-    :param made: the token of this run; empty where none was made.
+    :param made: the token that was generated for this run; empty if there is none.
     """
     if as_json:
         print_json({"url": url, **({"token": made} if made else {})})
@@ -240,16 +238,15 @@ def _link(reactor: Any, target: Target, server: str | None, *, verified: bool, a
 
 
 def _tokens(path: Path) -> tuple[str, ...]:
-    """The tokens in a file, one a line: a session belongs to the one that opened it."""
+    """Return the tokens in a file, one a line; a session belongs to the token that opened it."""
     try:
         tokens = tuple(path.read_text().split())
     except (OSError, UnicodeDecodeError) as error:
         raise WrongInput(f"the tokens cannot be read: {error}") from None
     if not 0 < len(tokens) <= MOST_TOKENS or any(_TOKEN.fullmatch(token) is None for token in tokens):
         raise WrongInput(
-            f"there are no tokens, more than {MOST_TOKENS}, "
-            "or one is not 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
-            f"openssl rand -hex 32 > {path}",
+            f"{path} must have 1 to {MOST_TOKENS} tokens, each of 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -",
+            f"Create one with: openssl rand -hex 32 > {path}",
         )
     return tokens
 
@@ -257,25 +254,25 @@ def _tokens(path: Path) -> tuple[str, ...]:
 def _config_for(
     client: str, words: Sequence[str], http: int | None, server: str | None, token_file: Path | None
 ) -> tuple[str, str]:
-    """What to paste, and into which file."""
+    """Return the entry to paste, and the file that it belongs to."""
     from agtphost.bridge import client_config
 
     name = server or client_config.NAME
     if http is None:
         return client_config.stdio_entry(client, name, words), client_config.WHERE[client]
     if not http:
-        raise WrongInput("--print-config needs the port that the bridge will have", "Give --http a number.")
+        raise WrongInput("--print-config needs the port of the bridge", "Give --http a port other than 0.")
     url = f"http://127.0.0.1:{http}/mcp"
     return client_config.http_entry(client, name, url, token_file is not None), client_config.WHERE_HTTP[client]
 
 
 def _print_front(client: str | None, server: str | None, where: Connection, as_json: bool) -> None:
-    """What to paste for the front of a host of this machine."""
+    """Print the entry for the MCP front of a host on this machine."""
     from agtphost.bridge import client_config
     from agtphost.cli.client import fronts
 
     if client is None:
-        raise WrongInput("--front is for --print-config", "The host itself serves [mcp.front]; no bridge has to run.")
+        raise WrongInput("--front needs --print-config", "The host serves [mcp.front] without a bridge.")
     config = require_config(where, "the entry of its front")
     url = fronts.address_of(config, server)
     name, file = server or client_config.NAME, client_config.WHERE_HTTP[client]
@@ -284,7 +281,7 @@ def _print_front(client: str | None, server: str | None, where: Connection, as_j
 
 
 def _print(client: str, text: str, file: str, as_json: bool) -> None:
-    """What to paste, and where."""
+    """Print the entry to paste, and the file that it belongs to."""
     if as_json:
         print_json({"client": client, "file": file, "config": json.loads(text)})
     else:
@@ -293,13 +290,13 @@ def _print(client: str, text: str, file: str, as_json: bool) -> None:
 
 
 def _flags(no_endpoints: bool, search: bool, no_verify: bool, approval_wait: float) -> list[str]:
-    """Options of the bridge itself."""
+    """Return the options of the bridge as command line words."""
     flags = ["--no-endpoints"] * no_endpoints + ["--search"] * search + ["--no-verify"] * no_verify
     return flags + (["--approval-wait", f"{approval_wait:g}"] if approval_wait else [])
 
 
 def _words(where: Connection, uri: str, target: Target, server: str | None, flags: list[str]) -> list[str]:
-    """The command line that makes the same bridge from any directory."""
+    """Return the command line that starts the same bridge from any directory."""
     from agtphost.bridge.client_config import bridge_command
 
     config = find_config(where) if target.keys else None

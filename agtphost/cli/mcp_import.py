@@ -1,8 +1,8 @@
 """
-MCP servers out of a client's configuration: ``mcpServers`` of Claude and Cursor, ``servers`` of VS Code.
+Import MCP servers from a client's configuration: ``mcpServers`` of Claude and Cursor, ``servers`` of VS Code.
 
-Values of variables and headers may be secrets: each goes into a file of its own that nobody else can read, and
-``host.toml`` names the file. What a client would ask a person for is taken from the environment.
+Values of variables and headers may be secrets, so each is written to a file that only the owner can read, and
+``host.toml`` names the file. Values that a client would ask a person for are taken from the environment.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _HTTP = ("http", "streamable-http", "streamableHttp")
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What a file has for a host."""
+    """The servers of a file that a host can run."""
 
     servers: tuple[Server, ...]
     notes: tuple[str, ...]
-    """What was left out or changed, and why, a sentence each."""
+    """Sentences on what was left out or changed, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WantedServers:
-    """What the command line says of MCP servers."""
+    """The options of a command line about MCP servers."""
 
     entries: tuple[str, ...]
     imports: tuple[Path, ...]
 
     def read(self, cwd: Path | None) -> Imported:
         """
-        All of them.
+        Return all servers that the options name.
 
-        :param cwd: where commands of ``--mcp`` run; None: beside ``host.toml``.
-        :raises WrongInput: one cannot be read, or two have one name.
+        :param cwd: where commands of ``--mcp`` run; None: in the directory of ``host.toml``.
+        :raises WrongInput: an option or file cannot be read, or two servers have the same name.
         """
         servers = list(named_servers(self.entries, cwd))
         notes: list[str] = []
@@ -64,7 +64,7 @@ class WantedServers:
         names = [server.name for server in servers]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise WrongInput(f"two servers are named {twice}", "Import one file at a time, or rename one there.")
+            raise WrongInput(f"two servers are named {twice}", "Rename one of them, or import the files one at a time.")
         return Imported(servers=tuple(servers), notes=tuple(notes))
 
 
@@ -76,7 +76,7 @@ _OPTIONS = (
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Host the MCP servers of this mcp.json, of Claude, VS Code or Cursor.",
+        help="Host the MCP servers of this mcp.json of Claude, VS Code or Cursor.",
     ),
 )
 server_options = collected(WantedServers, "wanted", _OPTIONS)
@@ -84,24 +84,24 @@ server_options = collected(WantedServers, "wanted", _OPTIONS)
 
 
 class _LeftOut(Exception):
-    """Why a server is."""
+    """A server cannot be imported; the message is the reason."""
 
 
 def read_clients_file(file: Path, environ: Mapping[str, str]) -> Imported:
     """
     Read a client's configuration.
 
-    :param environ: what its placeholders are filled from.
-    :raises WrongInput: it is none, or has nothing that a host could run.
+    :param environ: variables for its placeholders.
+    :raises WrongInput: the file is not a configuration, or has no server that a host can run.
     """
     try:
         document = jsonc.parse(read_octets(file).decode("utf-8")).value
     except (jsonc.JSONCError, UnicodeDecodeError) as error:
-        raise WrongInput(f"{file} is no configuration of an MCP client: {error}") from None
+        raise WrongInput(f"{file} is not a configuration of an MCP client: {error}") from None
     table = _servers_of(document)
     if table is None:
         raise WrongInput(
-            f"{file} has neither mcpServers nor servers", "Name the file that a client has its servers in."
+            f"{file} has neither mcpServers nor servers", "Give the file in which a client lists its servers."
         )
     reading = _Reading(environ, _workspace(file), _asked(document))
     servers: dict[str, Server] = {}
@@ -130,14 +130,14 @@ def _servers_of(document: Any) -> dict[str, Any] | None:
 
 
 def _asked(document: Any) -> dict[str, str]:
-    """What VS Code would ask a person for: id to description."""
+    """Return the inputs that VS Code would ask a person for: description by id."""
     listed = document.get("inputs")
     found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     return {str(each.get("id")): str(each.get("description", "")) for each in found}
 
 
 def _workspace(file: Path) -> Path:
-    """The project that the file is of; else where the command runs."""
+    """Return the project directory of the file, or else the working directory."""
     folder = file.absolute().parent
     if folder.name in _PROJECT_FOLDERS:
         return folder.parent
@@ -145,7 +145,7 @@ def _workspace(file: Path) -> Path:
 
 
 def _name(given: str, taken: Mapping[str, object]) -> str:
-    """A name that a host can give its server."""
+    """Return a free name that a host accepts for its server."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", given.lower(), flags=re.ASCII).strip("-_")[:28] or "server"
     return next(name for name in _spelled(plain) if name not in taken)
 
@@ -158,20 +158,24 @@ def _spelled(plain: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Of one file."""
+    """A reader for one file."""
 
     environ: Mapping[str, str]
     workspace: Path
     asked: Mapping[str, str]
 
     def server(self, name: str, entry: Any) -> Server:
-        """:raises _LeftOut: the host cannot run it."""
+        """
+        Convert one entry.
+
+        :raises _LeftOut: the host cannot run it.
+        """
         if not isinstance(entry, dict):
-            raise _LeftOut("it is not an object")
+            raise _LeftOut("the entry is not an object")
         if entry.get("disabled") is True:
-            raise _LeftOut("it is disabled there")
+            raise _LeftOut("the entry is disabled")
         if is_bridge(entry):
-            raise _LeftOut("it is a host of AGTP itself")
+            raise _LeftOut("it is the bridge to an AGTP host")
         kept = _Kept(name)
         if "url" in entry:
             return self._remote(name, entry, kept)
@@ -179,13 +183,13 @@ class _Reading:
         if not isinstance(command, str) or not command or not _texts(arguments):
             raise _LeftOut("it has neither a url nor a command with its args")
         if entry.get("envFile"):
-            raise _LeftOut("it reads an envFile; put what that has into env")
+            raise _LeftOut("it uses envFile; move these variables to env")
         folder = self.workspace / Path(self.filled(str(entry.get("cwd", "")))).expanduser()
         words = [self.filled(word) for word in (command, *arguments)]
         if "/" in words[0]:
             words[0] = str(folder / Path(words[0]).expanduser())
         if shutil.which(words[0], path=self.environ.get("PATH")) is None:
-            raise _LeftOut(f"its program {words[0]} is not to be found")
+            raise _LeftOut(f"its program {words[0]} was not found")
         table = entry.get("env") or {}
         if not isinstance(table, dict) or not all(_ENVIRONMENT_NAME.fullmatch(key) for key in table):
             raise _LeftOut("env is not an object of variables")
@@ -208,7 +212,11 @@ class _Reading:
         return Server(name=name, url=url, headers=headers, secrets=kept.values)
 
     def filled(self, text: str) -> str:
-        """A text with its placeholders filled in. :raises _LeftOut: naming what has to be set."""
+        """
+        Return a text with its placeholders replaced.
+
+        :raises _LeftOut: a placeholder has no value; the message says what to set.
+        """
         return _PLACEHOLDER.sub(lambda found: self._value(found[1]), text)
 
     def _value(self, what: str) -> str:
@@ -225,13 +233,13 @@ class _Reading:
             name = re.sub(r"[^A-Z0-9]+", "_", what.removeprefix("input:").upper(), flags=re.ASCII)
             described = self.asked.get(what.removeprefix("input:"), "")
             asked = f" ({described})" if described else ""
-            return self._set(name, f"set {name} in the environment{asked}, and say it again")
+            return self._set(name, f"set {name} in the environment{asked}, and run the command again")
         variable = _VARIABLE.fullmatch(what)
         if variable is None:
-            raise _LeftOut(f"${{{what}}} is nothing that can be known here")
+            raise _LeftOut(f"${{{what}}} is not a placeholder that can be replaced here")
         if variable[2] is not None:
             return self.environ.get(variable[1]) or variable[2]
-        return self._set(variable[1], f"set {variable[1]} in the environment, and say it again")
+        return self._set(variable[1], f"set {variable[1]} in the environment, and run the command again")
 
     def _set(self, name: str, otherwise: str) -> str:
         value = self.environ.get(name)
@@ -242,13 +250,13 @@ class _Reading:
 
 @dataclass
 class _Kept:
-    """Values of one server that are kept in files of their own."""
+    """Values of one server that are stored in separate files."""
 
     server: str
     values: dict[str, str] = field(default_factory=dict)
 
     def value(self, key: str, value: str) -> str:
-        """What ``host.toml`` says in its place."""
+        """Store a value, and return its replacement in ``host.toml``."""
         if not value:
             return value
         file = f"{SECRETS}/{self.server}.{key}"
@@ -261,9 +269,9 @@ def _texts(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """Numbers and booleans are written by hand now and then."""
+    """Return a value as text; numbers and booleans are accepted, because people write them by hand."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise _LeftOut("a value is not a text")
+    raise _LeftOut("a value is neither text nor number")

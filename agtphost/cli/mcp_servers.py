@@ -1,4 +1,4 @@
-"""MCP servers that a command line or a client's configuration names, and how ``host.toml`` says them."""
+"""MCP servers given on a command line or in a client's configuration, and their sections of ``host.toml``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.identity import files
 from agtphost.vocabulary.tomltext import string_text
 
 SECRETS = "secrets"
-"""Beside ``host.toml``: values that are not for everybody, a file each."""
+"""Directory next to ``host.toml`` for secret values, with one file each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,25 +23,25 @@ class Server:
     command: tuple[str, ...] = ()
     url: str = ""
     cwd: Path | None = None
-    """Where the command runs; None: beside ``host.toml``."""
+    """Where the command runs; None: in the directory of ``host.toml``."""
 
     env: Mapping[str, str] = field(default_factory=dict)
-    """As ``host.toml`` has them: the values of secrets are in files of their own, or in the environment."""
+    """Variables as in ``host.toml``: secret values are in files or in the environment."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The same for what is sent to the URL."""
+    """Headers to send to the URL, as in ``host.toml``."""
 
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """What the files have that it names, by their paths beside ``host.toml``."""
+    """Contents of the files of secrets, by their paths relative to ``host.toml``."""
 
     private: bool = False
-    """Whether its command has values that are not for everybody."""
+    """Whether the command line has secret values."""
 
     def keep_secrets(self, directory: Path) -> None:
         """
-        Write those files, for the owner alone.
+        Write the files of secrets, readable only for the owner.
 
-        :raises OSError: one cannot be written.
+        :raises OSError: a file cannot be written.
         """
         if self.secrets:
             files.make_directory(directory / SECRETS)
@@ -49,7 +49,7 @@ class Server:
             files.replace(directory / name, f"{value}\n".encode(), files.PRIVATE)
 
     def toml(self) -> str:
-        """Its ``[[mcp.server]]``."""
+        """Return the section ``[[mcp.server]]``."""
         lines = ["[[mcp.server]]", f"name = {string_text(self.name)}"]
         if self.url:
             lines.append(f"url = {string_text(self.url)}")
@@ -66,16 +66,16 @@ class Server:
 
 def named_servers(entries: Iterable[str], cwd: Path | None = None) -> tuple[Server, ...]:
     """
-    What ``--mcp NAME=COMMAND`` and ``--mcp NAME=URL`` say; the command is split into words as a shell does it.
+    Parse ``--mcp NAME=COMMAND`` and ``--mcp NAME=URL``; a command is split into words as a shell does.
 
-    :param cwd: where commands run, and what a program with a slash in its name is relative to.
-    :raises WrongInput: one cannot be read.
+    :param cwd: where commands run, and the base of relative program paths.
+    :raises WrongInput: an option cannot be parsed.
     """
     found: dict[str, Server] = {}
     for entry in entries:
         name, separator, target = entry.partition("=")
         if not separator or not name or not target.strip():
-            raise WrongInput(f"--mcp {entry!r} is not NAME=COMMAND", "Such as --mcp files='npx -y SERVER /data'.")
+            raise WrongInput(f"--mcp {entry!r} is not NAME=COMMAND", "Give one such as files='npx -y SERVER /data'.")
         if name in found:
             raise WrongInput(f"--mcp names {name!r} twice")
         if target.startswith(("https://", "http://")):

@@ -1,4 +1,4 @@
-"""``agtp methods``: what the drafts tabulate of each method, or what a host offers (core v08 section 7.2.20)."""
+"""The command ``agtp methods``: the methods of the drafts, or those that a host offers (core v08 section 7.2.20)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ def command(uri: str | None, tier: str | None, where: Connection, as_json: bool)
     """
     Show the eighteen methods of every host, the fifty standard ones, or those that one host offers.
 
-    Without URI nothing is asked over the network: the rows are the drafts'
-    tables, with both taxonomies: the drafts' own category, and the effect
-    classes of the catalog. With an agtp:// URI, or - for the configured host,
-    they are what DISCOVER /methods shows to this caller.
+    Without URI nothing is asked over the network: the rows are the drafts' tables, with the drafts' categories and the
+    effect classes of the catalog. With an agtp:// URI, or - for the configured host, they are what DISCOVER /methods
+    answers to this caller.
 
     \b
     Examples:
@@ -36,7 +35,7 @@ def command(uri: str | None, tier: str | None, where: Connection, as_json: bool)
     """
     if uri is not None:
         if tier is not None:
-            raise WrongInput("--tier is for the drafts' tables, which need no URI")
+            raise WrongInput("--tier excludes URI: it selects from the drafts' tables")
         _show_offered(uri, where, as_json)
         return
     catalog = Catalog.load()
@@ -64,10 +63,10 @@ def command(uri: str | None, tier: str | None, where: Connection, as_json: bool)
 
 def described(catalog: Catalog) -> Iterator[dict[str, Any]]:
     """
-    One object for each method that a draft tabulates: the floor in its order, then the rest by name.
+    Yield one object for each method in the drafts' tables: the floor in its order, then the rest by name.
 
-    ``category`` is the draft's own, ``categories`` are the catalog's effect
-    classes; ``idempotent`` is true, false, ``per_action`` or ``conditional``.
+    ``category`` is that of the draft, ``categories`` are the catalog's effect classes; ``idempotent`` is true, false,
+    ``per_action`` or ``conditional``.
     """
     for name in FLOOR:
         entry = catalog.entries[name]
@@ -96,8 +95,8 @@ def methods_in(answer: Any) -> Any:
     """
     Return the list in an answer to DISCOVER /methods.
 
-    AGTP-API section 5.8 has an array of objects. Other servers answer with an object whose ``methods`` is the array,
-    with ``name`` for ``method``, or with names alone.
+    In AGTP-API section 5.8 it is an array of objects. Other servers answer with an object whose ``methods`` is the
+    array, with ``name`` for ``method``, or only with names.
     """
     listed = answer["methods"] if isinstance(answer, dict) and "methods" in answer else answer
     if isinstance(listed, dict):

@@ -1,4 +1,4 @@
-"""``agtp openapi``: endpoints from OpenAPI documents, and OpenAPI documents from endpoints (AGTP-API section 14)."""
+"""The ``agtp openapi`` group: convert OpenAPI documents to endpoints and back (AGTP-API section 14)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 MOST_INDENTED = 4 << 20
-"""Octets of a document that is indented; a larger one would take several times its room while it is written."""
+"""Bytes up to which a document is indented; a larger one would need several times its size in memory."""
 
 LARGE = ("paths", "components")
 """Members of a document that have an entry for each operation, or each schema."""
@@ -43,12 +43,10 @@ def command() -> None:
 
 @command.command("import")
 @click.argument("file")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints here.")
-@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Its methods.")
-@click.option(
-    "--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Write functions that answer instead."
-)
-@click.option("--prefix", metavar="PATH", default="", help="Put every endpoint below it, such as stripe.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the endpoints to this directory.")
+@click.option("--catalog", "catalog_file", type=click.Path(path_type=Path), metavar="FILE", help="Method catalog.")
+@click.option("--stubs", type=click.Path(path_type=Path), metavar="FILE.py", help="Also write handler stubs.")
+@click.option("--prefix", metavar="PATH", default="", help="Prefix of every path, such as stripe.")
 @json_option
 def import_(
     file: str, out: Path | None, catalog_file: Path | None, stubs: Path | None, prefix: str, as_json: bool
@@ -56,14 +54,12 @@ def import_(
     """
     Make endpoint declarations for review.
 
-    FILE is an OpenAPI 3.0 or 3.1 document, JSON or YAML; - is standard input. Nothing is fetched: what the
-    document refers to elsewhere is left open, and told. Methods come from
-    the catalog. The declarations have external_service handlers, and are
-    written as .toml.review, which no host loads before they are renamed.
-    Without --out they are only summarized. Definitions that many of them share are written once, into a file beside
-    them. Documents of two services on one
-    host: a --prefix for each, which the old services do not see. With --stubs, registered functions
-    answer instead of the old service, and a module with their stubs is written.
+    FILE is an OpenAPI 3.0 or 3.1 document, JSON or YAML; - is standard input. Nothing is fetched: references to other
+    documents stay open, and are listed. Methods come from the catalog. The declarations have external_service handlers.
+    They are written as .toml.review, which no host loads before they are renamed; without --out they are only
+    summarized. Shared definitions go to one separate file. To put documents of two services on one host, give each a
+    --prefix; the old services do not see it. With --stubs, registered functions handle the endpoints instead of the old
+    service, and a module with their stubs is written.
 
     \b
     Examples:
@@ -81,9 +77,9 @@ def import_(
     except CatalogError as error:
         raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
     except PrefixError as error:
-        raise WrongInput(f"--prefix {error}", "Such as stripe, or vendors/stripe.") from None
+        raise WrongInput(f"--prefix {error}", "Give one such as stripe, or vendors/stripe.") from None
     except (DocumentTextError, OpenAPIError) as error:
-        raise WrongInput(f"{file}: {error}", "OpenAPI 3.0 and 3.1 can be imported, as JSON or YAML.") from None
+        raise WrongInput(f"{file}: {error}", "Give OpenAPI 3.0 or 3.1, as JSON or YAML.") from None
     deliver(imported, "openapi", out, stubs, as_json, prefix)
 
 
@@ -93,9 +89,9 @@ def import_(
 @command.command()
 @click.argument("uri", required=False, metavar="[URI]")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
-@click.option("--server-url", metavar="URL", help="Where an HTTP face of the endpoints answers.")
+@click.option("--server-url", metavar="URL", help="URL of an HTTP interface of the endpoints.")
 @click.option("--manifest", "manifest_file", metavar="FILE", help="Export this manifest; needs URI for the link.")
-@click.option("--built-ins", is_flag=True, help="Also the protocol's own endpoints.")
+@click.option("--built-ins", is_flag=True, help="Also export the protocol's built-in endpoints.")
 @connection_options
 def export(
     uri: str | None,
@@ -109,11 +105,10 @@ def export(
     """
     Render endpoints as OpenAPI 3.1.
 
-    With a URI, or - for the configured host, from the manifest that it
-    publishes. Without one, from the files of --config host.toml, or of the
-    host.toml found here, the host running or not. The document says that it is derived and links the
-    manifest; what OpenAPI cannot say goes to standard error, and with --json
-    stands beside the document.
+    With a URI, or - for the configured host, the document is made from the published manifest. Without one, it is made
+    from the files of --config host.toml, or of the host.toml found here, whether the host runs or not. The document
+    says that it is derived and links the manifest. What OpenAPI cannot express is listed on standard error, or with
+    --json in the result.
 
     \b
     Examples:
@@ -128,7 +123,7 @@ def export(
     if faults:
         first = f"{faults[0].pointer} {faults[0].message}"
         kind = WrongInput if uri is None or manifest_file is not None else NoConnection
-        raise kind(f"the manifest is faulty: {first}", "agtp manifest validate lists every fault.")
+        raise kind(f"the manifest is faulty: {first}", "List every fault with agtp manifest validate.")
     exported = export_openapi(manifest, link=link, server_url=server_url, built_ins=built_ins)
     if output is not None:
         write_new(output, _render(exported.document))
@@ -136,7 +131,7 @@ def export(
 
 
 def _render(document: Mapping[str, Any]) -> bytes:
-    """Return the text of a document: indented, or of a large one with each operation and each schema on one line."""
+    """Return the text of a document: indented, or if it is large with one line for each operation and each schema."""
     text = bytearray()
     for line in _lines(document):
         text += line
@@ -146,13 +141,13 @@ def _render(document: Mapping[str, Any]) -> bytes:
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[bytes]:
-    """Return the text in lines; of thousands of operations no other copy is made."""
+    """Yield the text in lines, without another copy of thousands of operations."""
     yield from _members(document, "", lambda name, value: _members(value, "  ", _deeper) if name in LARGE else None)
     yield b"\n"
 
 
 def _deeper(name: str, value: Any) -> Iterator[bytes] | None:
-    """Of ``components``, each group has a line for each of its members."""
+    """Yield one line for each member of a group of ``components``."""
     return _members(value, "    ", lambda *_: None) if name == "schemas" else None
 
 
@@ -186,12 +181,12 @@ def _tell(exported: Exported, output: Path | None, as_json: bool) -> None:
 
 
 def _manifest(uri: str | None, file: str | None, where: Connection) -> tuple[Mapping[str, Any], str]:
-    """The manifest, and the URI where it is."""
+    """Return the manifest, and the URI where it is published."""
     if file is not None:
         from agtphost.contract.openapi.text import DocumentTextError, read_document
 
         if uri is None or not uri.startswith(SCHEME):
-            raise WrongInput("--manifest needs the URI that the manifest is published at")
+            raise WrongInput("--manifest needs URI, where the manifest is published")
         try:
             return read_document(read_octets(file)), uri
         except DocumentTextError as error:
@@ -212,7 +207,7 @@ def _link(config: Config) -> str:
 
 
 def _manifest_of(config: Config) -> dict[str, Any]:
-    """What a host would publish of its operator's endpoints; dates and version are the host's to give."""
+    """Return the manifest of an operator's endpoints; dates and version are placeholders."""
     from agtphost.contract.manifest import Disclosure, Policies, ServerFacts, build_manifest
     from agtphost.contract.policy import MethodPolicy
 

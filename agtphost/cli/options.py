@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EXISTING = click.Path(path_type=Path)
-"""A path; that it exists is found out where it is read, so that the error says what it was for."""
+"""The type of a path. Its existence shows when it is read, so that the error can name its purpose."""
 
 
 class _HostToml(click.Path):
-    """A ``host.toml``, or the directory that has one."""
+    """The type of a ``host.toml``, or of the directory that has one."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
@@ -45,7 +45,7 @@ def _remember(context: click.Context, _: click.Parameter, value: bool) -> bool:
 
 
 HERE = "-"
-"""In place of a URI: the host of the configuration."""
+"""Argument in place of a URI that means the configured host."""
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, is_eager=True, callback=_remember, help="Print JSON for machines."
@@ -57,17 +57,17 @@ def _widen(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 wide_option = click.option(
-    "--wide", is_flag=True, is_eager=True, expose_value=False, callback=_widen, help="Show identifiers whole."
+    "--wide", is_flag=True, is_eager=True, expose_value=False, callback=_widen, help="Show full identifiers."
 )
-"""For commands whose tables have Agent-IDs, Audit-IDs or digests: without it they are shortened."""
+"""Option of commands whose tables have Agent-IDs, Audit-IDs or digests; without it they are shortened."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """What the command line says about which host, and as whom."""
+    """The options that select a host, and the agent to call it as."""
 
     host_uri: str = HERE
-    """``--uri``."""
+    """Value of ``--uri``."""
 
     config: Path | None = None
     profile: str | None = None
@@ -83,20 +83,18 @@ class Connection:
 
 _URI = click.option("--uri", "host_uri", default=HERE, metavar="URI", help="The host; default: the configured one.")
 _OPTIONS = (
-    click.option(
-        "--config", type=HOST_TOML, metavar="FILE", help="A host of this machine: its host.toml, or directory."
-    ),
+    click.option("--config", type=HOST_TOML, metavar="FILE", help="A local host: its host.toml, or its directory."),
     click.option("--profile", metavar="NAME", help="A host of ~/.config/agtphost/config.toml."),
-    click.option("--as", "identity", metavar="NAME", help="Known agent to be; or registrar."),
+    click.option("--as", "identity", metavar="NAME", help="Agent to call as, or registrar."),
     click.option("--cert", type=EXISTING, metavar="FILE", help="Client certificate (PEM)."),
-    click.option("--key", type=EXISTING, metavar="FILE", help="Its key; default: beside it, as .key."),
+    click.option("--key", type=EXISTING, metavar="FILE", help="Its key; default: the .key file next to it."),
     click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the host's certificate."),
     click.option("--agent-id", metavar="ID", help="The Agent-ID to send; default: the certificate's."),
     click.option("--no-cert", is_flag=True, help="Present no client certificate."),
     click.option(
         "--plain-parameters",
         is_flag=True,
-        help="Send parameters at the top of the body, for servers that know no envelope.",
+        help="Send parameters as the body, for servers without the AGTP envelope.",
     ),
     click.option("--timeout", type=click.FloatRange(0.1, 86_400), default=60.0, show_default=True, help="Seconds."),
 )
@@ -104,9 +102,10 @@ _OPTIONS = (
 
 def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
     """
-    A decorator that adds options; the function gets their values as one object.
+    Return a decorator that adds options; the function receives their values as one object.
 
-    :param kind: a dataclass, whose fields are named as the options.
+    :param kind: a dataclass whose fields have the names of the options.
+    :param keyword: name of the parameter that receives the object.
     """
 
     def decorate(function: F) -> F:
@@ -133,11 +132,11 @@ signing_keys_option = click.option(
     type=EXISTING,
     multiple=True,
     metavar="FILE|DIR",
-    help="A public key of the host's, or a directory of them; for --file, more than once.",
+    help="Public key of the host, or a directory of keys; may be repeated.",
 )
 
 host_options = collected(Connection, "where", (_URI, *_OPTIONS, json_option))
-"""Adds ``--uri`` as well, for commands that have no other place for it."""
+"""Options of commands that also need ``--uri``, because they have no URI argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ class RequestOptions:
     wait_approval: float | None
 
     def keywords(self) -> dict[str, Any]:
-        """As keyword arguments of :func:`agtphost.cli.exchange.called`."""
+        """Return keyword arguments for :func:`agtphost.cli.exchange.called`."""
         for name in ("task_id", "session_id", "idempotency_key"):
             value = getattr(self, name)
             if value is not None and not is_opaque_id(value):
@@ -175,7 +174,7 @@ class RequestOptions:
             raise WrongInput(f"--scope: {error}") from None
 
     def follow(self, as_json: bool) -> Callable[[Reply], None] | None:
-        """What prints interim messages as they come; None where none are asked for."""
+        """Return a function that prints interim messages as they arrive, or None without ``--stream``."""
         if not self.stream:
             return None
 
@@ -191,13 +190,13 @@ _REQUEST_OPTIONS = (
     click.option("--scope", multiple=True, metavar="TOKEN", help="Claim this scope only; may be repeated."),
     click.option("--task-id", metavar="ID", help="Task-ID header."),
     click.option("--session-id", metavar="ID", help="Session-ID header."),
-    click.option("--idempotency-key", metavar="KEY", help="Idempotency-Key header: never done twice."),
-    click.option("--stream", is_flag=True, help="Ask for interim messages, and show them as they come."),
+    click.option("--idempotency-key", metavar="KEY", help="Idempotency-Key header, against repeated execution."),
+    click.option("--stream", is_flag=True, help="Request interim messages, and print them as they arrive."),
     click.option(
         "--wait-approval",
         type=click.FloatRange(0, 86_400),
         metavar="SECONDS",
-        help="If a person has to approve the call, wait for that and have it made.",
+        help="Wait for a person's approval if necessary, then make the call.",
     ),
 )
 

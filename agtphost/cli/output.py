@@ -1,4 +1,4 @@
-"""What commands print: JSON for machines, tables and text for people, and no character that plays tricks."""
+"""Output of commands: JSON for machines, tables and text for people, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from agtphost import extras
 
 def visible(text: str) -> str:
     """
-    ``text`` with every character that a terminal would obey rather than show written out.
+    Return ``text`` with every character escaped that a terminal would interpret.
 
-    What hosts and tools send is printed, and must not move the cursor, change
-    colours or reorder the line.
+    Output from hosts and tools must not move the cursor, change colours or reorder the line.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -31,12 +30,12 @@ def visible(text: str) -> str:
 
 
 def print_json(value: Any) -> None:
-    """One JSON text, ASCII, for machines."""
+    """Print a JSON text for machines, in ASCII."""
     click.echo(json.dumps(value, indent=2))
 
 
 def print_document(value: Any) -> None:
-    """A JSON value for people."""
+    """Print a JSON value for people."""
     from agtphost.client.terminal import render_json
 
     click.echo(render_json(value))
@@ -44,22 +43,22 @@ def print_document(value: Any) -> None:
 
 def print_file(text: str | bytes) -> None:
     """
-    Print what goes into a file: as it is into a pipe, and with :func:`visible` on a terminal.
+    Print the contents of a file: unchanged into a pipe, with :func:`visible` on a terminal.
 
-    :param text: a document that a host may have written.
+    :param text: a document that may come from a host.
     """
     octets = text.encode() if isinstance(text, str) else text
-    # Click takes escape sequences out of text that is piped, and leaves octets as they are.
+    # Click removes escape sequences from piped text, but leaves bytes unchanged.
     click.echo(visible(octets.decode("utf-8", "backslashreplace")) if sys.stdout.isatty() else octets, nl=False)
 
 
 def print_line(value: Any) -> None:
-    """One JSON text on a line, ASCII: one of a stream for machines."""
+    """Print a JSON text on one line, in ASCII, as part of a stream for machines."""
     click.echo(json.dumps(value, separators=(",", ":")))
 
 
 def shown(value: object) -> str:
-    """A member of a JSON object in a line for people: text as it is, lists joined by commas, all else as JSON."""
+    """Return a JSON value in one line for people: text unchanged, lists joined by commas, everything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
@@ -68,7 +67,7 @@ def shown(value: object) -> str:
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """``name  value`` lines; empty values are left out. Names may be a host's words as much as values."""
+    """Print ``name  value`` lines without empty values; names as well as values may come from a host."""
     shown = [(visible(name), str(value)) for name, value in fields if value not in (None, "", (), [])]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -76,7 +75,7 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 
 
 def print_summary(fields: Mapping[str, object]) -> None:
-    """The same of a mapping, lists joined by commas."""
+    """Print a mapping as ``name  value`` lines, with lists joined by commas."""
     print_fields(
         (name, shown(value) if isinstance(value, (list, tuple, dict, bool)) and value != [] else value)
         for name, value in fields.items()
@@ -84,30 +83,30 @@ def print_summary(fields: Mapping[str, object]) -> None:
 
 
 def print_answer(answer: Mapping[str, object], as_json: bool) -> None:
-    """An object, for machines or people."""
+    """Print an object for machines or people."""
     print_json(dict(answer)) if as_json else print_summary(answer)
 
 
 WIDE = "agtphost.wide"
-"""Where a click context remembers whether identifiers are shown whole; absent: the command has no ``--wide``."""
+"""Key of a click context's ``meta``: whether to show full identifiers; absent if the command has no ``--wide``."""
 
 SHORT = 12
-"""Digits of an identifier that is cut."""
+"""Digits of a shortened identifier."""
 
 _IDENTIFIER = re.compile("[0-9a-f]{64}")
 _WORD = re.compile(r"\S*")
 
 Column = str | Callable[[Mapping[str, Any]], object]
-"""What a column shows of each object: a member, or what is made of it."""
+"""The contents of a column: a member of each object, or the result of a function."""
 
 
 def print_entries(
     entries: Sequence[Mapping[str, Any]], columns: Sequence[str] | Mapping[str, Column], as_json: bool
 ) -> None:
     """
-    Objects for machines, or some of their members as a table for people.
+    Print objects for machines, or some of their members as a table for people.
 
-    :param columns: members; or titles, and what stands below each.
+    :param columns: names of members; or titles with the contents of their columns.
     """
     if as_json:
         print_json(entries)
@@ -122,9 +121,9 @@ def print_entries(
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[str] = ()) -> None:
     """
-    Aligned columns: folded to a terminal's width where that can be done, never cut anywhere.
+    Print aligned columns, folded to a terminal's width where possible, and never cut.
 
-    :param whole: columns that are not folded either, because people copy what is in them.
+    :param whole: columns that are not folded, because people copy their contents.
     """
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
     if _shortening():
@@ -137,14 +136,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole:
 
 
 def _shortening() -> bool:
-    """Whether the command shortens identifiers: it has ``--wide``, that was not given, and people read."""
+    """Return whether to shorten identifiers: on a terminal, if the command has ``--wide`` and it was not given."""
     context = click.get_current_context(silent=True)
     return sys.stdout.isatty() and context is not None and context.meta.get(WIDE) is False
 
 
 def shortened(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """
-    A table whose long identifiers are cut to their beginnings: :data:`SHORT` digits, or as many as tell them apart.
+    Shorten long identifiers in a table to :data:`SHORT` digits, or to more if necessary to tell them apart.
     """
     known = sorted({cell for row in rows for cell in row if _IDENTIFIER.fullmatch(cell)})
     lengths = dict.fromkeys(known, SHORT)
@@ -156,7 +155,7 @@ def shortened(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table, two spaces between columns; cells may have several lines."""
+    """Return the lines of a table, with two spaces between columns; cells may have several lines."""
     table = [[cell.split("\n") for cell in row] for row in (columns, *rows)]
     widths = [max(max(map(_width, row[place])) for row in table) for place in range(len(columns))]
     lines = []
@@ -169,7 +168,7 @@ def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: wide characters take two, combining ones none."""
+    """Return the width on a terminal: wide characters take two columns, combining ones none."""
     if text.isascii():
         return len(text)
     kinds = ((unicodedata.combining(each), unicodedata.east_asian_width(each)) for each in text)
@@ -178,15 +177,15 @@ def _width(text: str) -> int:
 
 def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Collection[str]) -> None:
     """
-    A table in a terminal: texts of several words are folded, identifiers never.
+    Print a table on a terminal: fold texts of several words, but not identifiers.
 
-    Where those alone are too wide, each row is a few lines of its own.
+    If the identifiers alone are too wide, print each row on several lines.
     """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # People copy identifiers, names and times: what is one word stays in one piece.
+    # People copy identifiers, names and times, so a single word is not folded.
     kept = {
         column
         for place, column in enumerate(columns)
@@ -209,7 +208,7 @@ def _fold(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Collecti
 
 
 def _stack(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Each row as lines of ``COLUMN  cell``."""
+    """Print each row as lines of ``COLUMN  cell``."""
     width = max(map(len, columns))
     for number, row in enumerate(rows):
         if number:

@@ -1,4 +1,4 @@
-"""The endpoints that the files of a host declare, the host running or not."""
+"""Endpoints declared in the files of a host, whether it runs or not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     """
-    The host's catalog, and its operator's endpoints.
+    Return the host's catalog and its operator's endpoints.
 
-    :raises CommandError: with everything that is wrong with them.
+    :raises CommandError: a file is not valid; the message lists every problem.
     """
     from agtphost.contract.declaration import Rules
     from agtphost.contract.loading import load_endpoints
@@ -26,7 +26,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     try:
         catalog = Catalog.load(config.catalog.path)
     except CatalogError as error:
-        raise WrongInput(f"the method catalog is wrong: {error}") from None
+        raise WrongInput(f"the method catalog is not valid: {error}") from None
     rules = Rules(catalog=catalog, custom=config.policies.methods.custom, hints=_hints(config))
     folder = config.endpoints.directory
     endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
@@ -36,7 +36,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
 
 
 def _hints(config: Config) -> HintsOf:
-    """What functions say of their endpoints, found as the host finds them."""
+    """Return the function that reads hints of handler functions, as the host does."""
     from agtphost.handlers.endpoint import hints_of
     from agtphost.handlers.function import resolve
     from agtphost.host.bindings import make_importable

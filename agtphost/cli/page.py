@@ -1,4 +1,4 @@
-"""``agtp page``: a link to the operators' page of a host."""
+"""The command ``agtp page``: get a sign-in link to the operators' page of a host."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @click.command()
-@click.option("--open", "opened", is_flag=True, help="Open it in the browser, if it leads to the host asked.")
+@click.option("--open", "opened", is_flag=True, help="Open the link in the browser, if it leads to this host.")
 @host_options
 def command(opened: bool, where: Connection, as_json: bool) -> None:
     """
-    Get a link to the operators' page.
+    Get a sign-in link to the operators' page.
 
-    For operators, registrars, and those whom [admin] viewers lists. The link is good once, and for a minute; whoever
-    opens it looks and acts as the certificate that this command has shown. Without --cert and --as that is the
+    Only for operators, registrars, and the viewers in [admin]. The link is valid once, and for one minute; the browser
+    that opens it has the rights of the certificate that this command presented. Without --cert and --as that is the
     registrar of the configured host.
 
-    The link names the key that this command verifies the host's records with, too: by its fingerprint the browser
-    tells whether it computes with the same one. No server is sent what stands behind the #.
+    The link also has the fingerprint of the key with which this command verifies the host's records, so that the
+    browser can check that it uses the same key. The part after # is not sent to any server.
 
     \b
     Examples:
@@ -45,7 +45,7 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
         keys = KeyRing.copy_of(signing_keys(target, client)).in_use
     url = result.get("url")
     if not isinstance(url, str) or not url.startswith("https://"):
-        raise NoConnection("the answer has no link", "Is this an AGTP host of the same version?")
+        raise NoConnection("the answer has no link", "Check that this is an AGTP host of the same version.")
     fingerprint = keys[-1].fingerprint if keys else ""
     url = f"{url}.{fingerprint}" if fingerprint else url
     if as_json:
@@ -60,6 +60,6 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
     if there == here or {there, here} <= LOOPBACK:
         click.launch(url)
     else:
-        # The answer of a host is its word: nothing is opened unseen but what the user named.
-        said = f"not opened: the link leads to {there}, and {here} was asked. If that is its page, open it yourself."
+        # A host chooses the link, so it is opened unseen only if it leads to the host that the user named.
+        said = f"not opened: the link of {here} leads to {there}. If that is its page, open it yourself."
         click.echo(visible(said), err=True)

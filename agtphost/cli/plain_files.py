@@ -1,4 +1,4 @@
-"""Files on this machine as octets: read, and written once. Commands that need no keys import nothing more."""
+"""Read and write files as bytes, for commands that need no keys and therefore import nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agtphost.cli.failures import WrongInput, local_file
 from agtphost.identity import files
 
 MAX_BODY = 67_108_864
-"""Octets read from a file or standard input."""
+"""Most bytes that are read from a file or standard input."""
 
 output_option = click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output."
@@ -19,7 +19,7 @@ output_option = click.option(
 
 
 def read_octets(name: str | Path) -> bytes:
-    """The octets of a file; ``-`` is standard input."""
+    """Return the bytes of a file; ``-`` is standard input."""
     with local_file(name):
         if str(name) == "-":
             octets = sys.stdin.buffer.read(MAX_BODY + 1)
@@ -27,11 +27,15 @@ def read_octets(name: str | Path) -> bytes:
             with Path(name).open("rb") as stream:
                 octets = stream.read(MAX_BODY + 1)
     if len(octets) > MAX_BODY:
-        raise WrongInput(f"{name} has more than {MAX_BODY} octets")
+        raise WrongInput(f"{name} has more than {MAX_BODY} bytes")
     return octets
 
 
 def write_new(file: Path, octets: bytes) -> None:
-    """Write a file that anybody may read. :raises WrongInput: if it exists already or cannot be written."""
+    """
+    Write a new file that everyone may read.
+
+    :raises WrongInput: the file exists or cannot be written.
+    """
     with local_file(file, doing="written"):
         files.write_once(file, octets, files.PUBLIC)

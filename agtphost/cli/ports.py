@@ -1,4 +1,4 @@
-"""Ports for hosts to try: the usual one, or one beside it where another host has that."""
+"""Choose ports for trial hosts: the usual one, or the next free one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from agtphost.vocabulary.uris import DEFAULT_PORT
 
 ADDRESS = "127.0.0.1"
 USUAL_PORT = "AGTPHOST_PORT"
-"""The environment variable with the port to begin at, where that is not the protocol's own."""
+"""Environment variable with the first port to try, if it is not the protocol's own."""
 
 NEARBY = 20
-"""Ports from the usual one on that are tried before any will do."""
+"""Ports from the usual one on that are tried before the system chooses one."""
 
 
 def usual_port() -> int:
-    """Where a host of this user is looked for first."""
+    """Return the port at which a host of this user is expected."""
     text = os.environ.get(USUAL_PORT, str(DEFAULT_PORT))
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
-        raise WrongInput(f"{USUAL_PORT} is not a port: {text[:40]!r}", "Say a number from 1 to 65535, or --port.")
+        raise WrongInput(f"{USUAL_PORT} is not a port: {text[:40]!r}", "Set it to 1 to 65535, or give --port.")
     return int(text)
 
 
 def free_port(first: int) -> int:
-    """``first`` or one of the next, if nothing listens there; else any."""
+    """Return ``first`` or one of the next ports if nothing listens there, or else any free port."""
     for port in (*range(first, min(first + NEARBY, 65_536)), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

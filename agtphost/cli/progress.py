@@ -1,4 +1,4 @@
-"""How far a long command is: one line on standard error, on a terminal, and gone once the command is over."""
+"""Progress of a long command: one line on standard error of a terminal, removed when the command ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLEAR = "\r\x1b[K"
 
 
 def wanted() -> bool:
-    """Whether anybody watches: a terminal, and nobody who reads JSON."""
+    """Return whether to show progress: on a terminal, without ``--json``."""
     context = click.get_current_context(silent=True)
     as_json = context is not None and bool(context.meta.get(JSON_MODE))
     return sys.stderr.isatty() and not as_json
@@ -30,10 +30,10 @@ def counted(
     items: Iterable[T], what: str, total: int | None = None, *, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[T]:
     """
-    The same items, told as they go by.
+    Yield the items, and show how many have passed.
 
-    :param what: what they are: ``records verified``.
-    :param total: how many there are, where that is known.
+    :param what: what the items are, such as ``records verified``.
+    :param total: how many there are, if known.
     """
     if not wanted():
         yield from items

@@ -1,4 +1,4 @@
-"""``agtp propose``: ask a host for an endpoint that it does not have (AGTP-API section 10)."""
+"""The command ``agtp propose``: ask a host for an endpoint that it does not have (AGTP-API section 10)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEADER = "Negotiation-ID"
 
 @dataclass
 class Negotiation:
-    """One negotiation with a host, turn by turn."""
+    """A negotiation with a host, in turns."""
 
     client: Client
     uri: str
@@ -37,7 +37,7 @@ class Negotiation:
     turns: list[dict[str, Any]] = field(default_factory=list)
 
     def propose(self, definition: Mapping[str, Any], beside: Mapping[str, Any]) -> Reply:
-        """The next turn, in the wrapped form of AGTP-API section 10.4.1."""
+        """Make the next turn, in the wrapped form of AGTP-API section 10.4.1."""
         headers = [] if self.negotiation_id is None else [(HEADER, self.negotiation_id)]
         reply = self.client.call(self.uri, "PROPOSE", "/", {"endpoint": dict(definition), **beside}, headers=headers)
         self.negotiation_id = reply.headers.get(HEADER.lower()) or self.negotiation_id
@@ -45,7 +45,7 @@ class Negotiation:
         return reply
 
     def outcome(self, reply: Reply, seconds: float) -> Reply:
-        """The decision about a proposal that was taken for review, asked for until it is there or time is up."""
+        """Return the decision about a proposal under review, asking for it until it is made or the time is over."""
         end = time.monotonic() + seconds
         where = f"/proposals/{reply.document.get('proposal_id', '')}"
         while reply.status == 261 and time.monotonic() < end:
@@ -54,7 +54,7 @@ class Negotiation:
         return reply
 
     def escalate(self) -> Reply:
-        """What is left after the last rejection."""
+        """Escalate after the last rejection."""
         given = {
             "task_id": self.negotiation_id,
             "reason": "resource_unavailable",
@@ -65,9 +65,9 @@ class Negotiation:
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--duration", metavar="TIME", help="How long it is needed: 24h, 7d, PT30M. Default: this session.")
+@click.option("--duration", metavar="TIME", help="Duration: 24h, 7d, PT30M; default: this session.")
 @click.option("--persistent", is_flag=True, help="Ask for an endpoint of the host's regular catalog.")
-@click.option("--data-class", "data_classes", multiple=True, metavar="NAME", help="What data it is about.")
+@click.option("--data-class", "data_classes", multiple=True, metavar="NAME", help="Class of its data; may be repeated.")
 @click.option(
     "--wait",
     type=click.FloatRange(0, 86_400),
@@ -86,12 +86,11 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Propose an endpoint, and show the contract that comes of it.
+    Propose an endpoint, and show the resulting contract.
 
-    FILE holds an endpoint definition as JSON: method, path, semantic, and
-    mostly input_schema and output_schema. Several files are the turns of one
-    negotiation: each is proposed if the one before was rejected. After three
-    rejections the host is asked to ESCALATE.
+    FILE has an endpoint definition as JSON: method, path, semantic, and usually input_schema and output_schema. Several
+    files are the turns of one negotiation: each is proposed if the previous one was rejected. After three rejections
+    the command sends ESCALATE.
 
     \b
     Examples:
@@ -147,7 +146,7 @@ def _show(reply: Reply, negotiation: Negotiation, escalation: Reply | None, as_j
         raise click.exceptions.Exit(int(ExitStatus.REFUSED))
     if escalation is not None:
         said = f"three proposals were rejected, the last one: {reply.explanation} [{reply.reason}]"
-        raise HostRefused(said, f"It was escalated: {escalation.status} {escalation.text}.")
+        raise HostRefused(said, f"The negotiation was escalated: {escalation.status} {escalation.text}.")
     raise refusal(reply)
 
 
@@ -159,5 +158,5 @@ def _definition(name: str) -> Mapping[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("endpoint"), dict):
         value = value["endpoint"]
     if not isinstance(value, dict):
-        raise WrongInput(f"{name} holds no endpoint definition", "It is an object with method, path and semantic.")
+        raise WrongInput(f"{name} has no endpoint definition", "Give an object with method, path and semantic.")
     return value

@@ -1,4 +1,4 @@
-"""``agtp reload``: have a running host take what was changed in its configuration."""
+"""The command ``agtp reload``: make a running host apply its changed configuration."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from agtphost.vocabulary.reasons import Reason
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Tell what would be taken, and change nothing.")
+@click.option("--check", is_flag=True, help="Show what would be applied, and change nothing.")
 @host_options
 def command(check: bool, where: Connection, as_json: bool) -> None:
     """
-    Have a running host take what was changed in its configuration, all of it at once, or nothing.
+    Make a running host apply its changed configuration, all or nothing.
 
-    The host reads host.toml, endpoints, recipes, documents, agents, servers behind it and TLS files again, and answers
-    once they are in force. Connections, running calls, sessions and servers that did not change live on. What takes a
-    restart is named, and keeps nothing else from being taken. Anything wrong changes nothing, and is told with file
-    and line.
+    The host reads host.toml, endpoints, recipes, documents, agents, upstream servers and TLS files again, and answers
+    once they are in force. Connections, running calls, sessions and unchanged servers continue. Changes that need a
+    restart are listed, and do not prevent the others. If anything is invalid, nothing changes, and each problem is
+    listed with file and line.
 
-    For operators, whose keys [audit] operators lists; where it lists none, for the registrar of an agent, which asks
-    without --cert and --as. SIGHUP does the same.
+    Only for operators, whose keys are in [audit] operators; if that list is empty, for the registrar of an agent.
+    Without --cert and --as, the registrar asks. SIGHUP does the same.
 
     \b
-    Exit status 0 if everything was taken or nothing had changed, 1 if the host refused.
+    Exit status 0 if everything was applied or nothing had changed, 1 if the host refused.
 
     \b
     Examples:
@@ -76,8 +76,8 @@ def _show(told: Mapping[str, Any], check: bool) -> None:
     if not taken:
         click.echo("nothing to take")
     for each in waiting:
-        click.echo(visible(f"takes a restart: {each}"))
+        click.echo(visible(f"needs a restart: {each}"))
     if told.get("unchanged"):
         click.echo(visible(f"unchanged: {', '.join(told['unchanged'])}"))
     if told.get("audit_id"):
-        click.echo(visible(f"configuration {told['generation']} of this process, on record as {told['audit_id']}"))
+        click.echo(visible(f"configuration {told['generation']} of this process, recorded as {told['audit_id']}"))

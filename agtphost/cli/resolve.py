@@ -1,4 +1,4 @@
-"""``agtp resolve``: what a URI addresses, and whether it is to be believed (core v08 section 6.1)."""
+"""The command ``agtp resolve``: what a URI addresses, verified (core v08 section 6.1)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ FORMATS = ("manifest", "json", "yaml", "html", "certificate", "status")
 
 @click.command()
 @click.argument("uri", metavar="URI")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="How the document is to be written.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Format of the output.")
 @click.option(
     "--registrar", "registrars", multiple=True, metavar="[ZONE=]FILE",
-    help="A registrar's key that is trusted, in that zone only where one is named; repeatable.",
+    help="Key of a trusted registrar, for all zones or only for ZONE; repeatable.",
 )  # fmt: skip
-@click.option("--host", "hosts", multiple=True, metavar="URI", help="Where to look for an Agent-ID alone; repeatable.")
+@click.option("--host", "hosts", multiple=True, metavar="URI", help="Host to ask for a bare Agent-ID; repeatable.")
 @click.option(
     "--fresh", type=click.FloatRange(1, 86_400), default=300.0, show_default=True, metavar="SECONDS",
-    help="How old a Namespace Document may be.",
+    help="Greatest age of a Namespace Document.",
 )  # fmt: skip
 @connection_options
 def command(
@@ -50,12 +50,11 @@ def command(
     as_json: bool,
 ) -> None:
     """
-    Show what a URI addresses, after putting it to every check.
+    Show what a URI addresses, after verification.
 
-    URI has any of the forms agtp://AGENT-ID, agtp://AGENT-ID@HOST[:PORT],
-    agtp://HOST[:PORT], agtp://DOMAIN, agtp://DOMAIN/agents/NAME and
-    agtp://DOMAIN/agents. The document goes to standard output and the checks to
-    standard error; a failed one is exit status 4, and nothing is shown.
+    URI has one of the forms agtp://AGENT-ID, agtp://AGENT-ID@HOST[:PORT], agtp://HOST[:PORT], agtp://DOMAIN,
+    agtp://DOMAIN/agents/NAME and agtp://DOMAIN/agents. The document goes to standard output and the checks to standard
+    error. If a check fails, the exit status is 4, and no document is shown.
 
     \b
     Examples:
@@ -73,7 +72,7 @@ def command(
     named, target = _addressed(where, uri, hosts)
     looking = [_parsed(host) for host in hosts] or ([_parsed(target.uri)] if named.form is Form.AGENT else [])
     policy = TrustPolicy(issuers=_issuers(registrars), keys=target.keys, freshness=fresh)
-    # The domain is the user's own word, and may be of the user's own network.
+    # The user chose the domain, so it may be in the user's own network.
     asking = BootstrapPolicy(addresses=None)
     try:
         with Client(**target.client_options(resolver=looking, bootstrap=asking)) as client:
@@ -84,7 +83,7 @@ def command(
 
 
 def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Target]:
-    """What is resolved, and how hosts are reached: an Agent-ID alone is asked of the configured host."""
+    """Return the URI to resolve, and how to reach hosts; a bare Agent-ID is looked up at the configured host."""
     if uri == HERE:
         target = target_of(where)
         return _parsed(target.uri), target
@@ -120,21 +119,21 @@ def _show(found: Resolution, form: str | None, as_json: bool) -> None:
         raise refusal(found.reply)
     if not found.ok:
         listed = "\n".join(f"  {check.name}: {check.detail}" for check in found.failures)
-        raise Unverified(f"{found.located} is not to be believed:\n{listed}", answer=answer)
+        raise Unverified(f"{found.located} does not verify:\n{listed}", answer=answer)
     if as_json:
         print_json(answer)
         return
     for check in found.checks:
         click.echo(f"{check.name:<10} {visible(check.detail)}", err=True)
     if form == "html":
-        # Made here, of the document that was checked: the host's own page could say anything.
+        # Render the verified document here, because the host's own page could say anything.
         print_file(page(found.document))
     elif form == "yaml":
         import yaml
 
         print_file(yaml.safe_dump(dict(found.document), sort_keys=False, allow_unicode=True))
     elif form in ("json", "certificate"):
-        # Exactly what was signed; a manifest in parts is signed part by part.
+        # These are the signed bytes; a manifest in parts is signed part by part.
         print_file(jsontext.encode(found.document) if found.parts > 1 else found.reply.body)
     else:
         print_document(found.document)

@@ -1,4 +1,4 @@
-"""What the files of a host say while it does not run."""
+"""The state of a stopped host, from its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def at_rest(where: Connection) -> dict[str, Any]:
-    """What can be told without the host; nothing where none is configured here. Reads, and changes nothing."""
+    """Return the fields that the configured host's files show, or none without such a host; change nothing."""
     path = find_config(where)
     if path is None:
         return {}
@@ -26,12 +26,12 @@ def at_rest(where: Connection) -> dict[str, Any]:
     except CommandError as error:
         return {"note": error.message}
     holder = StateLock(config.host.state_dir, config.store.path).holder()
-    held = {} if holder is None else {"held_by": f"a host{holder} uses this state, and does not answer there".strip()}
+    held = {} if holder is None else {"held_by": f"a host{holder} uses this state, but does not answer".strip()}
     return {"config": str(path), **held, **_stored(config)}
 
 
 def _stored(config: Config) -> dict[str, Any]:
-    """What the store holds."""
+    """Return the fields from the store."""
     if config.store.plugin is not None:
         return {"store": f"of the plugin {config.store.plugin}"}
     found: dict[str, Any] = {"store": str(config.store.path)}
@@ -56,7 +56,7 @@ def _stored(config: Config) -> dict[str, Any]:
 
 
 def _issued(record: Any) -> str | None:
-    """When a record was signed."""
+    """Return when a record was signed."""
     from agtphost.identity import envelope
 
     moment = envelope.parse_unverified(record.format, record.signed).get("issued_at")

@@ -1,4 +1,4 @@
-"""The ``agtp`` group: it knows every command's name and summary, and imports the rest when asked."""
+"""The ``agtp`` group: it knows each command's name and summary, and imports a command's module only when called."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from agtphost import __version__
 from agtphost.vocabulary import platforms
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "up": ("Start a host to try, in the foreground.", "up"),
+    "up": ("Start a trial host in the foreground.", "up"),
     "run": ("Run a host in the foreground.", "run"),
-    "init": ("Write a ready deployment directory.", "init"),
+    "init": ("Create a deployment directory.", "init"),
     "check": ("Validate a host.toml completely.", "check"),
     "call": ("Send one request and show the answer.", "call"),
     "propose": ("Propose an endpoint that a host does not have.", "propose"),
     "contracts": ("List, revoke and sweep negotiated contracts.", "contracts"),
-    "resolve": ("Show what a URI addresses, checked.", "resolve"),
+    "resolve": ("Show what a URI addresses, verified.", "resolve"),
     "tools": ("List, call and approve hosted tools.", "tools"),
     "registry": ("Find agents by their cards, call them, and register more.", "registry.commands"),
     "mcp-bridge": ("Serve a host's tools to any MCP client.", "mcp_bridge"),
-    "status": ("Show how a host is, and why it is not ready.", "status"),
-    "client": ("Write a host into Claude, VS Code or Cursor.", "client.commands"),
+    "status": ("Show the state of a host, and why it is not ready.", "status"),
+    "client": ("Add a host to Claude, VS Code or Cursor.", "client.commands"),
     "backup": ("Back up a host, also while it runs.", "backup.commands"),
     "restore": ("Restore a host from a backup, verified.", "backup.restoring"),
-    "upstreams": ("Show what hosted servers are up to.", "upstreams"),
-    "reload": ("Have a running host take what was changed in its configuration.", "reload"),
-    "page": ("Get a link to the page for the people who run a host.", "page"),
-    "agent": ("Agents and their lifecycle.", "agent.commands"),
-    "domain": ("Tell a host of domains that expired.", "domain"),
+    "upstreams": ("Show the state of upstream servers.", "upstreams"),
+    "reload": ("Make a running host apply its changed configuration.", "reload"),
+    "page": ("Get a sign-in link to the operators' page.", "page"),
+    "agent": ("List, issue and manage agents.", "agent.commands"),
+    "domain": ("Report expired domains to a host.", "domain"),
     "audit": ("Fetch, walk, verify and export records.", "audit.commands"),
     "approvals": ("Decide about calls that wait for a person.", "approvals"),
-    "explain": ("Explain why a call was decided as it was.", "explain"),
+    "explain": ("Explain a decision about a call.", "explain"),
     "can": ("Ask whether an agent may make a call.", "can"),
-    "endpoint": ("Write endpoints of your own.", "endpoint.commands"),
-    "key": ("Make, show and rotate signing keys.", "key.commands"),
+    "endpoint": ("Write your own endpoints.", "endpoint.commands"),
+    "key": ("Create, show and rotate signing keys.", "key.commands"),
     "genesis": ("Issue and verify an Agent Genesis.", "genesis"),
     "document": ("Sign and verify an Identity Document.", "document"),
     "cert": ("Issue, show and revoke certificates.", "cert.commands"),
-    "delegation": ("Issue and show the tokens that DELEGATE wants.", "delegation"),
-    "methods": ("Show what the drafts say of each method, or what a host offers.", "methods"),
+    "delegation": ("Issue and show delegation tokens.", "delegation"),
+    "methods": ("Show the methods of the drafts, or those of a host.", "methods"),
     "catalog": ("Show, compare, check, fetch and pin method catalogs.", "catalog.commands"),
-    "agis": ("Examine and convert AGIS documents.", "agis"),
+    "agis": ("Check and convert AGIS documents.", "agis"),
     "openapi": ("Import and export OpenAPI documents.", "openapi"),
     "manifest": ("Show and check a server's manifest.", "manifest"),
     "wellknown": ("Print the document of /.well-known/agtp.", "wellknown"),
-    "conformance": ("Examine a server over the wire, requirement by requirement.", "conformance"),
+    "conformance": ("Test a server over the wire, requirement by requirement.", "conformance"),
     "docs": ("Print a page of the documentation, or list them.", "docs"),
     "completion": ("Print the completion script of a shell.", "completion"),
 }
-"""Name to summary and module of this package; each module has a ``command``."""
+"""The commands: name to summary and module of this package. Each module has a ``command``."""
 
 ALIASES = {"demo": "up"}
-"""Further names, which no list has."""
+"""Further names of commands, which ``--help`` does not list."""
 
 HOST_COMMANDS = frozenset({"up", "run", "init", "check", "backup", "restore", "client"})
-"""Commands that make or run a host on this machine: refused where none can run, before they do anything."""
+"""Commands that create or run a host on this machine. On a platform without hosts they fail before they do anything."""
 
 
 def _make_platform_error(name: str) -> Exception:
-    """Return the failure of a command that needs a POSIX system."""
+    """Return the error for a command that needs a POSIX system."""
     from agtphost.cli.failures import WrongInput
 
     return WrongInput(platforms.explain_platform(f"agtp {name}"), platforms.REMEDY)
@@ -70,9 +70,9 @@ def _make_platform_error(name: str) -> Exception:
 
 class LazyGroup(click.Group):
     """
-    A group whose commands are modules.
+    A group whose commands are separate modules.
 
-    Importing all of them would take longer than most of them run.
+    Importing all modules would take longer than most commands run.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -98,15 +98,15 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what the client library cannot do, or cannot find, is its failure."""
+        """Run a command; turn errors of the client library into the command's errors."""
         try:
             return super().invoke(ctx)
         except (RuntimeError, click.ClickException):
-            raise  # Click's own, without an import of the client.
+            raise  # These are Click's own; do not import the client for them.
         except ModuleNotFoundError as error:
             if error.name not in platforms.POSIX_MODULES:
                 raise
-            # A part of a command that works on a host's own files, which it imports when it needs it.
+            # A command imports this part, which works on a host's own files, only when needed.
             raise _make_platform_error(" ".join((ctx.invoked_subcommand or "", "on this machine")).strip()) from None
         except Exception as error:
             from agtphost.cli.exchange import failure_of
@@ -136,10 +136,10 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def agtp() -> None:
     """
-    Talk to hosts that speak AGTP, and look after one.
+    Call AGTP hosts, and operate one.
 
-    In a directory with a host.toml, commands find that host, its authority and
-    its keys by themselves; --config and --profile name others.
+    In a directory with a host.toml, commands use that host with its authority and keys; --config and --profile name
+    other hosts.
 
     \b
     Examples:

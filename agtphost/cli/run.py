@@ -1,4 +1,4 @@
-"""``agtp run``: a host that stays, in the foreground."""
+"""The command ``agtp run``: run a host in the foreground."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from agtphost.cli.options import HOST_TOML, Connection, json_option
 
 @click.command()
 @click.argument("file", type=HOST_TOML, required=False, metavar="[HOST.TOML]")
-@click.option("--config", "-c", "named", type=HOST_TOML, help="The same, as an option.")
-@click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Keep the process number in a file.")
+@click.option("--config", "-c", "named", type=HOST_TOML, help="The host.toml, or its directory.")
+@click.option("--pid-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the process number to a file.")
 @click.option("--log-file", type=click.Path(path_type=Path, dir_okay=False), help="Write the log to a file.")
 @json_option
 def command(file: Path | None, named: Path | None, pid_file: Path | None, log_file: Path | None, as_json: bool) -> None:
     """
     Run a host in the foreground, as `twistd -n agtp --config host.toml` does.
 
-    It takes the host.toml of the directory where it runs, or the one that is named. SIGTERM and Ctrl-C end it once the
-    answers that are owed are given; SIGHUP has it read its files again. `agtp check` says first whether it would
-    start.
+    Without an argument it uses the host.toml of the working directory. SIGTERM and Ctrl-C end the host after pending
+    answers were sent; SIGHUP reloads its files. To check first whether it would start, run `agtp check`.
 
     \b
-    Exit status 0 after it was stopped, 1 if it cannot start. With --json, a host.toml that is wrong is
-    printed as JSON, with exit status 2; the log stays text.
+    The exit status is 0 after the host was stopped, and 1 if it cannot start. With --json, the problems of an invalid
+    host.toml are printed as JSON, with exit status 2; the log stays text.
 
     \b
     Examples:
@@ -37,7 +36,7 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
       agtp run --config my-host --log-file my-host/host.log
     """
     if file is not None and named is not None:
-        raise WrongInput("two host.toml are named", "Name one, as an argument or by --config.")
+        raise WrongInput("two host.toml are named", "Give one, as an argument or with --config.")
     path = find_config(Connection(config=file or named))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
@@ -46,7 +45,7 @@ def command(file: Path | None, named: Path | None, pid_file: Path | None, log_fi
     words = ["--nodaemon", f"--pidfile={pid_file or ''}"]
     if log_file is not None:
         words.append(f"--logfile={log_file}")
-    # Twisted reads its options there, and nowhere else.
+    # Twisted reads its options only from here.
     sys.argv = ["twistd", *words, "agtp", "--config", str(path)]
     from twisted.scripts.twistd import run
 

@@ -1,4 +1,4 @@
-"""What makes a deployment worth committing: files beside ``host.toml`` that ``agtp init`` begins with."""
+"""Files next to ``host.toml`` with which ``agtp init`` starts a deployment that is worth committing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from agtphost.cli import units
 
 DIRECTORIES = ("agents", "endpoints")
-"""Of a deployment: git keeps none that is empty."""
+"""Directories of a deployment; git keeps no empty ones."""
 
 KEEP = ".gitkeep"
 EXAMPLE = {
@@ -18,11 +18,11 @@ EXAMPLE = {
     "handlers/greeting.py": "greeting.py.txt",
     "tests/test_greeting.py": "test_greeting.py.txt",
 }
-"""An endpoint, its handler and their test, each with its template."""
+"""Files of an example endpoint with handler and test, each with its template."""
 
 
 def optional_sections() -> str:
-    """Further sections of ``host.toml``, commented out."""
+    """Return further sections of ``host.toml``, as comments."""
     return _template("optional.toml")
 
 
@@ -31,7 +31,11 @@ def _template(name: str) -> str:
 
 
 def keep_directories(directory: Path) -> list[Path]:
-    """:return: files that keep what is empty; written where they were not."""
+    """
+    Create a file in each empty directory, so that git keeps it.
+
+    :return: the created files.
+    """
     found = []
     for name in DIRECTORIES:
         place = directory / name
@@ -43,15 +47,15 @@ def keep_directories(directory: Path) -> list[Path]:
 
 def write_scaffold(directory: Path, *, example: bool) -> list[Path]:
     """
-    Write what is not there yet.
+    Write the files that do not exist yet.
 
-    :param directory: absolute.
-    :param example: whether an endpoint is to begin with.
-    :return: what was written.
-    :raises OSError: something cannot be written.
+    :param directory: the deployment, as an absolute path.
+    :param example: whether to write an example endpoint.
+    :return: the written files.
+    :raises OSError: a file cannot be written.
     """
     texts = {".gitignore": _template("gitignore")}
-    # A unit cannot name every directory: whoever wants one has another.
+    # A unit cannot name every directory; without a unit the deployment is still complete.
     with suppress(ValueError):
         texts[f"systemd/{units.SERVICE}"] = units.service_unit(directory)
     if example:

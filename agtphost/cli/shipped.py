@@ -1,4 +1,4 @@
-"""What comes with the code: the sample deployment and the pages of the documentation, from a wheel or a checkout."""
+"""The sample deployment and the pages of the documentation, in a wheel or a checkout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PACKAGE = Path(agtphost.__file__).parent
 _IN_CHECKOUT = {"sample": "etc", "docs": "docs"}
 
 SAMPLE = ("agents", "endpoints", "handlers", "mcp", "proposals", "recipes.toml")
-"""Of the sample, besides ``host.toml``: what a deployment of its own takes over."""
+"""Files and directories of the sample, besides ``host.toml``, that a deployment copies."""
 
 
 def folder(name: str) -> Path:
     """
-    Where it lies: below the package in a wheel, beside it in a checkout.
+    Return a shipped directory: below the package in a wheel, next to it in a checkout.
 
     :param name: ``sample`` or ``docs``.
     """
@@ -31,15 +31,15 @@ def folder(name: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of the sample that a package of an extra is needed for."""
+    """A part of the sample that needs an optional package."""
 
     package: str
     what: str
     lines: str
-    """A pattern of the lines of ``host.toml`` that ask for it."""
+    """Pattern of the lines of ``host.toml`` for this part."""
 
     files: Sequence[str] = ()
-    """Files that are of no use without it."""
+    """Files that are useless without this part."""
 
 
 PARTS = (
@@ -54,12 +54,12 @@ PARTS = (
 
 
 def left_out() -> list[Part]:
-    """Parts of the sample whose packages are not installed."""
+    """Return the parts of the sample whose packages are not installed."""
     return [part for part in PARTS if not extras.is_installed(part.package)]
 
 
 def remedy(parts: Sequence[Part]) -> str:
-    """What is missing then, and how to get it; empty where nothing is."""
+    """Return a sentence on missing parts and how to install them; empty if there are none."""
     if not parts:
         return ""
     return f"without {', '.join(part.what for part in parts)}: pip install 'agtphost[samples]'"
@@ -67,7 +67,7 @@ def remedy(parts: Sequence[Part]) -> str:
 
 def sample_toml(changes: dict[str, str | int]) -> str:
     """
-    The sample's ``host.toml``, with what cannot be used here commented out.
+    Return the sample's ``host.toml``, with unusable parts as comments.
 
     :param changes: values of keys of ``[host]`` and ``[listen]``.
     """
@@ -87,9 +87,9 @@ def _commented(lines: str) -> str:
 
 def copy_sample(directory: Path) -> list[Path]:
     """
-    The files of the sample, beside its ``host.toml``; nothing that exists is overwritten.
+    Copy the files of the sample except its ``host.toml``; overwrite nothing.
 
-    :return: what was written.
+    :return: the written files.
     :raises OSError: a file cannot be written.
     """
     unused = {name for part in left_out() for name in part.files}

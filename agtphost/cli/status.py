@@ -1,4 +1,4 @@
-"""``agtp status``: how a host is, at a glance; of one that does not run, what its files say."""
+"""The command ``agtp status``: the state of a running host, or the state that a stopped host's files show."""
 
 from __future__ import annotations
 
@@ -31,28 +31,26 @@ STATUS = {
 }
 
 SOON = 30 * 86_400.0
-"""Seconds before the end of a certificate or a revocation list from which on it is told."""
+"""Seconds before the end of a certificate or a revocation list from which a warning is shown."""
 
 AT_HAND = frozenset({"up", "idle"})
-"""States of upstreams that nobody has to look at."""
+"""States of upstreams that need no attention."""
 
 
 @click.command()
-@click.option("--watch", is_flag=True, help="Look again and again, until interrupted.")
-@click.option(
-    "--every", type=click.FloatRange(0.1, 3_600), default=2.0, show_default=True, help="Seconds, for --watch."
-)
+@click.option("--watch", is_flag=True, help="Repeat until interrupted.")
+@click.option("--every", type=click.FloatRange(0.1, 3_600), default=2.0, show_default=True, help="Interval of --watch.")
 @host_options
 def command(watch: bool, every: float, where: Connection, as_json: bool) -> None:
     """
-    Show how a host is: ready, and if not, why.
+    Show whether a host is ready, and if not, why.
 
-    Asks the running host, and the answer is on record. Without --cert and --as the registrar of the configured host
-    asks; health is shown to operators, agents with the scope inspect:all, and those whom [admin] viewers lists. To
-    others the command tells whether the host answers at all. Of a host that does not run, it tells what its files say.
+    Asks the running host, which records its answer. Without --cert and --as the registrar of the configured host asks.
+    Health is shown to operators, agents with the scope inspect:all, and the viewers in [admin]; for other callers the
+    command only shows whether the host answers. For a stopped host it shows the state in its files.
 
-    Exit status 0 if the host is ready, 1 if it runs and is not ready, 3 if it does not run. --watch prints one JSON
-    object a line with --json.
+    The exit status is 0 if the host is ready, 1 if it runs but is not ready, and 3 if it does not run. With --json,
+    --watch prints one JSON object a line.
 
     \b
     Examples:
@@ -70,7 +68,7 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     try:
         while True:
             seen = look(target, where)
-            # Before it is shown: whoever has read it may interrupt at once.
+            # Keep the state before it is shown, because a user may interrupt immediately after reading it.
             state = str(seen["state"])
             _once_more(seen, as_json)
             time.sleep(every)
@@ -79,7 +77,7 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
 
 
 def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
-    """One look of several."""
+    """Show one of several queries."""
     if as_json:
         print_line(seen)
     else:
@@ -92,9 +90,9 @@ def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
 
 def look(target: Target, where: Connection) -> dict[str, Any]:
     """
-    What there is to tell at this moment; ``state`` is one of :data:`STATUS`.
+    Query the host, and return fields; ``state`` is a key of :data:`STATUS`.
 
-    :raises CommandError: if the host refuses whoever was named to ask.
+    :raises CommandError: the host refuses a caller that the user named.
     """
     try:
         with connected(target) as client:
@@ -104,7 +102,7 @@ def look(target: Target, where: Connection) -> dict[str, Any]:
             if where.identity is not None or where.cert is not None or asked.status >= 500:
                 return _refused(target.uri, refusal(asked))
             require_success(client.call(target.uri, "DISCOVER", "/methods", anonymous=True))
-            note = "what it is up to is shown to operators: name one by --cert or --as"
+            note = "its state is shown only to operators: give one with --cert or --as"
             return {"state": ANSWERS, "ready": None, "uri": target.uri, "note": note}
     except NoConnection as error:
         files = at_rest(where)
@@ -114,7 +112,7 @@ def look(target: Target, where: Connection) -> dict[str, Any]:
 
 
 def _refused(uri: str, error: CommandError) -> dict[str, Any]:
-    """A host that refuses because it can do nothing is not well; one that refuses this caller has said all it says."""
+    """Return the fields of a host that can serve no request; re-raise a refusal that concerns only this caller."""
     answer = error.answer if isinstance(error.answer, dict) else {}
     if int(answer.get("status") or 0) < 500:
         raise error
@@ -123,20 +121,20 @@ def _refused(uri: str, error: CommandError) -> dict[str, Any]:
 
 
 def told(uri: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a running host says of itself."""
+    """Return the fields that a running host reports about itself."""
     obstacles = said.get("obstacles") or []
     state = DEGRADED if obstacles else READY
     return {"state": state, "ready": not obstacles, "uri": uri, **said, "warnings": list(_warnings(said))}
 
 
 def _warnings(said: Mapping[str, Any]) -> Iterator[str]:
-    """What keeps nothing from working yet."""
+    """Yield warnings about conditions that will become problems."""
     for name, what in (("certificate_ends", "the host's certificate"), ("revocation_ends", "a revocation list")):
         left = said.get(name)
         if isinstance(left, (int, float)) and left < SOON:
             yield f"{what} ended {lasting(-left)} ago" if left < 0 else f"{what} ends in {lasting(left)}"
     for each in said.get("expiring") or ():
-        # Of the first two it was said above, in fewer words and earlier; a grant ends because an operator said so.
+        # The lines above report the first two earlier and shorter; a grant ends because an operator chose so.
         if isinstance(each, str) and not each.startswith(
             ("the host certificate ", "the revocation list ", "the grant ")
         ):
@@ -170,7 +168,7 @@ def _of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "ledger", f"{ledger}, {seen['records']} records"
     yield "checkpoint", _checkpoint(seen.get("checkpoint_age"))
     for name, age in (seen.get("witness_ages") or {}).items():
-        yield f"witness {name}", "has seen all" if not age else f"is told what is {lasting(age)} old"
+        yield f"witness {name}", "has seen all" if not age else f"is {lasting(age)} behind"
     if seen.get("free_octets") is not None:
         yield "free disk", size(seen["free_octets"])
     yield "last minute", f"{seen.get('recent_calls')} calls, {seen.get('recent_refusals')} of them refused"

@@ -1,4 +1,4 @@
-"""Which host, as whom, trusting what: what the options say, and what :mod:`agtphost.client.target` finds besides."""
+"""Find the host, the caller and the trust anchors from options, completed by :mod:`agtphost.client.target`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Target", "address_of", "resolve", "signing_keys"]
 
 def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER) -> Target:
     """
-    Find out whom to connect to, and as whom.
+    Return the host to connect to, and the credentials to use.
 
-    :param uri: as given; None for ``--uri``, where a command has that; ``-`` for the configured host.
-    :param identity: who to be where the command line does not say.
-    :raises CommandError: if that cannot be told, naming what is missing.
+    :param uri: as given; None for ``--uri``, if the command has it; ``-`` for the configured host.
+    :param identity: agent to call as, if the command line names none.
+    :raises CommandError: something necessary is missing; the message names it.
     """
     uri = uri or where.host_uri
     if uri == HERE:
@@ -48,13 +48,13 @@ def _found(where: Connection, shown: Shown, uri: str | None, identity: str) -> T
 
 
 def _shown(where: Connection) -> Shown:
-    """What the command line says of its caller."""
+    """Return the credentials that the command line names."""
     if where.no_cert and (where.cert is not None or where.key is not None):
         raise WrongInput("--no-cert excludes --cert and --key")
     if where.cert is None and where.key is not None:
         raise WrongInput("--key needs --cert")
     if where.agent_id is not None and not is_agent_id(where.agent_id):
-        raise WrongInput("--agent-id is not 64 lower-case hexadecimal digits")
+        raise WrongInput("--agent-id must have 64 lower-case hexadecimal digits")
     return Shown(cert=where.cert, key=where.key, cacert=where.cacert, agent_id=where.agent_id, nobody=where.no_cert)
 
 

@@ -1,4 +1,4 @@
-"""``agtp tools``: what a host's MCP servers offer, through AGTP (core v08 section 7.2.8, core v08 appendix D)."""
+"""The ``agtp tools`` group: the tools of a host's MCP servers (core v08 section 7.2.8, core v08 appendix D)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ APPROVE = "mcp.tools.approve"
 LONGEST_SUMMARY = 70
 
 NO_SUCH_TOOL = (Reason.UNKNOWN_TOOL, Reason.TOOLS_NOT_LISTED, Reason.UNSUPPORTED_PAYLOAD_TYPE)
-"""Reasons by which a host says that no MCP server has a tool, as far as is known."""
+"""Refusal reasons that mean that no MCP server has the tool, as far as the host knows."""
 
 
 @click.group()
@@ -38,7 +38,7 @@ def command() -> None:
 @host_options
 def ls(where: Connection, as_json: bool) -> None:
     """
-    List the tools that may be called.
+    List the tools that you may call.
 
     \b
     Examples:
@@ -49,14 +49,14 @@ def ls(where: Connection, as_json: bool) -> None:
     with connected(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
-    # Actions of A2A agents and ACP servers are listed beside the tools, and have commands of their own.
+    # Actions of A2A agents and ACP servers are in the same list, but have their own commands.
     listed = [tool for tool in entries_of(listed, "tools") if payload_type_of(tool) not in OTHER_COMMANDS]
     if as_json:
         print_json(listed)
         return
     told = described.result if described is not None and described.ok else None
     if listed:
-        # A column for what hardly any host has would take its room from the descriptions of all.
+        # Few hosts need the APPROVAL column; without it there is more room for descriptions.
         held = any(_needs_approval(tool) for tool in listed)
         head = ("TOOL", "ARGUMENTS", "SCOPES", *(["APPROVAL"] if held else []), "DESCRIPTION")
         print_table(head, (_row(tool, held) for tool in listed))
@@ -69,7 +69,7 @@ def ls(where: Connection, as_json: bool) -> None:
 
 
 def _none(described: Any) -> str:
-    """Why the list is empty: a host without tools refuses nobody."""
+    """Return why the list is empty: the host has no MCP server, or this caller may call no tool."""
     hosted = described.get("hosted_protocols", []) if isinstance(described, dict) else None
     if isinstance(hosted, list) and not any(isinstance(e, dict) and e.get("protocol") == "MCP" for e in hosted):
         return "the host has no tools: it hosts no MCP server"
@@ -77,7 +77,7 @@ def _none(described: Any) -> str:
 
 
 def absent(described: Any) -> Iterable[str]:
-    """Servers whose tools cannot be called now."""
+    """Yield a line for each server whose tools cannot be called now."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     for entry in hosted if isinstance(hosted, list) else ():
         if not isinstance(entry, dict) or entry.get("protocol") != "MCP" or entry.get("state") in ("up", "idle"):
@@ -88,7 +88,7 @@ def absent(described: Any) -> Iterable[str]:
 
 
 def _changed(described: Any) -> Iterable[str]:
-    """Tools that wait for an operator's approval."""
+    """Yield the tools that wait for an operator's approval."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     for entry in hosted if isinstance(hosted, list) else ():
         if isinstance(entry, dict) and isinstance(entry.get("changed_tools"), list):
@@ -103,11 +103,11 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
     """
     Approve the present definition of a tool that changed.
 
-    A tool whose definition differs from the one approved first is off until then. The difference is shown on standard
-    error, and what is approved is what was shown: the command sends its digest, and the host refuses where the tool
-    has changed again. Where nobody can be asked, say --yes, or the --sha256 of what you have looked at.
+    A tool whose definition differs from the first approved one is disabled until then. The difference is shown on
+    standard error, and exactly the shown definition is approved: the command sends its digest, and the host refuses if
+    the tool has changed again. Without a terminal, give --yes, or --sha256 of the definition that you reviewed.
 
-    For operators, whose keys [audit] operators lists, and for agents with the scope mcp:tools:approve.
+    Only for operators, whose keys are in [audit] operators, and for agents with the scope mcp:tools:approve.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
     target = resolve(where)
     server, dot, tool = name.partition(".")
     if not (server and dot and tool):
-        raise click.UsageError("name it as SERVER.TOOL; agtp tools ls shows which are off")
+        raise click.UsageError("give the tool as SERVER.TOOL; agtp tools ls shows which are disabled")
     payload = {"tool": name, "sha256": digest_to_approve(target, f"mcp.{server}", tool, consent)}
     execute = {"action": APPROVE, "payload_type": MCP_TOOLS, "payload": payload}
     response = object_of(result_of(ask(target, "EXECUTE", "/", execute)), "mcp_response")
@@ -129,7 +129,7 @@ def approve(name: str, consent: Consent, where: Connection, as_json: bool) -> No
 
 
 def _needs_approval(tool: Mapping[str, Any]) -> bool:
-    """Whether a person has to approve each call of it."""
+    """Return whether a person has to approve each call of the tool."""
     return tool.get("approval") == "required"
 
 
@@ -144,7 +144,7 @@ def _row(tool: Mapping[str, Any], held: bool) -> tuple[str, ...]:
 
 
 def _arguments(schema: Any) -> str:
-    """Names of the arguments, optional ones in brackets."""
+    """Return the names of the arguments, optional ones in brackets."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         return ""
@@ -160,8 +160,8 @@ def _summary(description: str) -> str:
 @command.command()
 @click.argument("name", metavar="TOOL")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE | KEY:=JSON]...")
-@click.option("--param-file", metavar="FILE", help="A JSON object of arguments; words win over it.")
-@click.option("--no-verify", is_flag=True, help="Do not check the record of the call.")
+@click.option("--param-file", metavar="FILE", help="JSON object of arguments; words take precedence.")
+@click.option("--no-verify", is_flag=True, help="Do not verify the record of the call.")
 @request_options
 @host_options
 def call(
@@ -174,10 +174,10 @@ def call(
     as_json: bool,
 ) -> None:
     """
-    Call a tool, and check the record of the call.
+    Call a tool, and verify the record of the call.
 
-    The exit status is 1 if the host refuses, and if the tool itself reports an error; 5 if a person has to approve the
-    call first.
+    The exit status is 1 if the host refuses or the tool reports an error, and 5 if a person has to approve the call
+    first.
 
     \b
     Examples:
@@ -203,7 +203,7 @@ def call(
         verify(reply, target.keys)
         verified = True
     if listed is not None:
-        # What the tool of another payload adapter returns has the form that its package gave it.
+        # The result of another payload adapter's tool has the form that its package defines.
         if as_json:
             print_json({"result": reply.result, "audit_id": reply.audit_id, "verified": verified})
         else:
@@ -227,12 +227,12 @@ def call(
 
 
 def _is_unknown(reply: Reply) -> bool:
-    """Whether the host knows no tool of an MCP server by that name."""
+    """Return whether the host knows no tool of an MCP server with that name."""
     return not reply.ok and reply.reason in NO_SUCH_TOOL
 
 
 def _of_another_adapter(client: Client, target: Target, name: str) -> Mapping[str, Any] | None:
-    """The entry of a tool that is of no MCP server, but of a payload adapter of the host's; None for no such tool."""
+    """Return the entry of a tool that belongs to another payload adapter of the host, or None."""
     reply = client.call(target.uri, "DISCOVER", "/tools")
     listed = entries_of(reply.result, "tools") if reply.ok else []
     return next((each for each in listed if each.get("name") == name and payload_type_of(each) != MCP_TOOLS), None)
@@ -241,12 +241,12 @@ def _of_another_adapter(client: Client, target: Target, name: str) -> Mapping[st
 def _proof(audit_id: str | None, verified: bool, no_verify: bool) -> str:
     if verified:
         return f"record verified: {audit_id}"
-    why = "as asked" if no_verify else "the host's signing key is not at hand"
+    why = "as asked" if no_verify else "the host's signing key is not known"
     return f"record not verified ({why}): {audit_id}"
 
 
 def print_response(response: Mapping[str, Any]) -> None:
-    """What a tool returned, for people: its content blocks, or its structured content."""
+    """Print the result of a tool for people: its content blocks, or its structured content."""
     blocks = response.get("content")
     if isinstance(blocks, list) and blocks:
         for line in _lines(blocks):
@@ -262,7 +262,7 @@ def _lines(blocks: Iterable[Any]) -> Iterable[str]:
             yield str(block.get("text", ""))
         elif kind in ("image", "audio"):
             octets = len(str(block.get("data", ""))) * 3 // 4
-            yield f"[{kind} {block.get('mimeType', '')}, about {octets} octets; --json shows them]"
+            yield f"[{kind} {block.get('mimeType', '')}, about {octets} bytes; --json shows them]"
         elif kind == "resource" and isinstance(block.get("resource"), dict):
             resource = block["resource"]
             yield f"[resource {resource.get('uri', '')}]"
@@ -271,4 +271,4 @@ def _lines(blocks: Iterable[Any]) -> Iterable[str]:
         elif kind == "resource_link":
             yield f"[resource {block.get('uri', '')}]"
         else:
-            yield "[content of a kind unknown here; --json shows it]"
+            yield "[content of an unknown kind; --json shows it]"

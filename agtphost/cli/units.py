@@ -1,4 +1,4 @@
-"""Units of systemd for a deployment: one text, for ``agtp init`` and for ``etc/systemd``."""
+"""Texts of systemd units, for ``agtp init`` and for ``etc/systemd``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SERVICE, SOCKET = "agtphost.service", "agtphost.socket"
 
 def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | None = None, user: str = "") -> str:
     """
-    The text of ``agtphost.service``.
+    Return the text of ``agtphost.service``.
 
-    :param directory: where ``host.toml`` is; absolute.
-    :param state: ``[host] state_dir``; ``state`` below the directory if None.
-    :param twistd: the program; that of this installation if None.
-    :param user: whom it runs as; whoever runs this if empty.
-    :raises ValueError: for a path that a unit cannot name.
+    :param directory: directory of ``host.toml``, as an absolute path.
+    :param state: ``[host] state_dir``; None: ``state`` in the directory.
+    :param twistd: the program; None: that of this installation.
+    :param user: user to run as; empty: the present user.
+    :raises ValueError: a path has characters that a unit cannot have.
     """
     program = twistd or Path(sys.executable).with_name("twistd")
-    # Below /home nothing would be found, where all of it is hidden.
+    # ProtectHome hides everything below /home and /root, so it is relaxed for paths there.
     hidden = not any(path.is_relative_to(place) for path in (directory, program) for place in ("/home", "/root"))
     return _filled(
         SERVICE,
@@ -35,7 +35,7 @@ def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | N
 
 
 def socket_unit(port: int) -> str:
-    """The text of ``agtphost.socket``."""
+    """Return the text of ``agtphost.socket``."""
     return _filled(SOCKET, port=str(port))
 
 
@@ -43,6 +43,6 @@ def _filled(name: str, **values: str) -> str:
     text = files("agtphost").joinpath("cli", "templates", name).read_text(encoding="utf-8")
     for key, value in values.items():
         if any(character in value for character in " \"'\\%\n\t"):
-            raise ValueError(f"a unit cannot name {value!r}: it has blanks, quotes, or %")
+            raise ValueError(f"a unit cannot have the path {value!r}: it has blanks, quotes, or %")
         text = text.replace(f"{{{key}}}", value)
     return text

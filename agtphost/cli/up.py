@@ -1,4 +1,4 @@
-"""``agtp up``: a host to try, made and started."""
+"""The command ``agtp up``: create and start a trial host."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _PORT = re.compile(r"(?<=^port = )\d+$", re.MULTILINE)
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path), required=False, metavar="[DIR]")
 @server_options
-@click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: a free one, 4480 if it is.")
-@click.option("--gateway", is_flag=True, help="With an HTTP gateway, on a free port: 8080 if it is.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="The port; default: 4480 or the next free one.")
+@click.option("--gateway", is_flag=True, help="Add an HTTP gateway on port 8080 or the next free one.")
 @json_option
 def command(directory: Path | None, wanted: WantedServers, port: int | None, gateway: bool, as_json: bool) -> None:
     """
-    Make a host to try, and start it in the foreground.
+    Create a trial host, and start it in the foreground.
 
-    Without --mcp and --import it is the sample: an MCP server, endpoints in Python and a recipe. Once it is ready it
-    prints what to try, and the entry for the configuration of an MCP client. Ctrl-C stops it. Without DIR everything
-    is in a temporary directory, which is removed then; DIR is kept, and the next `agtp up DIR` starts the same host.
+    Without --mcp and --import it is the sample: an MCP server, endpoints in Python and a recipe. When it is ready it
+    prints commands to try, and the entry for an MCP client's configuration. Ctrl-C stops it. Without DIR everything is
+    in a temporary directory, which is removed at the end; DIR is kept, and the next `agtp up DIR` starts the same host.
 
-    It is a development host on 127.0.0.1, which makes its own keys. `agtp init` is for one that stays.
+    It is a development host on 127.0.0.1, which creates its own keys. Use `agtp init` for a permanent host.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, gat
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A host that is about to be started."""
+    """A host that is ready to be started."""
 
     config: Config
     new: bool
@@ -91,12 +91,12 @@ class Prepared:
 
     @property
     def file(self) -> Path:
-        """Its ``host.toml``."""
+        """The path of its ``host.toml``."""
         return self.config.file
 
     @property
     def uri(self) -> str:
-        """Where it will be."""
+        """The address at which the host will listen."""
         return f"agtp://{ADDRESS}:{self.config.listen.port}"
 
 
@@ -104,7 +104,7 @@ class Prepared:
 
 
 def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> Prepared:
-    """The directory with its ``host.toml``, made or found; and a port in it that is free."""
+    """Create or find the directory with its ``host.toml``, with a free port in it."""
     file = directory / "host.toml"
     new = not file.exists()
     if new:
@@ -130,13 +130,13 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, g
 
 
 def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> None:
-    """A host of before: not running, with whatever is new."""
+    """Adapt an existing, stopped host to the new options."""
     config = load_config(file)
     if not config.host.development:
-        raise WrongInput(f"{file} is of a production host", f"twistd -n agtp --config {shlex.quote(str(file))}")
+        raise WrongInput(f"{file} is of a production host", f"Run: twistd -n agtp --config {shlex.quote(str(file))}")
     if config.host.state_dir.is_dir() and (pid := StateLock(config.host.state_dir, config.store.path).holder()):
         raise WrongInput(
-            f"the host of {file.parent} runs already{pid.rstrip(',')}", f"agtp tools ls --config {file.parent}"
+            f"the host of {file.parent} runs already{pid.rstrip(',')}", f"Try agtp tools ls --config {file.parent}"
         )
     text = file.read_text(encoding="utf-8")
     present = {server.name: server for server in config.mcp.server}
@@ -145,7 +145,7 @@ def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: 
         if known is None:
             text = f"{text.rstrip()}\n\n{server.toml()}"
         elif (known.command or (), known.url or "") != (server.command, server.url):
-            raise WrongInput(f"{file} has another MCP server named {server.name}", "Give it another name, or edit it.")
+            raise WrongInput(f"{file} has another MCP server named {server.name}", "Choose another name.")
     if gateway and config.gateway.listen is None:
         text = f"{text.rstrip()}\n{gateway_toml(free_port(USUAL_GATEWAY))}"
     wanted = port or config.listen.port
@@ -169,11 +169,11 @@ def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: 
         raise
 
 
-# What is told
+# Output
 
 
 def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
-    kept = "removed when it stops; `agtp up DIR` keeps one" if temporary else "new" if host.new else "as it was left"
+    kept = "removed at the end; `agtp up DIR` keeps one" if temporary else "new" if host.new else "unchanged"
     click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
     if host.config.listen.port != usual_port():
         click.echo(f"port       {host.config.listen.port}  (a free one)")
@@ -208,36 +208,37 @@ def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> No
     click.echo(f"ready      {host.uri}  ({seconds:.1f} s)  Ctrl-C stops it\n\nTry, in a second terminal:")
     for line, why in tries:
         click.echo(f"\n  # {why}\n  {line}")
-    click.echo("\nFor an MCP client, as the agent demo (agtp client connect writes it, with an agent of its own):\n")
+    click.echo("\nFor an MCP client, as the agent demo (agtp client connect writes it, with a separate agent):\n")
     click.echo(f"  {client_config.line({client_config.NAME: entry})}")
     sys.stdout.flush()
 
 
 def _tries(host: Prepared) -> list[tuple[str, str]]:
-    """Three commands, without the host; and what each shows."""
+    """Return commands to try, without the host, and what each shows."""
     agtp = _this_command()
     names = [server.name for server in host.config.mcp.server]
-    trail = (f"{agtp} audit verify", "every answer of the host, signed and in order")
-    called = "a call as the agent demo, and the signed record of it, checked"
+    trail = (f"{agtp} audit verify", "verify that the records of all answers are signed and in order")
+    called = "call as the agent demo, and verify the signed record of the call"
     if host.sample and "files" in names:
         call = f"{agtp} tools call files.read_file path=welcome.txt"
-        return [(call, called), (f"{call} --no-cert", "the same of nobody: refused, with what to do about it"), trail]
+        refused = (f"{call} --no-cert", "the same call without a certificate: a refusal that says what to do")
+        return [(call, called), refused, trail]
     if names:
-        tools = (f"{agtp} tools ls", "the tools that the agent demo may call")
-        return [tools, (f"{agtp} upstreams ls --as registrar", "what the MCP servers are up to"), trail]
+        tools = (f"{agtp} tools ls", "list the tools that the agent demo may call")
+        return [tools, (f"{agtp} upstreams ls --as registrar", "show the state of the MCP servers"), trail]
     if host.sample:
         call = f"{agtp} call - QUERY /library"
         return [
             (f"{call}/9780141439518 --verify", called),
-            (f"{call}/0000000000 --verify", "no such book: an error that the endpoint declares, on record too"),
+            (f"{call}/0000000000 --verify", "call for an unknown book: the endpoint's declared error is recorded, too"),
             trail,
         ]
     methods = (f"{agtp} call - DISCOVER /methods --verify", called)
-    return [methods, (f"{agtp} agent ls", "the agents of the host, and what they may do"), trail]
+    return [methods, (f"{agtp} agent ls", "list the agents of the host and their scopes"), trail]
 
 
 def _this_command() -> str:
-    """How to say ``agtp`` in another terminal."""
+    """Return how to call ``agtp`` in another terminal."""
     own = Path(sys.argv[0]).absolute()
     found = shutil.which("agtp")
     return "agtp" if found is not None and own.exists() and Path(found).samefile(own) else shlex.quote(str(own))

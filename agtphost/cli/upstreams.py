@@ -1,4 +1,4 @@
-"""``agtp upstreams``: what a host's MCP servers, A2A agents and ACP servers are up to (design decision 16)."""
+"""The ``agtp upstreams`` group: the state of a host's MCP servers, A2A agents and ACP servers (design decision 16)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from agtphost.cli.target import resolve
 from agtphost.vocabulary import media_types
 
 APPROVE = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
-"""The action that approves, and its payload type."""
+"""The action that approves, and its payload type, by protocol."""
 
 
 @click.group()
 def command() -> None:
-    """Look at a host's upstreams, and approve what they say of themselves."""
+    """Show a host's upstreams, and approve their changed definitions."""
 
 
 @command.command()
@@ -30,9 +30,9 @@ def ls(stderr: bool, where: Connection, as_json: bool) -> None:
     """
     List upstreams and their states.
 
-    Of MCP, A2A and ACP: state, failures, restarts, next attempt, latency, and what waits for approval.
+    For MCP, A2A and ACP: state, failures, restarts, next attempt, latency, and pending approvals.
 
-    For operators: certificates that [audit] operators names, and agents with the scope inspect:all.
+    Only for operators: certificates in [audit] operators, and agents with the scope inspect:all.
 
     \b
     Examples:
@@ -60,18 +60,19 @@ def ls(stderr: bool, where: Connection, as_json: bool) -> None:
 
 
 def _waiting(entry: Mapping[str, Any]) -> Iterable[str]:
-    """What is off because it changed, and the command that approves it; and rules that protect nothing."""
+    """Yield lines on disabled items with the command that approves each, and on rules without effect."""
     for tool in entry.get("unmatched_rules") or ():
         server = entry.get("name", "")
-        yield f"protects nothing: the configuration has rules for {tool} of {server}, which has none of that name"
+        yield f"rule without effect: the configuration has rules for {tool}, which {server} does not have"
     invalid = entry.get("invalid_tools")
     for tool, said in invalid.items() if isinstance(invalid, dict) else ():
-        yield f"off, because it is no JSON Schema: tool {tool} of {entry.get('name', '')}: {'; '.join(map(str, said))}"
+        why = "; ".join(map(str, said))
+        yield f"disabled, because its schema is not a JSON Schema: tool {tool} of {entry.get('name', '')}: {why}"
     waiting = entry.get("waiting_for_approval")
     name = f"{str(entry.get('protocol', '')).lower()}.{entry.get('name', '')}"
     for what, digest in waiting.items() if isinstance(waiting, dict) else ():
         agent = "" if what == "card" else f" {what}"
-        yield f"off, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstreams approve {name}{agent})"
+        yield f"disabled, because it changed (SHA-256 {digest}): {name}{agent} (agtp upstreams approve {name}{agent})"
 
 
 @command.command()
@@ -83,12 +84,12 @@ def approve(name: str, agent: str | None, consent: Consent, where: Connection, a
     """
     Approve a card or manifest that changed.
 
-    The present card of an A2A agent, or the present manifest of an AGENT of an ACP server. What differs from the one
-    approved first is off until then. The difference is shown on standard error, and what is approved is what was shown.
-    Where nobody can be asked, say --yes, or the --sha256 of what you have looked at.
+    This approves the present card of an A2A agent, or the present manifest of an AGENT of an ACP server. It is disabled
+    as long as it differs from the first approved one. The difference is shown on standard error, and exactly the shown
+    one is approved. Without a terminal, give --yes, or --sha256 of the one that you reviewed.
 
-    For operators: certificates that [audit] operators names, and agents with the scope a2a:upstreams:approve or
-    acp:upstreams:approve. Tools of MCP servers are approved by agtp tools approve.
+    Only for operators: certificates in [audit] operators, and agents with the scope a2a:upstreams:approve or
+    acp:upstreams:approve. For tools of MCP servers, use agtp tools approve.
 
     \b
     Examples:
@@ -98,7 +99,7 @@ def approve(name: str, agent: str | None, consent: Consent, where: Connection, a
     """
     protocol, _, upstream = name.partition(".")
     if protocol not in APPROVE or not upstream or (agent is None) == (protocol == "acp"):
-        raise click.UsageError("name it as a2a.NAME, or as acp.NAME AGENT; agtp upstreams ls shows which wait")
+        raise click.UsageError("give a2a.NAME, or acp.NAME and AGENT; agtp upstreams ls shows which wait")
     action, payload_type = APPROVE[protocol]
     target = resolve(where)
     payload = {"name": agent} if agent is not None else {}

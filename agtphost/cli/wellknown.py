@@ -1,4 +1,4 @@
-"""``agtp wellknown``: the bootstrap document of a host, for operators who serve it elsewhere (core v08 section 6.1)."""
+"""The command ``agtp wellknown``: print a host's bootstrap document, to serve it elsewhere (core v08 section 6.1)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from agtphost.cli.options import EXISTING, Connection, json_option
 @json_option
 def command(file: Path | None, as_json: bool) -> None:
     """
-    Print the document to be served at https://DOMAIN/.well-known/agtp.
+    Print the document to serve at https://DOMAIN/.well-known/agtp.
 
-    It tells clients that know the domain alone where its AGTP endpoint is. The
-    host serves it itself where [wellknown] listen is set; otherwise put it on
-    the domain's web server, as application/json.
+    It tells clients that know only the domain where its AGTP endpoint is. The host serves it if [wellknown] listen is
+    set; otherwise serve it from the domain's web server, as application/json.
 
     \b
     Examples:
@@ -38,5 +37,5 @@ def command(file: Path | None, as_json: bool) -> None:
         document = encoded(Namespace(**bootstrap_facts(config)))
     except NoPresence as error:
         raise WrongInput(str(error)) from None
-    # The document is JSON, whether or not --json asks for it.
+    # The document is JSON, with or without --json.
     click.echo(document.decode(), nl=False)

@@ -85,7 +85,7 @@ def test_warnings_are_left_out_for_a_reason(folder: Path) -> None:
     assert done.output == "odd.agis: conforms (1 suppressed)\nsuppressed: 1 of AGIS-P7-domain: there is only one\n"
     for given, said in (
         ("AGIS-P7-domain", "no reason"),
-        ("AGIS-P9-x=y", "is no rule"),
+        ("AGIS-P9-x=y", "is not a rule"),
         ("AGIS-P3-http-method=we like it", "is an error"),
     ):
         refused = agis("validate", "broken.agis", "--suppress", given)

@@ -147,7 +147,7 @@ def test_a_file_stays_what_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert fmt("b.agis").stdout.startswith("{")
     written = file.read_bytes()
     monkeypatch.setattr("agtphost.cli.agis.read_octets", lambda name: SOURCE.encode())
-    assert "changed meanwhile" in fmt("a.agis", "--write").output
+    assert "changed while it was formatted" in fmt("a.agis", "--write").output
     file.chmod(0o444)
     refused = fmt("a.agis", "--fix", "--write")
     assert "read-only" in refused.output and "mended" not in refused.output

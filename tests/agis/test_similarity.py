@@ -67,4 +67,4 @@ def test_the_command_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         assert status == 2 and expected in said, said
     monkeypatch.setattr(extras, "is_installed", lambda package: package != "wordllama")
     status, said = validated("--similarity", "0.3,0.1")
-    assert status == 2 and "pip install 'agtphost[semantic]' brings it." in said
+    assert status == 2 and "Install it: pip install 'agtphost[semantic]'." in said

@@ -106,7 +106,7 @@ def test_a_host_is_asked_what_it_publishes(declared: Path, server: AgtpServer, r
     server.answers["DISCOVER", "/"] = Answer(None, raw=json.dumps(DOCUMENT).encode(), kind="application/agis")
     done = run("agis", "publish")
     assert done.exit_code == 0
-    assert "agtp://tables.example.com answers a document of 1 endpoints, which conforms" in done.stdout
+    assert "agtp://tables.example.com serves a document of 1 endpoints, which conforms" in done.stdout
 
 
 def test_without_endpoints_there_is_no_document(folder: Path, run: Run) -> None:

@@ -158,7 +158,7 @@ def test_show(run: Run, server: AgtpServer) -> None:
     assert told["agent"] == f"assistant ({CALLER})" and told["known by"] == "certificate"
     assert (told["reason"], told["use by"], told["impact"]) == ("ticket 4711", "2026-11-22T13:55:00Z", "irreversible")
     assert json.loads(result.stdout.partition("\ninput\n")[2]) == {"path": "old.txt"}
-    assert result.stderr == "not shown, as [approvals] show says: password\n"
+    assert result.stderr == "hidden by [approvals] show: password\n"
     assert server.seen[0].input == {"id": ID}
     assert json.loads(run("approvals", "show", ID, "--json").stdout)["reason"] == "ticket 4711"
 
@@ -168,7 +168,11 @@ def test_what_is_not_there_says_what_to_do(run: Run, server: AgtpServer) -> None
     server.answers["QUERY", "/approvals"] = listing(entry("apr-other"))
     result = run("approvals", "show", ID)
     assert result.exit_code == 1
-    assert "no such approval" in result.stderr and "--as NAME" in result.stderr and "apr-other" not in result.output
+    assert (
+        "does not exist, or this caller may not decide about it" in result.stderr
+        and "--as NAME" in result.stderr
+        and "apr-other" not in result.output
+    )
 
 
 HOSTILE = (
@@ -335,7 +339,13 @@ def test_a_held_call_says_what_to_do(run: Run, server: AgtpServer) -> None:
     server.answers["REMOVE", "/files"] = holding()
     result = run("call", "-", "REMOVE", "/files", "path=a")
     assert result.exit_code == 5
-    for words in ("[approval-required]", f"agtp approvals show {ID}", EXPIRES, "--wait-approval", "Nothing was done"):
+    for words in (
+        "[approval-required]",
+        f"agtp approvals show {ID}",
+        EXPIRES,
+        "--wait-approval",
+        "The call was not made yet",
+    ):
         assert words in result.stderr
     as_json = run("call", "-", "REMOVE", "/files", "path=a", "--json")
     assert as_json.exit_code == 5 and json.loads(as_json.stdout)["body"]["approval_id"] == ID

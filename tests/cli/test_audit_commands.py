@@ -281,9 +281,9 @@ def test_a_selection(run: Run, store: Path) -> None:
         (("export", "-o", "host.toml"), "host.toml exists"),
         (("export", "--agent", "nobody"), "no agent is named"),
         (("verify", "--file", "none"), "none cannot be read"),
-        (("verify", "--file", "host.toml"), "is no export"),
-        (("verify", "--signing-key", "x"), "goes with --file"),
-        (("verify", "host", "--file", "x"), "--file verifies all"),
+        (("verify", "--file", "host.toml"), "is not an export"),
+        (("verify", "--signing-key", "x"), "needs --file or -"),
+        (("verify", "host", "--file", "x"), "--file excludes"),
         (("get", "x"), "an Audit-ID is 64"),
         (("walk", "nobody"), "no agent is named"),
     ],
@@ -339,7 +339,7 @@ def test_walk_ends_with_a_host_that_never_does(run: Run, inspected: AgtpServer, 
     inspected.answers["INSPECT", "/"] = Answer({"result": {"records": [entry]}})
     result = run("audit", "walk", "--all")
     assert result.exit_code == 4
-    assert "does not go backwards" in result.stderr
+    assert "do not decrease at record" in result.stderr
 
 
 def test_agent_ls_shows_the_stored_state(run: Run, store: Path) -> None:
@@ -372,7 +372,7 @@ def test_accepting_a_store_is_said_twice(folder: Path, store: Path, run: Run) ->
     with sqlite3.connect(store) as connection:
         connection.execute("UPDATE tile SET hashes = zeroblob(length(hashes))")
     refused = run("audit", "accept-store", "--yes")
-    assert refused.exit_code == 4 and "not that of its tree" in refused.stderr
+    assert refused.exit_code == 4 and "does not match the store's tree" in refused.stderr
 
 
 def test_changed_rows_of_state_are_named_and_accepted_knowingly(folder: Path, store: Path, run: Run) -> None:

@@ -50,7 +50,7 @@ def test_show_tells_of_one_method(run: Run, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     assert json.loads(run("catalog", "show", "query", "--json").stdout)["embedded"] is True
     text = run("catalog", "show", "FETCH").stdout
-    assert "stands for HTTP  GET" in text
+    assert "preferred for HTTP  GET" in text
     missing = run("catalog", "show", "BOOKS", "--json")
     assert missing.exit_code == 1
     assert "BOOK" in json.loads(missing.stdout)["close_matches"]
@@ -126,7 +126,7 @@ def test_a_deployment_that_cannot_be_read_is_exit_2(run: Run, files: Path) -> No
     (files / "deployment/endpoints/bad.toml").write_text('method = "BOOK"\npath = \n')
     found = run(*words, str(files / "deployment"))
     assert found.exit_code == 2
-    assert "bad.toml:2: it is not TOML" in found.stderr
+    assert "bad.toml:2: the file is not TOML" in found.stderr
     (files / "empty").mkdir()
     assert run(*words, str(files / "empty")).exit_code == 2
 

@@ -305,7 +305,7 @@ def test_certificates_of_every_kind(run: Run, here: Path) -> None:
     [
         (("agent", "demo"), "--ca is missing"),
         (("server", "x"), "--ca is missing"),
-        (("server", "x", "--public-key", "registrar.pub"), "--public-key is not for server"),
+        (("server", "x", "--public-key", "registrar.pub"), "--public-key does not apply to server"),
         (("agent", "demo", "--ca", "none.pem", "--genesis", "genesis.json"), "none.pem cannot be read"),
         (("client", "x", "--ca", "genesis.json", "--ca-key", "registrar.key"), "cannot be issued"),
         (("agent", "x", "--ca", "ca.pem", "--scope", "payments:purchase"), "does not grant payments:purchase"),
@@ -437,7 +437,7 @@ def test_a_packaged_agent_is_issued(run: Run, folder: Path) -> None:
     ("words", "why"),
     [
         (("desk", "--package-hash", "sha256:" + "0" * 64), "is not the one given"),
-        (("chair",), "of an agent named 'desk'"),
+        (("chair",), "for an agent named 'desk'"),
         (("desk", "--scope", "booking:*"), "excludes --scopes"),
     ],
 )

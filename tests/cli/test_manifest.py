@@ -28,7 +28,7 @@ def test_a_sound_file_is_exit_0(run: Run, folder: Path) -> None:
     Path("m.json").write_text(json.dumps(sound()))
     done = run("manifest", "validate", "m.json")
     assert done.exit_code == 0, done.output
-    assert "not checked: no key is at hand" in done.stdout
+    assert "not checked: no key is known" in done.stdout
     assert run("manifest", "validate", "-", "--json", input=json.dumps(sound())).exit_code == 0
 
 

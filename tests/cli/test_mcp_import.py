@@ -52,9 +52,9 @@ def test_vs_codes_form(tmp_path: Path) -> None:
     assert list(found.notes) == [
         "My Tracker is named my-tracker here",
         "old is left out: its type is sse, and the host speaks Streamable HTTP",
-        "other is left out: set OTHER_KEY in the environment, and say it again",
-        "own is left out: it is a host of AGTP itself",
-        "gone is left out: its program no-such-program-4480 is not to be found",
+        "other is left out: set OTHER_KEY in the environment, and run the command again",
+        "own is left out: it is the bridge to an AGTP host",
+        "gone is left out: its program no-such-program-4480 was not found",
     ]
     with pytest.raises(WrongInput, match="no server that this host can run") as raised:
         file.write_text(json.dumps({"servers": {"x": {"command": "sh", "args": ["${input:api-key}"]}}}))

@@ -238,14 +238,14 @@ def test_nothing_a_host_sends_moves_the_cursor(run: Run, server: AgtpServer) -> 
         (("call", "-", "QUERY", "a:=x"), "the value of a is not JSON"),
         (("call", "-", "QUERY", 'a:={"x":1,"x":2}'), "the value of a is not JSON"),
         (("call", "-", "QUERY", "a=1", "a=2"), "given twice"),
-        (("call", "-", "QUERY", "a=1", "--data", "{}"), "--data is the whole body"),
+        (("call", "-", "QUERY", "a=1", "--data", "{}"), "--data excludes"),
         (("call", "-", "QUERY", "--data", "@none"), "none cannot be read"),
         (("call", "-", "QUERY", "--param-file", "host.toml"), "host.toml is not JSON"),
-        (("call", "-", "QUERY", "--content-type", "x/y"), "--content-type goes with --data"),
+        (("call", "-", "QUERY", "--content-type", "x/y"), "--content-type needs --data"),
         (("call", "-", "QUERY", "-H", "novalue"), "is not a header field"),
         (("call", "-", "QUERY", "--scope", "Bad"), "--scope: 'Bad' is not a scope token"),
         (("call", "-", "QUERY", "--task-id", "a b"), "--task-id is not 1 to 128"),
-        (("call", "-", "QUERY", "--agent-id", "x"), "--agent-id is not 64"),
+        (("call", "-", "QUERY", "--agent-id", "x"), "--agent-id must have 64"),
         (("call", "-", "QUERY", "--as", "nobody"), "The identity 'nobody' does not exist"),
         (("call", "-", "QUERY", "--key", "x"), "--key needs --cert"),
         (("call", "-", "QUERY", "--cert", "x"), "The client certificate is not there"),
@@ -390,11 +390,11 @@ def test_tools_call_shows_every_kind_of_content(run: Run, server: AgtpServer) ->
     )
     assert run("tools", "call", "t").stdout.splitlines() == [
         "one",
-        "[image image/png, about 3 octets; --json shows them]",
+        "[image image/png, about 3 bytes; --json shows them]",
         "[resource file:///x]",
         "inside",
         "[resource file:///y]",
-        "[content of a kind unknown here; --json shows it]",
+        "[content of an unknown kind; --json shows it]",
     ]
     server.answers["EXECUTE", "/"] = tool_answer(structuredContent={"a": 1})
     assert json.loads(run("tools", "call", "t").stdout) == {"a": 1}

@@ -36,7 +36,7 @@ def test_import_writes_files_that_no_host_loads(run: Run, shop: Path) -> None:
     """One .toml.review for each operation; the host's loader sees nothing in the directory (API-148)."""
     done = run("openapi", "import", str(shop), "--out", "endpoints")
     assert done.exit_code == 0, done.output
-    assert "the host loads none of these files" in done.stdout
+    assert "The host does not load these files" in done.stdout
     assert "review [path] the segment 'order' is now 'orders'" in done.stdout
     written = sorted(path.name for path in Path("endpoints").iterdir())
     assert len(written) == 4

@@ -45,7 +45,7 @@ def test_a_file_that_cannot_take_the_line_is_left_alone(text: str, server: str, 
     assert opened_text(text, server) is None
     file = tmp_path / "host.toml"
     file.write_text(text)
-    with pytest.raises(WrongInput, match="cannot be changed") as caught:
+    with pytest.raises(WrongInput, match="cannot add a line") as caught:
         write_opened(file, server)
     assert "by hand" in caught.value.remedy
     assert file.read_text() == text and list(tmp_path.iterdir()) == [file]

@@ -167,7 +167,7 @@ def test_a_link_is_opened_if_it_leads_to_the_host_asked(
     server.answers = HostileAnswers(Answer({"result": {"url": leads_to}}, 200))
     done = run("page", "--open", "--uri", server.uri)
     assert leads_to in done.stdout and bool(launched) is opened, done.output
-    assert ("not opened: the link leads to evil.example" in done.stderr) is not opened
+    assert ("leads to evil.example" in done.stderr) is not opened
 
 
 @pytest.mark.parametrize("output", ["terminal"], indirect=True)

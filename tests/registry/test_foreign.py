@@ -70,7 +70,7 @@ def test_a_foreign_agent_is_called(registry: DraftRegistry, token: Path) -> None
     assert "401 Unauthorized: An API key is missing." in refused.stderr
     assert "--token-file FILE" in refused.stderr
     wrong = run("invoke", "translator-001", "text=Hello", *at, "--token-file", token)
-    assert wrong.exit_code == 1 and "It is about target_language." in wrong.stderr
+    assert wrong.exit_code == 1 and "The field is target_language." in wrong.stderr
 
 
 def test_what_goes_wrong_at_a_foreign_registry(registry: DraftRegistry, tmp_path: Path) -> None:

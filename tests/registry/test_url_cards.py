@@ -273,7 +273,7 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
             return CliRunner().invoke(agtp, ["registry", "approve", *words], prog_name="agtp")
 
         nothing = said("translator")
-        assert nothing.exit_code == 2 and "nothing of that card waits" in nothing.output
+        assert nothing.exit_code == 2 and "has no pending change" in nothing.output
         completer = ShellComplete(agtp, {}, "agtp", "_AGTP_COMPLETE")
         for word in ("approve", "get", "withdraw", "renew", "invoke"):
             found = completer.get_completions(["registry", word], "tran")

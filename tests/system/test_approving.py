@@ -131,7 +131,7 @@ def test_what_is_approved_is_what_was_shown(tmp_path: Path) -> None:
         assert status == 0 and present(host) in output
         assert called(host, amount=1) == 200
         again = host.agtp("tools", "approve", "changing.work", "--yes")
-        assert (again.returncode, "not off" in again.stderr) == (1, True), again.stderr
+        assert (again.returncode, "does not need approval" in again.stderr) == (1, True), again.stderr
 
 
 def test_where_only_the_digest_is_known_that_is_said(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_where_only_the_digest_is_known_that_is_said(tmp_path: Path) -> None:
         assert not other["off"] and other["approved"]["definition"] == other["present"]["definition"]
         done = host.agtp("tools", "approve", "changing.work", "--yes", "--json")
         assert done.returncode == 0, done.stderr
-        assert "only the digest is known" in done.stderr and "Does anything at all." in done.stderr
+        assert "only the digest of the approved definition" in done.stderr and "Does anything at all." in done.stderr
         assert json.loads(done.stdout)["definition_digest"] == found["present"]["sha256"]
         assert called(host, amount=1) == 200
 

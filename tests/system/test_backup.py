@@ -100,7 +100,7 @@ def test_a_backup_under_load_has_all_that_was_acknowledged(host: Host, tmp_path:
         verified = again.agtp_json("audit", "verify")
         assert verified["records"] > told["records"]
         living = agtp("restore", str(file), "--to", str(config.parent))
-        assert living.returncode == 2 and "is there already" in living.stderr
+        assert living.returncode == 2 and "is not empty" in living.stderr
 
 
 def test_private_keys_are_left_out_unless_asked_for(host: Host, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_private_keys_are_left_out_unless_asked_for(host: Host, tmp_path: Path) 
     assert done.returncode == 0 and "without private keys" in done.stdout
     assert b"PRIVATE KEY" not in (tmp_path / "a.tar").read_bytes()
     restored = agtp("restore", str(tmp_path / "a.tar"), "--to", str(tmp_path / "new"), "--json")
-    (note,) = [note for note in json.loads(restored.stdout)["notes"] if "private keys are not in it" in note]
+    (note,) = [note for note in json.loads(restored.stdout)["notes"] if "private keys are not in the backup" in note]
     assert "state/signing.key" in note and not (tmp_path / "new" / "state" / "signing.key").exists()
 
 
@@ -130,7 +130,7 @@ def test_what_is_cut_off_is_refused(backup: Path, tmp_path: Path) -> None:
     for length in (0, 100, 512, *(chance.randrange(1024, listed) for _ in range(3)), listed + 600, listed + 2_000):
         file.write_bytes(octets[:length])
         said = refused(file, tmp_path)
-        assert "cut off" in said or "no backup" in said or "cannot be read" in said, (length, said)
+        assert "truncated" in said or "is not a backup" in said or "cannot be read" in said, (length, said)
 
 
 def repacked(backup: Path, target: Path, changed: dict[str, bytes], key: SigningKey | None = None) -> None:
@@ -166,9 +166,9 @@ def test_what_was_changed_is_refused(host: Host, backup: Path, tmp_path: Path) -
     file, other = tmp_path / "changed.tar", SigningKey.generate()
     handler = {"handlers/text.py": b"import os\n"}
     repacked(backup, file, handler)
-    assert "handlers/text.py is not what was backed up" in refused(file, tmp_path)
+    assert "handlers/text.py does not match its SHA-256" in refused(file, tmp_path)
     repacked(backup, file, handler, other)
-    assert "its list is not to be believed" in refused(file, tmp_path)
+    assert "the signature of its list does not verify" in refused(file, tmp_path)
     repacked(backup, file, {"state/signing.pub": other.public.pem, **handler}, other)
     assert "does not verify" in refused(file, tmp_path)
     work = tmp_path.parent / f"{tmp_path.name}-work"
@@ -189,9 +189,9 @@ def test_what_is_of_somebody_else_is_refused(host: Host, backup: Path, tmp_path:
     file = tmp_path / "foreign.tar"
     with tarfile.open(file, "w") as foreign:
         foreign.add(host.config, "host.toml")
-    assert "no backup of agtphost" in refused(file, tmp_path)
+    assert "not a backup of agtphost" in refused(file, tmp_path)
     file.write_text("not even an archive")
-    assert "is no backup" in refused(file, tmp_path)
+    assert "is not a backup" in refused(file, tmp_path)
     pinned = tmp_path.parent / f"{tmp_path.name}.pub"
     pinned.write_bytes(SigningKey.generate().public.pem)
     shutil.copy(backup, file)

@@ -134,7 +134,7 @@ def test_a_file_that_does_not_parse_is_left(host: Up, tmp_path: Path, text: str,
     config = "" if "--config" in words or words.startswith("dis") else " --config work"
     known = {path.name for path in (host.folder / "work/state/agents").iterdir()}
     status, told = client(host, f"{words}{config} --file {file}", tmp_path)
-    assert status == 2 and str(file) in told["error"] and "left as it is" in told["remedy"], told
+    assert status == 2 and str(file) in told["error"] and "was not changed" in told["remedy"], told
     assert text == "[]" or "servers is not" in told["error"] or re.search(r"line [1-3]: ", told["error"])
     assert file.read_bytes() == text.encode("latin-1") and {*tmp_path.iterdir()} == {file, tmp_path / "errors"}
     assert {path.name for path in (host.folder / "work/state/agents").iterdir()} == known
@@ -171,7 +171,7 @@ def test_a_dry_run_makes_nothing(tmp_path: Path) -> None:
     assert typed(tmp_path, "agtp init new --port 4499")[0] == 0
     before = {*tmp_path.rglob("*")}
     status, said = typed(tmp_path, "agtp client connect cursor --config new --dry-run", {"HOME": str(tmp_path)})
-    assert status == 0 and "agent cursor would be made: knowledge:query" in said, said
+    assert status == 0 and "agent cursor would be issued: knowledge:query" in said, said
     assert {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts} == before
     # Without that it does, and the host admits the agent at its first start.
     status, said = typed(tmp_path, "agtp client connect cursor --config new", {"HOME": str(tmp_path)})

@@ -81,8 +81,8 @@ def test_it_is_sound_and_called(host: Host) -> None:
         (("GET", "/orders", "--function", "a.b"), "is an HTTP verb"),
         (("QEURY", "/orders", "--function", "a.b"), "QUERY"),
         (("QUERY", "orders", "--function", "a.b"), "orders"),
-        (("QUERY", "/orders", "--function", "find"), "names no module"),
-        (("QUERY", "/orders", "--function", "a.class"), "is no name in Python"),
+        (("QUERY", "/orders", "--function", "find"), "has no module"),
+        (("QUERY", "/orders", "--function", "a.class"), "is not a Python identifier"),
     ],
 )
 def test_what_cannot_be_written_is_said(config: Path, words: tuple[str, ...], said: str) -> None:

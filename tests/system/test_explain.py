@@ -32,7 +32,7 @@ def test_a_refused_call_is_explained(host: Host) -> None:
     audit_id = host.agtp_json("audit", "walk", "host", "-n", "1")[0]["audit_id"]
     told = host.agtp("explain", audit_id)
     assert told.returncode == 0, told.stderr
-    proof = "hash and signature of the record hold"
+    proof = "hash and signature of the record are valid"
     for part in ("called CANCEL /nowhere", "404 Not Found", "not-found", proof, "today"):
         assert part in told.stdout, told.stdout
     story = host.agtp_json("explain", audit_id)
@@ -86,7 +86,7 @@ REFUSED_TOOL = f"""\
   lacked   mcp:tools:execute
   rule     host.toml:<line> [[mcp.server]] "files" scopes
   input    path: string
-  proof    hash and signature of the record hold
+  proof    hash and signature of the record are valid
   chain    record <n> of the host itself, after <id>
 today, with all scopes that it may claim
   yes: demo may call files.read_file
@@ -97,13 +97,13 @@ today, with all scopes that it may claim
 """
 
 NOT_BELIEVED = f"""\
-<time>: somebody called DISCOVER /methods
-  caller   not believed
+<time>: an unnamed caller called DISCOVER /methods
+  caller   not verified
   claimed  Agent-ID {OTHER}
   showed   the certificate of {DEMO} (demo)
   answer   401 Unauthorized
   refused  agent-unauthenticated: agent-id-certificate-mismatch
-  proof    hash and signature of the record hold
+  proof    hash and signature of the record are valid
   chain    record <n> of the host itself, after <id>
 """
 
@@ -258,7 +258,7 @@ def test_no_line_is_python() -> None:
   caller   {"a" * 64}, proven by its client certificate
   answer   200 OK
   answered by ben
-  proof    hash and signature of the record hold
+  proof    hash and signature of the record are valid
   chain    record 3 of ben, after {"c" * 64}
   delegation {{"chain": ["a", "b"], "depth": 1, "final": true}}
   prior_actions [{{"agent_id": "a", "audit_id": "d"}}]

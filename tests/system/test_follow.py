@@ -108,7 +108,7 @@ def test_tools_are_told_apart(host: Host) -> None:
     assert followed.end() == 0
     assert {each["payload"]["extra"]["mcp_tool"] for each in followed.seen} == {"list_files"}
     other = host.agtp("audit", "follow", "--status", "40")
-    assert other.returncode == 2 and "Such as 403, or 4xx." in other.stderr
+    assert other.returncode == 2 and "Give one such as 403 or 4xx." in other.stderr
 
 
 def test_a_restart_leaves_nothing_out(tmp_path: Path) -> None:
@@ -148,4 +148,4 @@ def test_what_is_not_signed_is_not_shown(tmp_path: Path) -> None:
         (host.state / "signing.pub").write_bytes(SigningKey.generate().public.pem)
         done = host.agtp("audit", "follow", "--since", "1h")
         assert done.returncode == 4, done.stdout + done.stderr
-        assert re.search("not to be believed", done.stderr)
+        assert re.search("does not verify", done.stderr)

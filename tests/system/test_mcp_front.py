@@ -361,7 +361,7 @@ def test_a_client_is_connected_to_the_front(name: str, fronted: Fronted, tmp_pat
     assert fronted.host.agtp_json("client", "disconnect", name, *words)["changed"]
     assert "fixture" not in file.read_text()
     missing = fronted.host.agtp("client", "connect", name, "--front", "--server", "none", "--project", str(tmp_path))
-    assert missing.returncode == 2 and "It has: " in missing.stderr
+    assert missing.returncode == 2 and "Choose one of: " in missing.stderr
 
 
 def test_a_front_is_asked_for_where_there_is_one(fronted: Fronted) -> None:

@@ -62,7 +62,7 @@ def test_an_older_store_is_refused_with_and_without_its_witness(twice: tuple[Pat
     (state / "checkpoint.txt").unlink()
     refuses(config, ["checkpoint.txt is not there, and the store has a checkpoint", "agtp audit accept-store"])
     done = agtp("audit", "verify", cwd=config.parent)
-    assert done.returncode == 4 and "is not there, and the store has checkpoints" in done.stdout + done.stderr
+    assert done.returncode == 4 and "is missing although the store has checkpoints" in done.stdout + done.stderr
     (state / "checkpoint.txt").write_bytes(newest)
     looked = agtp("audit", "accept-store", cwd=config.parent)
     assert looked.returncode != 0 and "nothing was changed" in looked.stderr, looked

@@ -108,7 +108,7 @@ def test_the_beginning_of_an_audit_id_is_enough(host: Host) -> None:
     audit_id = host.agtp("audit", "walk", "host", "-n", "1", "--ids").stdout.strip()
     assert host.agtp_json("explain", audit_id[:12])["audit_id"] == audit_id
     assert host.agtp_json("audit", "get", audit_id[:12])["audit_id"] == audit_id
-    for given, said in ((audit_id[:2], "too short"), ("0" * 20, "no record of late"), ("xyz", "64 lower-case")):
+    for given, said in ((audit_id[:2], "too short"), ("0" * 20, "no recent record"), ("xyz", "64 lower-case")):
         refused = host.agtp("explain", given)
         assert refused.returncode == 2 and said in refused.stderr, refused.stderr
 

@@ -48,7 +48,7 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
         first = json.loads(host.text)
         again = agtp("up", "work", "--json", cwd=tmp_path)
         assert again.returncode == 2 and f"runs already, pid {host.process.pid}" in again.stderr
-        assert json.loads(again.stdout)["remedy"].startswith("agtp tools ls --config ")
+        assert json.loads(again.stdout)["remedy"].startswith("Try agtp tools ls --config ")
         assert host.stop(signal.SIGTERM) == 0
     key = (tmp_path / "work/state/signing.pub").read_bytes()
     # The second time with a server more, out of an editor's file.

@@ -1,4 +1,4 @@
-"""Having a running host take up an agent that was issued beside it."""
+"""Make a running host admit an agent that was issued while it runs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 PATIENCE = 15.0
-"""Seconds that a running host has to admit an agent."""
+"""Seconds that a running host may take to admit an agent."""
 
 PAUSE = 0.4
-"""Seconds between two looks: each that is too early is a refusal on record."""
+"""Seconds between two attempts. An attempt that comes too early is a refusal on record."""
 
 
 def admit(config: Config, name: str) -> bool:
     """
-    Have a running host take an agent up, and wait until it answers it.
+    Make a running host admit an agent, and wait until the host answers it.
 
-    :return: whether a host runs; it takes it up at its start otherwise.
-    :raises CommandError: it does not take it.
+    :return: whether a host runs; a stopped host admits the agent when it starts.
+    :raises CommandError: the host does not admit the agent in time, or cannot be signalled.
     """
     holder = StateLock(config.host.state_dir, config.store.path).holder()
     if holder is None:
@@ -38,7 +38,7 @@ def admit(config: Config, name: str) -> bool:
         os.kill(int(number), signal.SIGHUP)
     except (ValueError, OSError):
         raise WrongInput(
-            f"the host{holder} cannot be told of the agent {name}", "Send it SIGHUP, then repeat."
+            f"cannot signal the host{holder} to admit the agent {name}", "Send it SIGHUP, then repeat."
         ) from None
     target = resolve(Connection(config=config.file, identity=name))
     end = time.monotonic() + PATIENCE
@@ -49,5 +49,5 @@ def admit(config: Config, name: str) -> bool:
             return True
         except CommandError as error:
             if time.monotonic() > end:
-                why = f"the host does not take up the agent {name}: {error.message}"
+                why = f"the host does not admit the agent {name}: {error.message}"
                 raise WrongInput(why, "Its log says why; restart it.") from None

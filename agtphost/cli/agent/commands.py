@@ -1,4 +1,4 @@
-"""``agtp agent``: the agents of a host, and their lifecycle (core v08 sections 7.2.14 to 7.2.19, and 11.7)."""
+"""The ``agtp agent`` group: agents of a host, and their lifecycle (core v08 sections 7.2.14 to 7.2.19, and 11.7)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ HEADINGS = {"state": "NOW"}
 @click.group()
 def command() -> None:
     """
-    Agents and their lifecycle.
+    List, issue and manage agents.
 
-    AGENT is a label of this host's agents, or an Agent-ID.
+    AGENT is the label of an agent of this host, or an Agent-ID.
     """
 
 
@@ -47,14 +47,14 @@ def command() -> None:
 
 @command.command()
 @click.option("--uri", metavar="URI", help="List the agents of this host instead.")
-@click.option("--wide", is_flag=True, help="Whole Agent-IDs, kinds, and each grant with its end.")
+@click.option("--wide", is_flag=True, help="Show full Agent-IDs, kinds, and each grant with its end.")
 @connection_options
 def ls(uri: str | None, wide: bool, where: Connection, as_json: bool) -> None:
     """
-    List agents.
+    List the agents of a host.
 
-    Those whose files the configured host has: with state, scopes, when the certificate ends (told from 14 days ahead
-    on), and what `agtp agent grant` lets them call at most. Or those that another host discloses.
+    Lists the agents in the configured host's files: state, scopes, when the certificate ends (with a warning from
+    14 days ahead), and the grants that limit its calls. With --uri, lists the agents that another host discloses.
 
     \b
     Examples:
@@ -107,7 +107,7 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
 
 
 def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
-    """The human-readable page of an Identity Document (core v08 section 6.3)."""
+    """Write the human-readable page of an Identity Document (core v08 section 6.3)."""
     from agtphost.identity.rendering import page
 
     with local_file(file, doing="written"):
@@ -122,7 +122,7 @@ def _label(agent: str) -> str:
 
 
 def _further(agent: LocalAgent) -> dict[str, object]:
-    """What the files besides the document say."""
+    """Return the fields that come from the files other than the document."""
     fields: dict[str, object] = {
         "description": agent.document.get("description"),
         "principal": agent.document.get("principal"),
@@ -135,7 +135,7 @@ def _further(agent: LocalAgent) -> dict[str, object]:
         try:
             fields["issuer_fingerprint"] = Genesis.load(origin.read_bytes()).issuer_fingerprint
         except GenesisError as error:
-            raise WrongInput(f"{origin} is not a Genesis to be believed: {error}") from None
+            raise WrongInput(f"{origin} is not a valid Genesis: {error}") from None
     certificate = agent.directory / "agent.pem"
     if certificate.is_file():
         fields["certificate_expires"] = describe(certificate)["not_after"]
@@ -148,7 +148,7 @@ for _command in granting.commands():
     command.add_command(_command)
 
 
-# What was ended
+# Ended agents
 
 
 @command.command()
@@ -157,11 +157,11 @@ for _command in granting.commands():
 @connection_options
 def retained(agent: str | None, where: Connection, as_json: bool) -> None:
     """
-    Show what is kept of agents that were revoked or deprecated.
+    Show retained records of ended agents.
 
-    Reads the host's own store; it is shown to nobody over the network. NOW is the state of
-    an agent that was reinstated, or revoked since. With AGENT, a label
-    or an Agent-ID, everything: the archived Genesis, and each transition with its time.
+    Reads the host's own store; it is not available over the network. NOW is the present state of an agent that was
+    reinstated or revoked since. With AGENT, a label or an Agent-ID, it shows everything: the archived Genesis, and
+    each transition with its time.
 
     \b
     Examples:
@@ -174,14 +174,14 @@ def retained(agent: str | None, where: Connection, as_json: bool) -> None:
         states = reader.lifecycle_states()
         for value in found:
             state = states.get(value["agent_id"])
-            # A deprecation that was cancelled stays on record, and the label is its agent's.
+            # A deprecation that was cancelled stays on record, and the agent keeps its label.
             value["state"] = value["status"] if state is None else state.status
             back = value["state"] not in ENDED
             value["label_free_at"] = None if back else times.stamp(free_at(value))
         if agent is not None:
             one = next((value for value in found if agent in (value["label"], value["agent_id"])), None)
             if one is None:
-                raise WrongInput(f"nothing is retained of {agent!r}", "`agtp agent retained` lists what is.")
+                raise WrongInput(f"nothing is retained of {agent!r}", "`agtp agent retained` lists them.")
             one["transitions"] = [_event(event) for event in reader.lifecycle(one["agent_id"], EVENTS)][::-1]
             print_answer(one, as_json)
             return
@@ -205,11 +205,11 @@ def _event(event: Any) -> dict[str, Any]:
 
 
 _SUMMARIES = {
-    "activate": "Let an agent serve and call.",
+    "activate": "Activate an agent, so that it may serve and call.",
     "deactivate": "Suspend an agent until it is reinstated.",
-    "reinstate": "Bring a suspended or deprecated agent back.",
-    "revoke": "Retire an agent for ever.",
-    "deprecate": "Announce that an agent will go; it serves on.",
+    "reinstate": "Reinstate a suspended or deprecated agent.",
+    "revoke": "Revoke an agent permanently.",
+    "deprecate": "Announce the end of an agent; it keeps serving until then.",
 }
 
 
@@ -231,12 +231,15 @@ def _change(verb: str, agent: str, where: Connection, as_json: bool, given: dict
 
 
 def _options(verb: str) -> list[Callable[[Any], Any]]:
-    reason = click.option("--reason", required=verb == "revoke", metavar="TEXT", help="Goes into the signed event.")
+    reason = click.option("--reason", required=verb == "revoke", metavar="TEXT", help="Reason, for the signed event.")
     options = [click.argument("agent", metavar="AGENT"), reason]
-    options.append(click.option("--actor", metavar="TEXT", help="Who decided; goes into the signed event."))
+    options.append(click.option("--actor", metavar="TEXT", help="Who decided, for the signed event."))
     if verb == "deprecate":
-        options.append(click.option("--successor", "successor_agent_id", metavar="AGENT", help="Who takes over."))
-        options.append(click.option("--deadline", "migration_deadline", metavar="TIME", help="RFC 3339: until when."))
+        successor = click.option("--successor", "successor_agent_id", metavar="AGENT", help="Agent that takes over.")
+        deadline = click.option(
+            "--deadline", "migration_deadline", metavar="TIME", help="End of the migration, RFC 3339."
+        )
+        options += [successor, deadline]
     return [*options, host_options]
 
 
@@ -247,7 +250,7 @@ def _verb(verb: str) -> click.Command:
     run.__doc__ = (
         f"{_SUMMARIES[verb]}\n\n"
         "Needs the client certificate of the agent's Genesis issuer: the configured host's\n"
-        "registrar, unless --cert names another. Holds from the agent's next request.\n\n"
+        "registrar, unless --cert names another. Takes effect at the agent's next request.\n\n"
         f"\b\nExample:\n  agtp agent {verb} demo --reason planned"
     )
     decorated: Any = run

@@ -1,4 +1,4 @@
-"""``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call."""
+"""The commands ``agtp agent grant``, ``ungrant`` and ``grants``: what a host lets its agents call."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 PATH = "/grants"
 COMPLETION_SECONDS = 2.0
-"""A shell waits no longer for what it could complete."""
+"""Seconds after which a shell completion gives up."""
 
 _LASTING = re.compile(r"([0-9]{1,6})([smhdw])")
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-# What is completed
+# Completions
 
 
 def _where(context: click.Context) -> Connection:
@@ -42,7 +42,7 @@ def _where(context: click.Context) -> Connection:
 
 
 def _agents(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The labels of the agents that lie with the host."""
+    """Complete the labels of the agents stored with the host."""
     try:
         found = labels(_where(context))
     except (click.ClickException, OSError):
@@ -51,7 +51,7 @@ def _agents(context: click.Context, _: click.Parameter, incomplete: str) -> list
 
 
 def _things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The tools of the host; none where it cannot be asked at once."""
+    """Complete the host's tools; complete nothing if the host does not answer in time."""
     try:
         tools = entries_of(ask(resolve(_where(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools")
     except (click.ClickException, OSError):
@@ -70,24 +70,25 @@ things_argument = click.argument("things", metavar="THING...", nargs=-1, require
 
 def end_of(until: str | None, lasting: str | None) -> str | None:
     """
-    When a grant ends, RFC 3339; None: it does not.
+    Return the end of a grant as an RFC 3339 timestamp, or None if it does not end.
 
     :param until: a date or a time.
-    :param lasting: from now on: a number and one of s, m, h, d, w.
+    :param lasting: a duration from now on: a number and one of s, m, h, d, w.
+    :raises WrongInput: both are given, or one is malformed.
     """
     if until is not None and lasting is not None:
-        raise WrongInput("--until and --for are both there", "Say one of them.")
+        raise WrongInput("--until and --for exclude each other", "Give one of them.")
     if lasting is not None:
         found = _LASTING.fullmatch(lasting)
         if found is None or not int(found[1]):
-            raise WrongInput(f"--for {lasting!r} is no length of time", "Say 90m, 12h, 7d or 4w.")
+            raise WrongInput(f"--for {lasting!r} is not a duration", "Give one such as 90m, 12h, 7d or 4w.")
         return times.stamp(time.time() + int(found[1]) * _UNITS[found[2]])
     if until is None:
         return None
     try:
         moment = datetime.fromisoformat(until)
     except ValueError:
-        raise WrongInput(f"--until {until!r} is no time", "Say 2027-01-31 or 2027-01-31T12:00:00Z.") from None
+        raise WrongInput(f"--until {until!r} is not a time", "Give 2027-01-31 or 2027-01-31T12:00:00Z.") from None
     return times.stamp((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
@@ -97,26 +98,26 @@ def end_of(until: str | None, lasting: str | None) -> str | None:
 @click.command("grant")
 @agent_argument
 @things_argument
-@click.option("--until", metavar="TIME", help="When it ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
-@click.option("--for", "lasting", metavar="TIME", help="How long it lasts: 90m, 12h, 7d, 4w.")
+@click.option("--until", metavar="TIME", help="When the grant ends: 2027-01-31, or 2027-01-31T12:00:00Z.")
+@click.option("--for", "lasting", metavar="TIME", help="How long the grant lasts: 90m, 12h, 7d, 4w.")
 @host_options
 def grant_command(
     agent: str, things: tuple[str, ...], until: str | None, lasting: str | None, where: Connection, as_json: bool
 ) -> None:
     """
-    Let an agent call THING, and nothing that is not granted.
+    Let an agent call THING, and nothing else that is not granted.
 
-    An agent that was never granted anything calls whatever its document and certificate give it. From its first
-    grant on it calls what its grants name, as far as document and certificate give it that. It holds from the
-    agent's next request on, on every connection, and is a signed record. Needs the certificate of an operator.
+    An agent without any grant may call everything that its document and certificate allow. From its first grant on it
+    may call only what its grants name, within what document and certificate allow. A grant takes effect at the agent's
+    next request, on every connection, and is a signed record. Needs the certificate of an operator.
 
     \b
     THING is one of
       files.read_file       a tool of an MCP server, an action of an A2A agent or an ACP server
-      files.*               all of them
+      files.*               all of its tools
       'QUERY /books/{id}'   an endpoint, by its path as DISCOVER /methods shows it
-      'QUERY /books/*'      all endpoints whose paths begin so; '* /books/*' for every method
-      SUMMARIZE             what the host itself answers by that method
+      'QUERY /books/*'      all endpoints whose paths begin with /books/; '* /books/*' for every method
+      SUMMARIZE             what the host itself answers with that method
       '*'                   everything
 
     \b
@@ -136,9 +137,9 @@ def grant_command(
         return
     name = result.get("label") or result.get("agent_id")
     if result.get("first"):
-        click.echo(visible(f"{name} was not narrowed before; from its next request on it calls these, and no other:"))
+        click.echo(visible(f"{name} had no grants before; from its next request on it may call only these:"))
     else:
-        click.echo(visible(f"{name} calls these from its next request on, and no other:"))
+        click.echo(visible(f"{name} may call only these from its next request on:"))
     print_grants(entries_of(result.get("grants"), "grants"))
     for remark in result.get("remarks") or ():
         click.echo(visible(f"note: {remark}"), err=True)
@@ -148,14 +149,14 @@ def grant_command(
 @click.command("ungrant")
 @agent_argument
 @click.argument("things", metavar="[THING...]", nargs=-1, shell_complete=_things)
-@click.option("--all", "everything", is_flag=True, help="All of them, and narrow the agent no longer.")
+@click.option("--all", "everything", is_flag=True, help="Take back all grants and lift their limits.")
 @host_options
 def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where: Connection, as_json: bool) -> None:
     """
-    Take grants of an agent back.
+    Take back grants of an agent.
 
-    The agent stays narrowed: without its last grant it calls nothing. With --all it calls again whatever its
-    document and certificate give it. THING is what `agtp agent grants` shows.
+    An agent whose last grant was taken back may call nothing. With --all it may again call everything that its
+    document and certificate allow. THING is written as `agtp agent grants` shows it.
 
     \b
     Examples:
@@ -164,8 +165,8 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
     """
     if everything == bool(things):
         raise WrongInput(
-            "it is not said what to take back" if not things else "--all excludes THING",
-            "Name what `agtp agent grants AGENT` shows, or say --all: then nobody narrows the agent any more.",
+            "no grant is named" if not things else "--all excludes THING",
+            "Name grants that `agtp agent grants AGENT` shows, or give --all to lift every limit that grants set.",
         )
     given: dict[str, Any] = {"subject": agent, **({"all": True} if everything else {"resource": list(things)})}
     reply = ask(resolve(where, identity=REGISTRAR), "REVOKE", PATH, given)
@@ -176,14 +177,14 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
     name = result.get("label") or result.get("agent_id")
     left = entries_of(result.get("grants"), "grants")
     if not result.get("narrowed"):
-        said = "is narrowed no longer: from its next request on it calls whatever its document and certificate give it"
+        said = "has no limits by grants any more: it may call all that its document and certificate allow"
         click.echo(visible(f"{name} {said}"))
     elif left:
-        click.echo(visible(f"{name} calls these from its next request on, and no other:"))
+        click.echo(visible(f"{name} may call only these from its next request on:"))
         print_grants(left)
     else:
-        click.echo(visible(f"{name} calls nothing from its next request on: it has no grant left"))
-        again = "whatever its document and certificate give it"
+        click.echo(visible(f"{name} may call nothing from its next request on: it has no grant left"))
+        again = "all that its document and certificate allow"
         click.echo(visible(f"  agtp agent ungrant {name} --all lets it call {again}, as before its first grant"))
     click.echo(visible(f"record: {reply.audit_id}"))
 
@@ -193,10 +194,10 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
 @host_options
 def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
     """
-    Show what agents may call here at most.
+    Show what agents may call on this host.
 
-    Reads the host's own store and host.toml where they are on this machine, else asks the host. An agent that is
-    not listed was never granted anything: it calls whatever its document and certificate give it.
+    Reads the host's own store and host.toml if they are on this machine, or else asks the host. An agent that is not
+    listed has no grants: it may call everything that its document and certificate allow.
 
     \b
     Examples:
@@ -222,9 +223,9 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
     for entry in found:
         name = entry.get("label") or entry.get("agent_id")
         if not entry.get("narrowed"):
-            click.echo(visible(f"{name}: not narrowed; it calls whatever its document and certificate give it"))
+            click.echo(visible(f"{name}: no grants; it may call all that its document and certificate allow"))
         elif not entry.get("grants"):
-            click.echo(visible(f"{name}: narrowed, and without any grant; it calls nothing"))
+            click.echo(visible(f"{name}: its last grant was taken back; it may call nothing"))
     listed = [entry for entry in found if entry.get("grants")]
     if listed:
         rows = (
@@ -232,14 +233,14 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
         )
         print_table(("AGENT", *COLUMNS), rows, whole=("THING",))
     elif not found:
-        click.echo("no agent is narrowed here", err=True)
+        click.echo("no agent has grants on this host", err=True)
 
 
 COLUMNS = ("THING", "UNTIL", "STATE", "BY", "SINCE")
 
 
 def print_grants(grants: Iterable[Mapping[str, Any]]) -> None:
-    """A table of grants."""
+    """Print a table of grants."""
     print_table(COLUMNS, map(_row, grants), whole=("THING",))
 
 
@@ -254,5 +255,5 @@ def _said(reply: Reply) -> dict[str, Any]:
 
 
 def commands() -> Iterator[click.Command]:
-    """All of them, for the group."""
+    """Yield the commands for the group."""
     yield from (grant_command, ungrant_command, grants_command)

@@ -1,4 +1,4 @@
-"""``agtp agent new``: issuing an agent with the keys that lie with a host (core v08 section 6.5.6)."""
+"""The command ``agtp agent new``: issue an agent with the keys of a host (core v08 section 6.5.6)."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ if TYPE_CHECKING:
 
 @click.command("new")
 @click.argument("name", metavar="NAME")
-@click.option("--description", default="", help="What it does, for people.")
+@click.option("--description", default="", help="What the agent does, for people.")
 @click.option("--owner", default=None, metavar="TEXT", help="The responsible person or organization.")
-@click.option("--owner-id", default=None, metavar="ID", help="The same for machines; default: made of --owner.")
+@click.option("--owner-id", default=None, metavar="ID", help="Identifier of the owner; default: derived from --owner.")
 @click.option(
-    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind."
+    "--archetype", type=click.Choice(sorted(ARCHETYPES)), default="assistant", show_default=True, help="Kind of agent."
 )
 @click.option("--zone", default=None, metavar="ZONE", help="Governance zone, such as zone:sales.")
-@click.option("--org-domain", default=None, metavar="DOMAIN", help="The domain it stands under.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="What it may do; may be repeated.")
-@click.option("--hosted", is_flag=True, help="An agent that this host answers for, not a caller.")
-@click.option("--package", type=EXISTING, metavar="FILE", help="A .agent or .nomo package: its manifest describes it.")
-@click.option("--package-hash", metavar="HASH", help="What its author says its hash is: sha256:...")
-@click.option("--package-ca", type=EXISTING, metavar="FILE", help="Authorities of .nomo authors, PEM.")
-@click.option("--resolver", metavar="HOST[:PORT]", help="Who is asked for DNS records; default: the system's.")
-@click.option("--admit", "admitted", is_flag=True, help="Have the host that runs take it up now.")
+@click.option("--org-domain", default=None, metavar="DOMAIN", help="Domain of the agent's organization.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="A scope of the agent; may be repeated.")
+@click.option("--hosted", is_flag=True, help="Issue an agent that this host serves, not a caller.")
+@click.option("--package", type=EXISTING, metavar="FILE", help="A .agent or .nomo package that describes the agent.")
+@click.option("--package-hash", metavar="HASH", help="Hash that the author published: sha256:...")
+@click.option("--package-ca", type=EXISTING, metavar="FILE", help="Certificate authorities of .nomo authors, PEM.")
+@click.option("--resolver", metavar="HOST[:PORT]", help="DNS resolver to ask; default: the system's.")
+@click.option("--admit", "admitted", is_flag=True, help="Make the running host admit the agent now.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def new_command(
@@ -79,10 +79,9 @@ def new_command(
     """
     Issue an agent with this host's keys.
 
-    Its Genesis and Identity Document are signed with the registrar's key; a
-    caller gets a key and a client certificate besides. Nobody else may have the
-    label, or have had it within 90 days. A running host admits the agent on
-    SIGHUP, which --admit sends it, and records that it was issued.
+    Its Genesis and Identity Document are signed with the registrar's key. A caller also gets a key and a client
+    certificate. The label must be free: no other agent may have it, or have had it within the last 90 days. A running
+    host admits the agent on SIGHUP, which --admit sends, and records that it was issued.
 
     \b
     Examples:
@@ -99,7 +98,7 @@ def new_command(
     if not is_agent_name(name):
         raise WrongInput("the agent cannot be issued: a name is 1 to 64 letters, digits, '-' or '_'")
     if (parent / name).exists():
-        raise WrongInput(f"{parent / name} exists", "An agent is never issued again: choose another name.")
+        raise WrongInput(f"{parent / name} exists", "An agent is issued only once: choose another name.")
     _require_free_label(settings, name)
     inspected = None if package is None else _inspected(package, package_hash, package_ca)
     described = _described(name, said) if inspected is None else _packaged(name, said, inspected)
@@ -126,16 +125,16 @@ def new_command(
         return
     print_summary(fields)
     if not hosted and fields["certificate"] is None:
-        click.echo("the authority's key is not here: `agtp cert issue agent` makes the certificate", err=True)
+        click.echo("the authority's key is not here: make the certificate with `agtp cert issue agent`", err=True)
     if not runs:
         click.echo("a running host admits it on `agtp reload`", err=True)
 
 
 def issue_caller(config: Config, name: str, *, description: str, scopes: Sequence[str]) -> IssuedAgent:
     """
-    Issue a caller of this host's own, under a label that is free.
+    Issue a caller for this host itself, under a free label.
 
-    :raises CommandError: it cannot be issued.
+    :raises CommandError: the agent cannot be issued.
     """
     registrar = load_signing_key(config.host.state_dir / "registrar.key")
     _require_free_label(config, name)
@@ -148,7 +147,7 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
     return _issue(config.identity.known_agents, described, registrar, config, hosted=False)
 
 
-# What is to be issued
+# Descriptions
 
 
 def _described(name: str, said: dict[str, Any]) -> AgentDescription:
@@ -169,15 +168,15 @@ def _described(name: str, said: dict[str, Any]) -> AgentDescription:
 
 def _identifier(owner: object) -> str | None:
     """
-    What stands for an owner where no identifier is given: the name itself if it is one, or made into one.
+    Return the identifier of an owner for whom none is given: the owner's name, converted if necessary.
 
-    :raises WrongInput: nothing of the name can stand in an identifier.
+    :raises WrongInput: no character of the name may occur in an identifier.
     """
     if not isinstance(owner, str) or is_owner_id(owner):
         return owner if isinstance(owner, str) else None
     made = re.sub(r"[^a-z0-9]+", "-", owner.lower(), flags=re.ASCII).strip("-")
     if not is_owner_id(made):
-        raise WrongInput(f"no identifier can be made of the owner {owner!r}", "Give it with --owner-id.")
+        raise WrongInput(f"no identifier can be derived from the owner {owner!r}", "Give one with --owner-id.")
     return made
 
 
@@ -187,7 +186,7 @@ def _inspected(package: Path, expected_hash: str | None, authorities: Path | Non
     try:
         trusted = [] if authorities is None else x509.load_pem_x509_certificates(authorities.read_bytes())
     except (OSError, ValueError) as error:
-        raise WrongInput(f"{authorities} has no certificates: {error}") from None
+        raise WrongInput(f"{authorities} has no usable certificates: {error}") from None
     try:
         return issuing.inspect_package(package, expected_hash=expected_hash, authorities=trusted, now=datetime.now(UTC))
     except PackageError as error:
@@ -195,13 +194,13 @@ def _inspected(package: Path, expected_hash: str | None, authorities: Path | Non
 
 
 def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> AgentDescription:
-    """The Genesis says what the package's manifest does."""
+    """Describe an agent by the manifest of its package."""
     twice = [option for option in ("description", "owner", "owner_id", "zone", "org_domain", "scopes") if said[option]]
     if twice:
-        raise WrongInput(f"--package excludes --{twice[0].replace('_', '-')}", "The package's manifest says it.")
+        raise WrongInput(f"--package excludes --{twice[0].replace('_', '-')}", "The package's manifest has this value.")
     manifest = package.manifest
     if manifest.get("name") != name:
-        raise WrongInput(f"the agent cannot be issued: the package is of an agent named {manifest.get('name')!r}")
+        raise WrongInput(f"the agent cannot be issued: the package is for an agent named {manifest.get('name')!r}")
     wanted: dict[str, Any] = {
         "principal": manifest.get("principal"),
         "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _identifier(manifest.get("principal")),
@@ -220,17 +219,17 @@ def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> Ag
     )
 
 
-# What must not be
+# Requirements
 
 
 def _require_free_label(config: Config, name: str) -> None:
-    """Nobody has the label, and nobody who had it ended less than 90 days ago (core v08 section 6.5)."""
+    """Require that no agent has the label, nor had it within the last 90 days (core v08 section 6.5)."""
     for directory in agent_directories(config):
         taken = {label for label, _, _ in pairs_in(directory)} if directory.is_dir() else set()
         if name in taken:
             raise WrongInput(
                 f"the agent cannot be issued: {directory} has an agent named {name}",
-                f"A label names one agent: choose another name. {DOCUMENT_SUFFIX} files count as well.",
+                f"A label names one agent: choose another name. {DOCUMENT_SUFFIX} files count, too.",
             )
     if not may_have_store(config):
         return
@@ -241,12 +240,12 @@ def _require_free_label(config: Config, name: str) -> None:
             if value["label"] == name and time.time() < (free := free_at(value)):
                 raise WrongInput(
                     f"the agent cannot be issued: {name} was the label of an agent that ended on {value['ended_at']}",
-                    f"It is free from {times.stamp(free)} on: a new agent must not pass for the one before.",
+                    f"The label is free from {times.stamp(free)} on. Choose another name.",
                 )
 
 
 def _require_standing(config: Config, described: AgentDescription) -> None:
-    """No agent is issued under a domain that expired or is another owner's (core v08 section 11.8)."""
+    """Require that the agent's domain neither expired nor belongs to another owner (core v08 section 11.8)."""
     if described.org_domain is None or not may_have_store(config):
         return
     from agtphost.audit.domains import ORG_DOMAIN, OrgDomain
@@ -256,8 +255,8 @@ def _require_standing(config: Config, described: AgentDescription) -> None:
             told = OrgDomain.from_item(value)
             if told.covers(described.org_domain.lower()) and told.withholds(described.owner_id, time.time()):
                 raise WrongInput(
-                    f"the agent cannot be issued: {told.domain} expired, or is another owner's now",
-                    "`agtp domain ls` shows what the host was told.",
+                    f"the agent cannot be issued: {told.domain} expired or belongs to another owner now",
+                    "`agtp domain ls` shows the state of domains on this host.",
                 )
 
 
@@ -266,9 +265,9 @@ def _require_standing(config: Config, described: AgentDescription) -> None:
 
 def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Config, *, hosted: bool) -> IssuedAgent:
     """
-    All of the agent's files, or none.
+    Write all files of the agent, or none.
 
-    They are made aside and looked at as the host will look at them, then appear at once.
+    The files are written in a temporary directory and checked as the host would check them; one rename publishes them.
     """
     aside = parent / f".{described.name}.{secrets.token_hex(8)}"
     try:
@@ -301,7 +300,7 @@ def _issue(parent: Path, described: AgentDescription, registrar: Any, config: Co
 
 
 def authority_of(config: Config) -> Authority | None:
-    """The authority of clients' certificates; None where its key is not here."""
+    """Return the authority that signs client certificates, or None if its key is not here."""
     certificate = config.tls.client_ca
     key = certificate.with_suffix(".key")
     if not (certificate.is_file() and key.is_file()):

@@ -1,4 +1,4 @@
-"""Grants as they lie with a host: in its store, and in its host.toml."""
+"""Grants stored with a host: in its store, and in its host.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def kept_grants(config: Config) -> list[dict[str, Any]]:
-    """Every narrowed agent with its grants, as ``QUERY /grants`` answers; in order of label."""
+    """Return every agent with grants, in the form that ``QUERY /grants`` answers, sorted by label."""
     names = {agent.agent_id: agent.name for agent in local_agents(config)}
     ids = {name: agent_id for agent_id, name in names.items()}
     found: dict[str, list[Grant]] = {}

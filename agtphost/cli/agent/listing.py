@@ -1,4 +1,4 @@
-"""``agtp agent ls`` of the agents that lie with a host: state, scopes, grants, and when their certificates end."""
+"""The command ``agtp agent ls`` for agents stored with a host: state, scopes, grants, and certificate ends."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 SHORT = 12
-"""Digits of an Agent-ID that a line has room for."""
+"""Digits of an Agent-ID that fit into a line."""
 
 
 def agents_of(config: Config) -> list[LocalAgent]:
-    """Every agent with a document here, with the state that the store has for it; before the first start, with none."""
+    """Return every agent that has a document here, with its state in the store if there is a store yet."""
     if not may_have_store(config):
         return list(local_agents(config))
     with open_records(config) as reader:
@@ -33,7 +33,7 @@ def agents_of(config: Config) -> list[LocalAgent]:
 
 
 def listed(config: Config) -> list[dict[str, Any]]:
-    """What there is to tell of each."""
+    """Return the fields of each agent, for ``--json`` and the table."""
     from agtphost.host.expiry import agent_certificates
 
     now = time.time()
@@ -63,12 +63,12 @@ def listed(config: Config) -> list[dict[str, Any]]:
 
 def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
     """
-    Print them.
+    Print the agents of a host.
 
-    :param wide: whole Agent-IDs, kinds and each grant.
+    :param wide: print full Agent-IDs, kinds and each grant.
     """
     agents = listed(config)
-    # What a program reads is cut nowhere.
+    # Output that a program reads is never cut.
     whole = wide or not sys.stdout.isatty()
     columns: dict[str, Any] = {
         "NAME": "name",
@@ -104,7 +104,7 @@ def _left(certificate: Mapping[str, Any]) -> str:
 
 
 def _grants_in_short(agent: Mapping[str, Any]) -> str:
-    """What an agent may call at most, in a few words."""
+    """Return what an agent may call, in a few words."""
     if not agent["narrowed"]:
         return "as its scopes"
     names = [grant["allow"] for grant in agent["grants"] if grant["state"] == "in force"]
@@ -112,7 +112,7 @@ def _grants_in_short(agent: Mapping[str, Any]) -> str:
 
 
 def _grants(agent: Mapping[str, Any]) -> str:
-    """The same in full, each with its end."""
+    """Return what an agent may call, with the end of each grant."""
     if not agent["narrowed"]:
         return "as its scopes"
     grants: Sequence[Mapping[str, Any]] = agent["grants"]

@@ -1,4 +1,4 @@
-"""``agtp agent renew``: an agent's certificate, issued again for the same key."""
+"""The command ``agtp agent renew``: issue an agent's certificate again for the same key."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ RETIRED = "retired"
 
 @click.command("renew")
 @agent_argument
-@click.option("--days", type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS), help="Valid for; default: 90.")
+@click.option("--days", type=click.IntRange(1, certificates.AGENT_CERTIFICATE_DAYS), help="Validity; default: 90.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, or its directory.")
 @json_option
 def renew_command(agent: str, days: int | None, config: Path | None, as_json: bool) -> None:
     """
     Renew an agent's certificate.
 
-    For the same key and the same Agent-ID, with the same scopes; it takes the place of the old one in one step, and
-    both count until each ends. The host needs nothing: it believes its authority. Genesis and Identity Document have
-    no end, and stay. AGENT may be registrar.
+    The new certificate has the same key, Agent-ID and scopes. It replaces the old one in one step, and both are valid
+    until each ends. The host needs no reload, because it trusts its authority. Genesis and Identity Document do not
+    expire and stay unchanged. AGENT may be registrar.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def renew_command(agent: str, days: int | None, config: Path | None, as_json: bo
     if authority is None:
         raise WrongInput(
             f"the key of the authority is not here: {settings.tls.client_ca.with_suffix('.key')}",
-            "Where it is, `agtp cert issue agent NAME --public-key FILE --genesis FILE` makes the certificate.",
+            "Run `agtp cert issue agent NAME --public-key FILE --genesis FILE` where that key is.",
         )
     try:
         new = renewal.renew_certificate(old, authority, datetime.now(UTC), days or certificates.AGENT_CERTIFICATE_DAYS)
@@ -74,7 +74,7 @@ def renew_command(agent: str, days: int | None, config: Path | None, as_json: bo
         print_json(fields)
         return
     print_summary(fields)
-    click.echo("the host needs nothing; a client that has a copy of the old one needs the new", err=True)
+    click.echo("the host needs no reload; replace each copy of the old certificate that a client uses", err=True)
 
 
 def _moment(when: datetime) -> str:
@@ -82,7 +82,7 @@ def _moment(when: datetime) -> str:
 
 
 def _file(config: Config, agent: str) -> tuple[str, Path]:
-    """Label and certificate of an agent that is named by label or Agent-ID."""
+    """Return label and certificate path of an agent that is given by label or Agent-ID."""
     from agtphost.cli.identities import local_agents
 
     known = identities(config)
@@ -90,27 +90,27 @@ def _file(config: Config, agent: str) -> tuple[str, Path]:
     if label in known:
         return label, known[label]
     if any(one.hosted and agent in (one.name, one.agent_id) for one in local_agents(config)):
-        raise WrongInput(f"{agent} is hosted here and has no certificate", "The host answers for it with its own.")
-    listed = f"Those of {', '.join(known)} are." if known else "Start the host once."
-    raise WrongInput(f"no certificate of {agent!r} lies with this host", listed)
+        raise WrongInput(f"{agent} is hosted here and has no certificate", "The host's own certificate serves it.")
+    listed = f"There are certificates of {', '.join(known)}." if known else "Start the host once."
+    raise WrongInput(f"this host has no certificate of {agent!r}", listed)
 
 
 def _require_standing(config: Config, name: str, certificate: x509.Certificate) -> None:
-    """Nobody renews what was revoked: neither the certificate nor its agent."""
+    """Require that neither the certificate nor its agent was revoked."""
     from cryptography.hazmat.primitives.serialization import Encoding
 
     for path in config.tls.client_crl:
         try:
             lists = revocation.read_lists(path.read_bytes())
         except (OSError, RevocationError) as error:
-            raise WrongInput(f"whether the certificate was revoked is not known: {path}: {error}") from None
+            raise WrongInput(f"cannot check whether the certificate was revoked: {path}: {error}") from None
         for each in lists:
             if each.issuer == certificate.issuer and each.get_revoked_certificate_by_serial_number(
                 certificate.serial_number
             ):
                 raise WrongInput(
                     f"the certificate of {name} was revoked, and its key is not certified again",
-                    "`agtp agent new` issues another agent, with a key of its own.",
+                    "`agtp agent new` issues another agent with a new key.",
                 )
     agent_id = certificates.parse_peer_certificate(certificate.public_bytes(Encoding.DER)).agent_id
     if agent_id is None or not may_have_store(config):

@@ -1,16 +1,15 @@
 """
-``agtp audit``: records, checked.
+``agtp audit``: verify, export and prove records.
 
-- :mod:`.commands`: the group and its own commands: records, one by one, as chains, verified, exported
-- :mod:`.answered`: one record as it came with an answer over HTTP, on standard input
-- :mod:`.accept`: ``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly
-- :mod:`.entries`: records as INSPECT shows them, taken for true only once checked
-- :mod:`.export`: ``agtp audit export``: records as a file that anybody can verify
-- :mod:`.follow`: ``agtp audit follow``: records as they are made
-- :mod:`.prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever
-  grows
-- :mod:`.report`: ``agtp audit report``: an export as a page that a person can read and a table for spreadsheets
-- :mod:`.report_page`: the page of it
-- :mod:`.store`: the host's own store, read by commands on its machine: also while the host runs
-- :mod:`.verify`: ``agtp audit verify``: is what was recorded whole, in order, and signed?
+- :mod:`.commands`: the group, and commands for single records and chains
+- :mod:`.answered`: verify the record of an HTTP answer on standard input
+- :mod:`.accept`: ``agtp audit accept-store``: accept a store that its witness file contradicts
+- :mod:`.entries`: verified records from answers of INSPECT
+- :mod:`.export`: ``agtp audit export``: write records to a file that anyone can verify
+- :mod:`.follow`: ``agtp audit follow``: print records as they are made
+- :mod:`.prove`: ``agtp audit prove`` and ``agtp audit checkpoint``: prove that records are in an append-only log
+- :mod:`.report`: ``agtp audit report``: an export as a readable page and as a spreadsheet
+- :mod:`.report_page`: the page of ``agtp audit report``
+- :mod:`.store`: read the host's own store, also while the host runs
+- :mod:`.verify`: ``agtp audit verify``: verify that records are complete, in order and signed
 """

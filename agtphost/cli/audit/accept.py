@@ -1,4 +1,4 @@
-"""``agtp audit accept-store``: go on with a store that its witness file contradicts, knowingly."""
+"""The command ``agtp audit accept-store``: accept a store that its witness file contradicts."""
 
 from __future__ import annotations
 
@@ -29,27 +29,24 @@ if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
 
 SHOWN = 20
-"""Rows listed for people; --json has all."""
+"""Rows that are printed for people; ``--json`` has all."""
 
 
 @click.command("accept-store")
-@click.option("--yes", is_flag=True, help="Do it; without it, only what would be accepted is shown.")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@click.option("--yes", is_flag=True, help="Accept the store; without --yes, only show what would be accepted.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the record.")
 @connection_options
 def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> None:
     """
     Accept a store that contradicts its witness file or records.
 
-    After a restore from a backup the host refuses to start: the witness file
-    has seen more than the store holds, or is gone. What it has seen is kept beside it, as
-    evidence of what is missing, and the newest checkpoint of the store takes
-    its place. It goes on record: a signed event in the host's own chain says who
-    accepted what, and when. The host must not be running. A remote witness is
-    not asked, and goes on refusing what contradicts it.
+    After a restore from a backup the host refuses to start, because the witness file covers more records than the store
+    holds, or is missing. This command keeps the witness file under another name as evidence of the missing records, and
+    writes the store's newest checkpoint in its place. A signed event in the host's own chain records who accepted what,
+    and when. The host must not be running. A remote witness is not asked, and keeps refusing what contradicts it.
 
-    A host also refuses rows of agents' states, approvals, grants and other
-    items that no record signed. Without --yes they are listed; with it they
-    count from now on, and a second event, state-accepted, names them.
+    A host also refuses rows of agents' states, approvals, grants and other items that no record signed. Without --yes
+    they are listed; with --yes they count from now on, and a second event, state-accepted, names them.
 
     \b
     Examples:
@@ -59,7 +56,7 @@ def accept_command(yes: bool, reason: str, where: Connection, as_json: bool) -> 
     """
     path = find_config(where)
     if path is None:
-        raise WrongInput("there is no configured host here", "Name its host.toml with --config.")
+        raise WrongInput("no host is configured here", "Name its host.toml with --config.")
     config = load_config(path)
     lock = StateLock(config.host.state_dir, config.store.path)
     try:
@@ -88,9 +85,9 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
     has = "has no checkpoint" if newest is None else f"has a checkpoint of {newest.size} records"
     if not yes:
         listed = "".join(f"\n  {each}" for each in wrong[:SHOWN])
-        rows = f"; {len(wrong)} rows are not what was signed:{listed}" if wrong else ""
-        hint = "Find out who changed these rows" if wrong else "Look for the newer store"
-        raise WrongInput(f"nothing was changed: {found}, and the store {has}{rows}", f"{hint} first; then say --yes.")
+        rows = f"; {len(wrong)} rows differ from what was signed:{listed}" if wrong else ""
+        hint = "Find out who changed these rows" if wrong else "Look for a newer store"
+        raise WrongInput(f"nothing was changed: {found}, and the store {has}{rows}", f"{hint} first; then add --yes.")
     kept = _offload(place) if place.exists() else None
     event = {
         "actor": acceptance.operator(),
@@ -121,18 +118,22 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         click.echo(f"kept as evidence: {kept}")
     for each in wrong[:SHOWN]:
         click.echo(f"accepted as it is: {each}")
-    click.echo(f"accepted: the host goes on from {size} records, the last of which says so: {audit_id}")
+    click.echo(f"accepted: the host continues from {size} records; the last one records the acceptance: {audit_id}")
 
 
 def _told(seen: Checkpoint | None) -> dict[str, object]:
-    """A checkpoint for the record; of none, nothing."""
+    """Return a checkpoint in the form of the record; without one, a size of 0."""
     return {"size": 0} if seen is None else {"size": seen.size, "root": seen.root.hex()}
 
 
 def _on_record(
     config: Config, event: Mapping[str, object], place: Path, kept: Path | None, notes: Sequence[str]
 ) -> tuple[int, str]:
-    """The event first, then the witness: cut off in between, the host still refuses to start, and this is repeated."""
+    """
+    Record the event, then replace the witness file.
+
+    If the command is interrupted in between, the host still refuses to start, and the command can be repeated.
+    """
     from agtphost.host.evidence import opened
 
     try:
@@ -160,7 +161,7 @@ def _on_record(
 
 
 def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
-    """The newest checkpoint of the store; it has to be the host's own, and true of the store's tree."""
+    """Return the store's newest checkpoint; the host must have signed it, and it must match the store's tree."""
     row = reader.checkpoint()
     if row is None:
         return None
@@ -169,14 +170,14 @@ def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
         found = checkpoint.verify(row.note, keys) if config.audit.signing else checkpoint.read(row.note)
         sound = Tree(reader.tile, found.size).root() == found.root
     except (CheckpointError, ProofError) as error:
-        raise Unverified(f"the store's newest checkpoint cannot be believed: {error}") from None
+        raise Unverified(f"the store's newest checkpoint does not verify: {error}") from None
     if not sound:
-        raise Unverified("the store's newest checkpoint is not that of its tree")
+        raise Unverified("the store's newest checkpoint does not match the store's tree")
     return found
 
 
 def _offload(place: Path) -> Path:
-    """A name beside it that nothing has yet."""
+    """Return a free file name next to ``place``, with the present time in it."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return next(
         path

@@ -1,4 +1,4 @@
-"""One record as it came with an answer: what ``curl -i`` prints of a gateway, on standard input."""
+"""Verify the record of one answer on standard input, such as the output of ``curl -i`` against a gateway."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 LONGEST = 32 << 20
-"""Octets that are read."""
+"""Most bytes that are read."""
 
 
 def conclude_answer(keys: Mapping[str, VerifyingKey], as_json: bool) -> None:
     """
-    Check what is on standard input, and say what was found.
+    Verify the answer on standard input, and print the result.
 
-    :raises Unverified: anything is wrong with it.
+    :raises Unverified: a check failed.
     """
     try:
         evidence = read_printed(sys.stdin.buffer.read(LONGEST))
     except ValueError as error:
-        remedy = 'Pipe what "curl -i" or "curl -D -" prints of an answer, or an Attribution-Record alone.'
+        remedy = 'Pipe the output of "curl -i" or "curl -D -", or only an Attribution-Record.'
         raise WrongInput(f"standard input cannot be verified: {error}", remedy) from None
     found = verify(evidence, keys, require_signature=True)
     payload = jws.parse_unverified(evidence.headers.get(RECORD) or "") if found.ok else {}
@@ -48,5 +48,5 @@ def conclude_answer(keys: Mapping[str, VerifyingKey], as_json: bool) -> None:
         return
     print_table(("CHECK", "FOUND"), ((check.name, check.detail) for check in found.checks))
     if evidence.body is None:
-        click.echo("the body was not piped: whether the record is of it was not checked")
+        click.echo("the body was not piped, so the record was not compared with it")
     echo(f"verified: the record {audit_id}", Verdict.GOOD)

@@ -1,4 +1,4 @@
-"""``agtp audit``: records, one by one, as chains, verified, exported (companion section 5)."""
+"""The ``agtp audit`` group, and its commands for single records and chains (companion section 5)."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
         print_json({**result, "audit_id": audit_id, "payload": entry.payload, "verified": entry.signed})
         return
     print_summary({"audit_id": audit_id, **entry.payload})
-    click.echo("record verified" if entry.signed else "record is not signed: it proves nothing")
+    click.echo("record verified" if entry.signed else "the record is not signed, so it proves nothing")
 
 
 @command.command()
 @click.argument("chain", metavar="[AGENT|host]", default=HOST)
-@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
-@click.option("--all", "everything", is_flag=True, help="The whole chain.")
-@click.option("--ids", is_flag=True, help="Print the Audit-IDs alone and whole, for other commands.")
+@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="Records to show.")
+@click.option("--all", "everything", is_flag=True, help="Show the whole chain.")
+@click.option("--ids", is_flag=True, help="Print only the full Audit-IDs, for other commands.")
 @wide_option
 @host_options
 def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection, as_json: bool) -> None:
     """
-    Show a chain, newest first.
+    Show a chain, newest record first.
 
-    An agent's, or the host's own. The hash and signature of every record shown are verified.
+    The chain is an agent's, or the host's own. The hash and signature of every record shown are verified.
 
     \b
     Examples:
@@ -90,5 +90,5 @@ def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection
     names = labels(where)
     print_table(("SEQ", "ISSUED", "STATUS", "WHAT", "CALLER", "AUDIT-ID"), (entry.row(names) for entry in entries))
     if not entries and named != HOST:
-        # A chain is what an agent answered; what it asked for is in the chains of others.
-        click.echo(f"{chain} answered nothing yet; what it called: agtp audit export --caller {chain}", err=True)
+        # A chain has what an agent answered; what it called is in the chains of others.
+        click.echo(f"{chain} has no records yet; for its calls: agtp audit export --caller {chain}", err=True)

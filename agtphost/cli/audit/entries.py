@@ -1,4 +1,4 @@
-"""Records as INSPECT shows them, taken for true only once checked."""
+"""Verified records from answers of INSPECT."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from agtphost.client.sync import Client
 
 HOST = "host"
-"""What INSPECT calls the host's own chain."""
+"""Name of the host's own chain in INSPECT."""
 
 PAGE = 500
-"""Records asked for at once."""
+"""Records in one query."""
 
 SHORT = 12
-"""Digits of an identifier in a table."""
+"""Digits of an identifier that a table shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One record of a chain: its hash and signature hold."""
+    """A record of a chain whose hash and signature are valid."""
 
     audit_id: str
     seq: int
@@ -46,10 +46,10 @@ class Entry:
 
     signed_text: str
     signed: bool
-    """False for a record of a host without a signing key: its hash holds, and that is all."""
+    """False for a record of a host without a signing key: only its hash was verified."""
 
     def fields(self) -> dict[str, object]:
-        """For ``--json``."""
+        """Return the fields for ``--json``."""
         return {
             "audit_id": self.audit_id,
             "seq": self.seq,
@@ -62,7 +62,7 @@ class Entry:
 
     def row(self, names: Mapping[str, str] | None = None) -> tuple[object, ...]:
         """
-        For a table.
+        Return the row for a table.
 
         :param names: labels of agents by Agent-ID.
         """
@@ -86,7 +86,7 @@ class Entry:
         )
 
     def stored(self, chain: str) -> StoredRecord:
-        """The same as it lies in a store, for a walk that checks the links."""
+        """Return the record in the form of a store, for a check of the links of its chain."""
         return StoredRecord(
             chain=chain,
             seq=self.seq,
@@ -100,28 +100,28 @@ class Entry:
 
 def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
     """
-    Check one entry: what a host says about a record is not what counts, its signed octets are.
+    Verify one entry by its signed bytes; the host's other statements about the record are not trusted.
 
-    :raises NoConnection: if it is no entry.
-    :raises Unverified: if the octets do not have that Audit-ID, or nobody known signed them.
+    :raises NoConnection: ``listed`` is not an entry.
+    :raises Unverified: the bytes do not match the Audit-ID, or no known key signed them.
     """
     if not isinstance(listed, dict):
-        raise NoConnection("the host listed something that is no record")
+        raise NoConnection("the host listed something that is not a record")
     audit_id, seq, form = listed.get("audit_id"), listed.get("seq", 0), listed.get("format", envelope.JWS)
     text = listed.get(form) if isinstance(form, str) else None
     if not (isinstance(audit_id, str) and is_audit_id(audit_id) and isinstance(text, str) and text.isascii()):
-        raise NoConnection("the host listed something that is no record")
+        raise NoConnection("the host listed something that is not a record")
     try:
         signed = envelope.from_text(form, text)
         if hashlib.sha256(signed).hexdigest() != audit_id:
-            raise Unverified(f"the record {audit_id} is not what its Audit-ID was made of")
+            raise Unverified(f"the record {audit_id} does not match its Audit-ID")
         payload = envelope.verify(form, signed, keys, allow_unsigned=not keys)
         signer = envelope.signer(form, signed)
     except jws.JWSError as error:
-        raise Unverified(f"the record {audit_id} is not to be believed: {error}") from None
+        raise Unverified(f"the record {audit_id} does not verify: {error}") from None
     if isinstance(keys, KeyRing) and _too_late(keys, signer, payload):
         until = keys.until[signer]
-        raise Unverified(f"the record {audit_id} is not to be believed: the use of {signer} ended at {until}")
+        raise Unverified(f"the record {audit_id} does not verify: the key {signer} was retired at {until}")
     return Entry(
         audit_id=audit_id,
         seq=seq if isinstance(seq, int) else 0,
@@ -134,7 +134,7 @@ def entry_of(listed: Any, keys: Mapping[str, VerifyingKey]) -> Entry:
 
 
 def _too_late(keys: KeyRing, signer: str, payload: Mapping[str, Any]) -> bool:
-    """Whether a key signed after the end of its use; but for the record that ends it."""
+    """Return whether a key signed after its retirement; the record that retires it is exempt."""
     linking = payload.get("event_type") == EVENT and payload.get("rotated_at") == keys.until.get(signer)
     return not linking and keys.has_ended(signer, payload.get("issued_at"))
 
@@ -143,11 +143,11 @@ def pages(
     client: Client, uri: str, chain: str, keys: Mapping[str, VerifyingKey], number: int | None
 ) -> Iterator[Entry]:
     """
-    The entries of a chain, newest first.
+    Yield the entries of a chain, newest first.
 
     :param chain: an Agent-ID, or :data:`HOST`.
-    :param number: how many; None for all.
-    :raises CommandError: if the host refuses, or a record is not to be believed.
+    :param number: how many entries; None for all.
+    :raises CommandError: the host refuses, or a record does not verify.
     """
     named = {"chain": HOST} if chain == HOST else {"agent_id": chain}
     left = number
@@ -163,7 +163,7 @@ def pages(
         for listed in page:
             entry = entry_of(listed, keys)
             if entry.seq < 1 or (before is not None and entry.seq >= before):
-                raise Unverified(f"the chain does not go backwards at record {entry.audit_id}")
+                raise Unverified(f"the sequence numbers of the chain do not decrease at record {entry.audit_id}")
             before = entry.seq
             yield entry
         if left is not None:

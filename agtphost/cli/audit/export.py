@@ -1,4 +1,4 @@
-"""``agtp audit export``: records as a file that anybody can verify."""
+"""The command ``agtp audit export``: write records to a file that anyone can verify."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
 
 PATIENCE = 5.0
-"""Seconds to wait for the checkpoint that covers the records of just now, where the host runs."""
+"""Seconds to wait for a checkpoint that covers the newest records, if the host runs."""
 
 _AGO = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -48,19 +48,19 @@ def milliseconds(text: str | None, option: str) -> int | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise WrongInput(f"{option} {text[:40]!r} is not a time", "Write 2026-11-30T00:00:00Z, or 1h.") from None
+        raise WrongInput(f"{option} {text[:40]!r} is not a time", "Give 2026-11-30T00:00:00Z, or 1h.") from None
     if moment.tzinfo is None:
-        raise WrongInput(f"{option} {text[:40]!r} has no time zone", "Write 2026-11-30T00:00:00Z.")
+        raise WrongInput(f"{option} {text[:40]!r} has no time zone", "Give 2026-11-30T00:00:00Z.")
     return int(moment.timestamp() * 1000)
 
 
 @click.command("export")
-@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Default: standard output.")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File to write; default: standard output.")
 @click.option("--agent", metavar="AGENT|host", help="Only this chain; default: all.")
 @click.option("--caller", metavar="AGENT", help="Only calls of this agent.")
-@click.option("--since", metavar="TIME", help="Issued at this time or later: RFC 3339, or 1h ago.")
-@click.option("--until", metavar="TIME", help="Issued before this time.")
-@click.option("--proofs", is_flag=True, help="With proofs that each record is in the host's log.")
+@click.option("--since", metavar="TIME", help="Only records from this time on: RFC 3339, or 1h ago.")
+@click.option("--until", metavar="TIME", help="Only records before this time.")
+@click.option("--proofs", is_flag=True, help="Add a proof that each record is in the host's log.")
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml.")
 @json_option
 def export_command(
@@ -74,12 +74,11 @@ def export_command(
     as_json: bool,
 ) -> None:
     """
-    Write records as JSON lines, with the keys to verify them.
+    Write records as JSON lines, with the keys that verify them.
 
-    Reads the configured host's store; the host may be running. What --caller,
-    --since and --until leave out cannot be checked for completeness. With
-    --proofs the file has the newest signed checkpoint and the path from each
-    record to its root, so that a selection proves membership too.
+    Reads the configured host's store; the host may be running. A selection by --caller, --since or --until cannot be
+    checked for completeness. With --proofs the file has the newest signed checkpoint and the path from each record to
+    its root, so that a selection proves membership, too.
 
     \b
     Examples:
@@ -118,9 +117,9 @@ def export_command(
 
 def _prover(reader: IRecordReader) -> Prover:
     """
-    Proves by a checkpoint that covers all records there are now; of a host that cannot keep up, by its newest.
+    Return a prover for the newest checkpoint; wait a while for one that covers all present records.
 
-    :raises Unverified: if there is none.
+    :raises Unverified: the store has no checkpoint.
     """
     heads = [head.audit_id for head in map(reader.head, reader.chains()) if head is not None]
     wanted = max((reader.number_of(audit_id) or 0 for audit_id in heads), default=0)
@@ -137,7 +136,11 @@ def _prover(reader: IRecordReader) -> Prover:
 
 
 def _write(output: Path, lines: Iterable[bytes]) -> None:
-    """A new file for its owner alone: records name who called what. Nothing is left of one that failed."""
+    """
+    Write a new file that only its owner can read, because records show who called what.
+
+    A failed attempt leaves no file.
+    """
     with local_file(output, doing="written"):
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""``agtp audit follow``: records as they are made, each of them verified."""
+"""The command ``agtp audit follow``: print records as they are made, each verified."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from agtphost.identity.keys import VerifyingKey
 
 WAIT = 20
-"""Seconds that the host lets an answer wait for something to tell."""
+"""Seconds that the host may hold an answer until there is a new record."""
 
 AGAIN = (0.5, 1.0, 2.0, 5.0)
-"""Seconds before each attempt to reach a host again; the last one from then on."""
+"""Seconds before each new attempt to reach a host; the last value repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which records are shown."""
+    """A filter for the records that are printed."""
 
     agent: str | None
     tool: str | None
@@ -45,7 +45,7 @@ class Wanted:
     reason: str | None
 
     def has(self, entry: Entry) -> bool:
-        """Whether all that was asked for is so."""
+        """Return whether a record passes every given filter."""
         payload = entry.payload
         if self.agent is not None and self.agent not in (payload.get("caller_id"), payload.get("agent_id")):
             return False
@@ -57,11 +57,11 @@ class Wanted:
 
 
 @click.command("follow")
-@click.option("--agent", metavar="NAME", help="Of this agent: as caller, or as who answered.")
-@click.option("--tool", metavar="SERVER.TOOL", help="Calls of this tool or action.")
-@click.option("--status", metavar="CODE", help="Of this status; 4xx stands for all of a hundred.")
-@click.option("--reason", metavar="TOKEN", help="Refused for this reason.")
-@click.option("--since", metavar="TIME", help="Begin there: RFC 3339, or 1h ago. Default: now.")
+@click.option("--agent", metavar="NAME", help="Only calls by this agent, or answered by it.")
+@click.option("--tool", metavar="SERVER.TOOL", help="Only calls of this tool or action.")
+@click.option("--status", metavar="CODE", help="Only this status; 4xx means any from 400 to 499.")
+@click.option("--reason", metavar="TOKEN", help="Only refusals with this reason.")
+@click.option("--since", metavar="TIME", help="Start time: RFC 3339, or 1h ago; default: now.")
 @host_options
 def follow_command(
     agent: str | None,
@@ -75,11 +75,10 @@ def follow_command(
     """
     Show records as they are made, until interrupted.
 
-    All records of the host, whoever answered, in their order: none twice and none left out, also when the host is
-    started anew meanwhile. The hash and signature of each is verified; one that is not to be believed ends the
-    command with exit status 4. That somebody follows is on record, from its opening to its closing.
-
-    For operators: without --cert and --as the registrar of the configured host asks. With --json, one object a line.
+    Prints all records of the host in their order, each exactly once, even if the host restarts in between. The hash and
+    signature of each are verified; the first record that does not verify ends the command with exit status 4. The host
+    records when a client begins and stops following. Only operators may follow: without --cert and --as, the registrar
+    of the configured host asks. With --json, each line is one object.
 
     \b
     Examples:
@@ -89,7 +88,7 @@ def follow_command(
       agtp audit follow --reason scope-required --json
     """
     if status is not None and not re.fullmatch(r"[1-9]([0-9x][0-9x])", status):
-        raise WrongInput("--status is none", "Such as 403, or 4xx.")
+        raise WrongInput(f"--status {status!r} is not a status", "Give one such as 403 or 4xx.")
     named = None if agent is None else agent_id_of(where, agent)
     wanted = Wanted(agent=named, tool=tool, status=status, reason=reason)
     follower = _Follower(resolve(where, identity=REGISTRAR), milliseconds(since, "--since"))
@@ -107,9 +106,9 @@ def follow_command(
 
 class _Follower:
     """
-    Asks again and again, from where the last answer ended.
+    A client of the host's feed of records; each query continues where the last answer ended.
 
-    :param since: where to begin, in milliseconds; None for now.
+    :param since: start time in milliseconds since 1970; None for now.
     """
 
     def __init__(self, target: Target, since: int | None) -> None:
@@ -118,7 +117,7 @@ class _Follower:
         self._after: int | None = None
 
     def entries(self) -> Iterator[tuple[int, Entry]]:
-        """Every record, with its place, for ever."""
+        """Yield every record with its place in the feed; never end."""
         failed = 0
         while True:
             try:
@@ -130,7 +129,7 @@ class _Follower:
                         yield from self._more(client, keys)
             except NoConnection as error:
                 if self._after is None:
-                    raise  # It was never there.
+                    raise  # The host was never reached.
                 click.echo(visible(f"no connection, trying again: {error.message}"), err=True)
                 time.sleep(AGAIN[min(failed, len(AGAIN) - 1)])
                 failed += 1
@@ -150,28 +149,28 @@ class _Follower:
         for listed in entries_of(told.get("records"), "records"):
             number = int(listed.get("number") or 0)
             if number <= self._after:
-                raise NoConnection("the answer does not go on where the one before ended")
+                raise NoConnection("the answer does not continue where the last one ended")
             if "damaged" in listed:
                 click.echo(visible(f"record {number} of the store is damaged: {listed['damaged']}"), err=True)
             else:
                 yield number, entry_of(listed, keys)
-            # After it was shown: what comes next goes on behind it, whatever happens in between.
+            # Advance only after the record was shown, so that a broken connection skips none.
             self._after = number
         self._after = max(self._after, int(told.get("after") or 0))
 
     def close(self) -> None:
-        """Have the end put on record, where the host is there."""
+        """Record the end of the feed, if the host can be reached."""
         if self._after is None:
             return
         try:
             with connected(self._target) as client:
                 self._ask(client, "closes")
         except NoConnection:
-            click.echo("the host does not answer: the end is not on record", err=True)
+            click.echo("the host does not answer, so the end of the feed is not recorded", err=True)
 
 
 def _place_of(client: Client, target: Target, since: int) -> int:
-    """The place of the last record before a moment."""
+    """Return the place of the last record before a time."""
     from datetime import datetime
 
     before: int | None = None

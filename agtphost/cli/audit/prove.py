@@ -1,4 +1,4 @@
-"""``agtp audit prove`` and ``agtp audit checkpoint``: records as part of a log that only ever grows."""
+"""The commands ``agtp audit prove`` and ``agtp audit checkpoint``: prove that records are in an append-only log."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 FORMAT = "agtp-inclusion-proof/1"
 
 RECORD = ("format", "jws", "cose", "kind", "seq")
-"""What a kept proof has of the record, as INSPECT shows it."""
+"""Members of a record, as INSPECT shows it, that a stored proof has."""
 
 PATIENCE = 10.0
-"""Seconds to wait for the checkpoint that covers a record of just now."""
+"""Seconds to wait for a checkpoint that covers a new record."""
 
 
 @click.command("prove")
 @click.argument("audit_id", metavar="[AUDIT_ID]", required=False)
-@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep record and proof in a file.")
-@click.option("--file", type=EXISTING, metavar="FILE", help="Verify a kept proof, without any host.")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Write record and proof to a file.")
+@click.option("--file", type=EXISTING, metavar="FILE", help="Verify a stored proof without a host.")
 @signing_keys_option
 @host_options
 def prove_command(
@@ -57,9 +57,8 @@ def prove_command(
     """
     Prove that a record is in the host's log.
 
-    Fetches the record, the path from it to the root of the tree over all
-    records, and the signed checkpoint of that root; verifies all of it. The
-    kept file proves the same to anybody who knows the host's public key.
+    Fetches the record, the path from it to the root of the tree of all records, and the signed checkpoint of that root,
+    and verifies all of them. The stored file proves the same to anyone who knows the host's public key.
 
     \b
     Examples:
@@ -70,14 +69,14 @@ def prove_command(
     """
     if file is not None:
         if audit_id is not None or output is not None:
-            raise WrongInput("--file verifies a kept proof, and nothing else")
+            raise WrongInput("--file excludes AUDIT_ID and --output")
         if not signing_keys_at:
-            raise WrongInput("--file needs --signing-key", "A proof cannot vouch for its own key.")
+            raise WrongInput("--file needs --signing-key", "A proof cannot prove its own key.")
         bundle = _read(file)
         keys = given_keys(signing_keys_at)
     else:
         if audit_id is None:
-            raise WrongInput("an Audit-ID is 64 lower-case hexadecimal digits")
+            raise WrongInput("the argument AUDIT_ID is missing")
         audit_id = audit_id_of(where, audit_id)
         target = resolve(where)
         with connected(target) as client:
@@ -101,7 +100,7 @@ def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
         reply = client.call(target.uri, "INSPECT", "/", {**asked, "target": "inclusion"})
         if reply.reason not in (Reason.CHECKPOINT_PENDING, Reason.CHECKPOINT_MISSING) or time.monotonic() > end:
             break
-        # Under load a host makes a checkpoint every other second.
+        # Under load a host makes a checkpoint only every two seconds.
         time.sleep(1)
     proof = result_of(require_success(reply))
     return {
@@ -119,7 +118,7 @@ def _read(file: Path) -> dict[str, Any]:
     except ValueError:
         raise WrongInput(f"{file} is not JSON") from None
     if not isinstance(bundle, dict) or bundle.get("format") != FORMAT:
-        raise WrongInput(f"{file} does not say {FORMAT}")
+        raise WrongInput(f"{file} is not a proof of the format {FORMAT}")
     return bundle
 
 
@@ -127,9 +126,9 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     """
     Verify record, proof and checkpoint.
 
-    :param bundle: what ``-o`` writes.
-    :raises Unverified: one of them does not hold.
-    :raises NoConnection: the bundle lacks something.
+    :param bundle: the contents of a file that ``-o`` writes.
+    :raises Unverified: record, proof or checkpoint does not verify.
+    :raises NoConnection: the bundle is incomplete.
     """
     entry = entry_of(bundle.get("record"), keys)
     index = bundle.get("index")
@@ -140,7 +139,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     try:
         verify_inclusion(index, signed.size, leaf, _digests(bundle.get("proof")), signed.root)
     except ProofError as error:
-        raise Unverified(f"the record is not proven to be in the log: {error}") from None
+        raise Unverified(f"the proof does not show that the record is in the log: {error}") from None
     return {
         "audit_id": entry.audit_id,
         "issued_at": entry.payload.get("issued_at"),
@@ -157,7 +156,7 @@ def _verified(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
     try:
         return checkpoint.verify(note, keys.values())
     except CheckpointError as error:
-        raise Unverified(f"the checkpoint is not to be believed: {error}") from None
+        raise Unverified(f"the checkpoint does not verify: {error}") from None
 
 
 def _digests(proof: object) -> list[bytes]:
@@ -168,9 +167,9 @@ def _digests(proof: object) -> list[bytes]:
 
 
 @click.command("checkpoint")
-@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Keep it in a file.")
-@click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier one that it has to continue.")
-@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Of a host that must have cosigned.")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="Write the checkpoint to a file.")
+@click.option("--continues", type=EXISTING, metavar="FILE", help="An earlier checkpoint that it must continue.")
+@click.option("--witness-key", type=EXISTING, multiple=True, metavar="FILE", help="Key of a required witness.")
 @host_options
 def checkpoint_command(
     output: Path | None,
@@ -182,11 +181,9 @@ def checkpoint_command(
     """
     Fetch the newest signed checkpoint of the log, and verify it.
 
-    With --continues, the host has to prove that nothing of what an earlier
-    checkpoint covered was changed or left out: exit status 4 otherwise. With
-    --witness-key, the newest checkpoint that witnesses cosigned is taken
-    instead, and has to have the line of each. The note is in the form that
-    transparency log tools and witnesses read.
+    With --continues, the host must prove that no record covered by an earlier checkpoint was changed or removed;
+    otherwise the exit status is 4. With --witness-key, the newest cosigned checkpoint is fetched instead, and must have
+    the line of each witness. The note has the form that transparency log tools and witnesses read.
 
     \b
     Examples:
@@ -195,7 +192,7 @@ def checkpoint_command(
       agtp audit checkpoint --witness-key witness.pub
     """
     if continues is not None and witness_key:
-        raise WrongInput("--continues and --witness-key are two questions", "Ask one after the other.")
+        raise WrongInput("--continues and --witness-key exclude each other", "Run the command once for each.")
     target = resolve(where)
     witnesses: list[dict[str, object]] = []
     with connected(target) as client:
@@ -223,17 +220,17 @@ def checkpoint_command(
 def _cosigned(
     client: Client, target: Target, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
 ) -> tuple[Checkpoint, list[dict[str, object]]]:
-    """The newest cosigned checkpoint, and the witnesses' lines in it: one of each key at least."""
+    """Return the newest cosigned checkpoint, and one witness line for each key."""
     result = result_of(require_success(client.call(target.uri, "INSPECT", "/", {"target": "checkpoint"})))
     note = result.get("cosigned")
     if not isinstance(note, str):
-        raise Unverified("the host shows no checkpoint that a witness cosigned", "Ask again in a minute.")
+        raise Unverified("the host has no checkpoint that a witness cosigned", "Try again in a minute.")
     newest = _verified(note, keys)
     shown: list[dict[str, object]] = []
     for key in witnesses:
         found = cosignature.find_cosignatures(note, [key])
         if not found:
-            raise Unverified(f"the checkpoint of {newest.size} has no line of the key {key.kid}")
+            raise Unverified(f"the checkpoint of {newest.size} has no line of the witness key {key.kid}")
         time_of = times.stamp(found[0].seconds)
         shown.append({"witness": found[0].witness, "time": time_of, "key": key.text})
     return newest, shown

@@ -1,4 +1,4 @@
-"""``agtp audit report``: an export as a page that a person can read and a table that a spreadsheet can."""
+"""The command ``agtp audit report``: write an export as a readable page and as a spreadsheet."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from agtphost.vocabulary.spoken import display_name
 COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes a cell for a formula by: such cells begin with an apostrophe."""
+"""Characters that make a spreadsheet read a cell as a formula; such cells get a leading apostrophe."""
 
 
 @click.command("report")
 @click.argument("export", type=EXISTING, metavar="EXPORT")
-@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="The page; default: EXPORT with .html.")
-@click.option("--csv", "table", type=EXISTING, metavar="FILE", help="All rows for a spreadsheet, too.")
-@click.option("--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Newest calls in the page.")
+@click.option("-o", "--output", type=EXISTING, metavar="FILE", help="File of the page; default: EXPORT with .html.")
+@click.option("--csv", "table", type=EXISTING, metavar="FILE", help="Also write all rows for a spreadsheet.")
+@click.option("--rows", type=click.IntRange(min=0), default=2_000, show_default=True, help="Most calls in the page.")
 @signing_keys_option
 @click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml, for names of agents and the key.")
 @json_option
@@ -52,11 +52,9 @@ def report_command(
     """
     Write an export as a page that people can read.
 
-    The verdict, the chains, the calls, and how to check them: one file without scripts, for any browser and for paper.
-    It is as good as its verdict, which this command comes to as audit verify
-    does; the last part of the page says how anybody verifies the export
-    without this program. Exit status 4 if something does not hold: the page is
-    written, and says so at its head.
+    The page has the verdict, the chains, the calls, and how to check them, in one file without scripts for any browser
+    and for paper. The verdict is that of agtp audit verify; the last part of the page explains how to verify the export
+    without this program. If a check fails, the page is still written and says so at the top, and the exit status is 4.
 
     \b
     Examples:
@@ -79,7 +77,7 @@ def report_command(
                 keys={kid: key.text for kid, key in report.keys.items()},
             )
     except ExportError as error:
-        raise WrongInput(f"{export} is no export: {error}", "agtp audit export -o FILE writes one.") from None
+        raise WrongInput(f"{export} is not an export: {error}", "Write one with agtp audit export -o FILE.") from None
     names = labels(where)
     output = export.with_suffix(".html") if output is None else output
     with local_file(output, doing="written"), output.open("x", encoding="utf-8") as stream:
@@ -95,7 +93,7 @@ def report_command(
         **({} if table is None else {"csv": str(table)}),
     }
     if not report.ok:
-        raise Unverified(f"{export} does not verify, and {output} says why", answer=answer)
+        raise Unverified(f"{export} does not verify; {output} lists the faults", answer=answer)
     if as_json:
         print_json(answer)
     else:
@@ -103,7 +101,7 @@ def report_command(
 
 
 def _keys(paths: Sequence[Path], where: Connection) -> Mapping[str, VerifyingKey] | None:
-    """Keys known from elsewhere: those that were named, or the configured host's."""
+    """Return the trusted keys: the given ones, or else those of the configured host."""
     if paths:
         return given_keys(paths)
     found = find_config(where)
@@ -119,7 +117,7 @@ def _digest(file: Path) -> str:
 
 
 def _rows(export: Path, report: Report, names: Mapping[str, str]) -> Iterator[Row]:
-    """The records of an export in the order of the file; what is no record is among the faults, and not here."""
+    """Yield the records of an export in file order; malformed lines are among the faults instead."""
     unverified = set(report.unverified_ids)
     with export.open("rb") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""The page of ``agtp audit report``: one HTML file, without scripts and without anything from elsewhere."""
+"""The page of ``agtp audit report``: one HTML file without scripts and without external resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agtphost.cli.audit.entries import HOST
 from agtphost.cli.output import visible
 
 FAULTS = 200
-"""Faults listed in the page; ``agtp audit verify --file EXPORT --json`` has all."""
+"""Most faults in the page; ``agtp audit verify --file EXPORT --json`` has all."""
 
 STYLE = """
 :root { color-scheme: light dark; --good: #0a6b2d; --bad: #b00020; --line: #8884; }
@@ -32,7 +32,7 @@ pre { white-space: pre-wrap; }
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is reported on."""
+    """The export that a page reports on."""
 
     server_id: str
     file: str
@@ -40,15 +40,15 @@ class Subject:
     """SHA-256 of the export, in hexadecimal digits."""
 
     keys_known: bool
-    """Whether the keys came from elsewhere than the export."""
+    """Whether the keys come from a source other than the export."""
 
     keys: Mapping[str, str]
-    """Those relied on, base64url by their names."""
+    """The trusted keys, base64url by key identifier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One record as a line for people; names in place of identifiers where they are known."""
+    """A record as a row for people, with names instead of identifiers where they are known."""
 
     time: str
     chain: str
@@ -64,10 +64,10 @@ class Row:
 
 def page(subject: Subject, report: Report, rows: Callable[[], Iterable[Row]], most: int) -> Iterator[str]:
     """
-    The page, piece by piece.
+    Yield the page in pieces.
 
-    :param rows: gives all rows anew at each call, in the order of the export.
-    :param most: rows shown, the newest of them.
+    :param rows: returns an iterator over all rows, in the order of the export, at each call.
+    :param most: most rows to show; the newest are chosen.
     """
     title = f"Audit report of {_text(subject.server_id)}"
     yield (
@@ -86,7 +86,7 @@ def page(subject: Subject, report: Report, rows: Callable[[], Iterable[Row]], mo
 
 
 class _Counted:
-    """All rows seen once: how many of what, and the newest of them."""
+    """Counts over all rows, and the newest rows."""
 
     def __init__(self, rows: Iterable[Row], most: int) -> None:
         newest: list[tuple[str, int, Row]] = []
@@ -98,19 +98,19 @@ class _Counted:
             self.total += 1
             if row.kind == "record":
                 self.statuses[f"{row.status} {row.reason}".strip()] += 1
-                self.callers[row.caller or "nobody who proved a name"] += 1
+                self.callers[row.caller or "(no proven name)"] += 1
                 self.called[row.called] += 1
             self.first = min(self.first or row.time, row.time)
             self.last = max(self.last, row.time)
             heappush(newest, (row.time, self.total, row))
             if len(newest) > most:
                 heappop(newest)
-        # The file goes chain by chain; people read by time.
+        # The file is sorted by chain, but people read by time.
         self.newest = [row for _, _, row in sorted(newest, reverse=True)]
 
 
 def _text(text: object) -> str:
-    """Text of records is whatever callers sent: shown, never obeyed, by terminals and browsers alike."""
+    """Escape text that callers sent, so that neither a terminal nor a browser interprets it."""
     return escape(visible(str(text)))
 
 
@@ -120,23 +120,23 @@ def _verdict(subject: Subject, report: Report) -> Iterator[str]:
     yield "Verified." if report.ok else f"Not verified: {len(report.faults)} faults."
     yield f"</strong> {report.records} records"
     if not report.ok:
-        yield ": what is listed below does not hold; rely on no part of this export before that is explained"
+        yield ": see the faults below; do not rely on any part of this export until they are explained"
     yield ".<br>"
     if not subject.keys_known:
         yield (
-            "The keys are those in the file itself: this shows that it is undamaged, and not who signed it. "
+            "The keys come from the file itself: this shows that it is undamaged, but not who signed it. "
             "Compare the keys below with those that the host published.<br>"
         )
     yield (
-        "Every chain is whole: nothing is missing from its first record to its last."
+        "Every chain is complete: no record is missing between its first and its last."
         if report.whole
-        else "A selection: what it leaves out cannot be seen."
+        else "This is a selection of records; whether it is complete cannot be checked."
     )
     if report.log:
         yield f"<br>{report.proven} of {report.records} records are proven to be in the log {_text(report.log)}."
     yield "</section>\n"
     if report.faults:
-        yield "<h2>What does not hold</h2>\n<table><tr><th>Chain</th><th>Record</th><th>Fault</th></tr>\n"
+        yield "<h2>Faults</h2>\n<table><tr><th>Chain</th><th>Record</th><th>Fault</th></tr>\n"
         for fault in report.faults[:FAULTS]:
             where = f"{fault.seq or ''} <code>{_text(fault.audit_id)}</code>"
             yield f'<tr><td>{_text(fault.chain or HOST)}</td><td>{where}</td><td class="bad">'
@@ -185,12 +185,12 @@ def _how(subject: Subject, report: Report) -> Iterator[str]:
     yield (
         "<h2>How to check this</h2>\n<p>This page is a rendering, and proves nothing. The export does: "
         f"<code>{_text(subject.file)}</code>, whose SHA-256 is <code>{subject.digest}</code>. With a public key of the "
-        "host that you got from somewhere else than from whoever gave you the export, verify it with "
-        "<code>agtp-verify</code>: one file of Python that shares nothing with the host, and short enough to be read. "
-        "It is <code>packages/agtp-verify</code> of the host's source.</p>\n"
+        "host from a source other than the export, verify it with "
+        "<code>agtp-verify</code>: one readable Python file that shares no code with the host. "
+        "You find it in <code>packages/agtp-verify</code> of the host's source.</p>\n"
         f"<pre>sha256sum {_text(subject.file)}\nagtp-verify {_text(subject.file)} --key signing.pub</pre>\n"
         "<p>The host itself proves a single record with <code>agtp audit prove AUDIT_ID</code>.</p>\n"
-        "<h3>Keys relied on</h3>\n<table><tr><th>Name</th><th>Key (Ed25519)</th><th>In use until</th></tr>\n"
+        "<h3>Trusted keys</h3>\n<table><tr><th>Name</th><th>Key (Ed25519)</th><th>In use until</th></tr>\n"
     )
     for kid, key in subject.keys.items():
         until = report.keys.until.get(kid, "in use")

@@ -1,4 +1,4 @@
-"""The host's own store, read by commands on its machine: also while the host runs."""
+"""Read the host's own store from commands on its machine, also while the host runs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def source_of(config: Config) -> str:
-    """What the store is called in messages."""
+    """Return the name of the store for messages."""
     return str(config.store.path) if config.store.plugin is None else f"the store of the plugin {config.store.plugin}"
 
 
 def may_have_store(config: Config) -> bool:
-    """Whether there may be a store: not before the first start, where a file says so."""
+    """Return whether a store may exist; a file store exists after the host's first start."""
     return config.store.plugin is not None or config.store.path.is_file()
 
 
 def plugged(config: Config) -> IPluggableStore | None:
     """
-    The store of a plugin; None where ``[store]`` names none.
+    Return the store of a plugin, or None if ``[store]`` names no plugin.
 
     :raises WrongInput: the plugin cannot be used.
     """
@@ -47,13 +47,13 @@ def plugged(config: Config) -> IPluggableStore | None:
 @contextmanager
 def open_records(config: Config) -> Iterator[IRecordReader]:
     """
-    The reading side of a host's store.
+    Open a host's store for reading.
 
-    :raises WrongInput: if there is no store to read.
-    :raises Unverified: if a record in it is not what was signed.
+    :raises WrongInput: the store does not exist or cannot be read.
+    :raises Unverified: a record in it differs from what was signed.
     """
     if not may_have_store(config):
-        raise WrongInput(f"there is no store at {config.store.path}", "Start the host once.")
+        raise WrongInput(f"the store {config.store.path} does not exist", "Start the host once.")
     store = plugged(config)
     try:
         reader = RecordReader(str(config.store.path), connect) if store is None else store.reader()

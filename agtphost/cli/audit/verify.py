@@ -1,4 +1,4 @@
-"""``agtp audit verify``: is what was recorded whole, in order, and signed?"""
+"""The command ``agtp audit verify``: verify that records are complete, in order and signed."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
     from agtphost.iagtp import IRecordReader
 
 SHOWN = 20
-"""Faults listed for people; --json has all."""
+"""Most faults that are printed for people; ``--json`` has all."""
 
 
 @click.command("verify")
 @click.argument("chains", nargs=-1, metavar="[AGENT|host]...")
 @click.option("--file", type=EXISTING, metavar="EXPORT", help="Verify an export instead of a host.")
 @signing_keys_option
-@click.option("--uri", metavar="URI", help="Verify over the wire, from this host.")
-@click.option("--record", "recorded", is_flag=True, help="Put the outcome on record at the host, as your word.")
+@click.option("--uri", metavar="URI", help="Verify the records that this host sends.")
+@click.option("--record", "recorded", is_flag=True, help="Record the result at the host, in your name.")
 @wide_option
 @connection_options
 def verify_command(
@@ -72,22 +72,19 @@ def verify_command(
     """
     Verify hashes, signatures and links of whole chains.
 
-    Of the configured host, this reads its store, and needs no running host.
-    With --uri or --profile it asks a host record by record, and with --file it
-    needs nothing but the export, proofs of membership included. A record that
-    no known key signed is marked signature_unverified: it is not evidence.
+    For the configured host, this reads its store, and the host need not run. With --uri or --profile it fetches the
+    records from a host, and with --file it needs only the export, proofs of membership included. A record that no known
+    key signed is marked signature_unverified: it is not evidence.
 
-    Of a host that changed its signing key, its first public key is enough for
-    --file: each key names the next one. A directory can be the host's keys/,
-    or its state directory. What a key signed after the end of its use does
-    not count. Exit status 4 if anything is wrong.
+    After changes of the signing key, the host's first public key is enough for --file, because each key names its
+    successor. A directory may be the host's keys/ or its state directory. Signatures that a key made after its
+    retirement do not count. If any check fails, the exit status is 4.
 
-    With - it verifies one record: what "curl -i" or "curl -D -" printed of an
-    HTTP gateway's answer, on standard input; its body too, if that was piped.
+    With -, the command verifies one record: the output of "curl -i" or "curl -D -" for an HTTP gateway's answer, on
+    standard input, and its body if that was piped, too.
 
-    With --record the running host keeps what it came to, good or bad, as an
-    operator's word: the operators' page shows it with the evidence; --record -
-    reads one record, as - does, and puts nothing on record.
+    With --record the running host records the result, good or bad, as an operator's statement, and the operators' page
+    shows it with the evidence. --record - reads one record, as - does, and records nothing.
 
     \b
     Examples:
@@ -103,10 +100,10 @@ def verify_command(
         conclude_answer(_answer_keys(signing_keys_at, uri, where), as_json)
         return
     if signing_keys_at and file is None:
-        raise WrongInput("--signing-key goes with --file, and with -")
+        raise WrongInput("--signing-key needs --file or -")
     if file is not None:
         if chains or uri or recorded:
-            raise WrongInput("--file verifies all of an export, and nothing else")
+            raise WrongInput("--file excludes AGENT, --uri and --record: it verifies a whole export")
         report, source = _export(file, signing_keys_at, where)
     else:
         path = find_config(where) if uri is None else None
@@ -126,7 +123,7 @@ def verify_command(
 
 
 def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connection) -> Mapping[str, VerifyingKey]:
-    """Who may have signed an answer: by the files named, those of the host here, or what a host elsewhere publishes."""
+    """Return the keys that may have signed an answer: those given, the configured host's, or published ones."""
     keys = given_keys(signing_keys_at)
     path = find_config(where) if uri is None and not keys else None
     if path is not None:
@@ -139,7 +136,7 @@ def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connec
 
 
 def _recorded(report: Report, where: Connection, uri: str | None, source: str) -> tuple[str, CommandError | None]:
-    """The Audit-ID of the record that says what was found; empty where the host did not take it, and why."""
+    """Record a result at the host; return the Audit-ID, or an empty string and the error if the host refused."""
     said = {"verified": report.ok, "records": report.records, "faults": len(report.faults), "source": source}
     try:
         target = resolve(where, uri, identity=REGISTRAR)
@@ -150,7 +147,7 @@ def _recorded(report: Report, where: Connection, uri: str | None, source: str) -
 
 
 def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
-    """Chains as the store calls them: Agent-IDs, and nothing for the host's own."""
+    """Return the identifiers of chains in the store: Agent-IDs, and an empty string for the host's own chain."""
     return tuple(HOST_CHAIN if chain == HOST else agent_id_of(where, chain) for chain in chains)
 
 
@@ -162,17 +159,17 @@ def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> t
         with local_file(file), file.open("rb") as lines:
             report = verify_export(counted(lines, "lines verified"), keys)
     except ExportError as error:
-        raise WrongInput(f"{file} is no export: {error}") from None
-    known = "" if keys is not None else " (with the keys in it: who they belong to was not checked)"
+        raise WrongInput(f"{file} is not an export: {error}") from None
+    known = "" if keys is not None else " (with the keys from the file; their owner was not checked)"
     return report, f"{file}{known}"
 
 
 def _store(config: Config, chains: tuple[str, ...]) -> Report:
     keys = local_keys(config)
     if config.audit.signing and not keys:
-        raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
+        raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
-    # Asked before the records are read, which only become more.
+    # Read the witness file before the store, because the store may grow in between.
     seen = None if chains else _seen(config, keys, verifier)
     with open_records(config) as reader:
         if walk(reader, verifier, chains) and not chains:
@@ -184,9 +181,9 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
 
 def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) -> bool:
     """
-    Pass every record of a store, or of some of its chains, to a verifier; what SQLite finds wrong is a fault too.
+    Pass every record of a store, or of some of its chains, to a verifier, together with faults that SQLite finds.
 
-    :return: whether the store has its tables; otherwise no record was read, and there is nothing to compare.
+    :return: whether the store has its tables; if not, no record was read and no table can be compared.
     """
     for fault in reader.faults():
         verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
@@ -203,7 +200,7 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
 
 
 def _has_tables(reader: IRecordReader, verifier: Verifier) -> bool:
-    """Note how the tables, indexes and triggers differ from those of the host; whether its tables are all there."""
+    """Note how tables, indexes and triggers differ from the host's schema; return whether all tables exist."""
     if not ITableSource.providedBy(reader):
         return True
     try:
@@ -223,9 +220,9 @@ def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint |
     """
     Compare the tables of a store with what was signed, after its records were verified.
 
-    Of a store of a plugin, its records and its state are verified; it has no other tables that are known here.
+    A plugin's store has no other known tables than its records and its state.
 
-    :param seen: what the witness file has seen last.
+    :param seen: the last checkpoint in the witness file.
     :param signing: whether the host signs its records.
     """
     for table, row, explanation in state_check.findings(reader):
@@ -239,7 +236,7 @@ def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint |
 
 
 def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
-    """What the witness file of the host saw last."""
+    """Return the last checkpoint in the host's witness file."""
     try:
         return WitnessFile(config.audit.witness, keys.values()).last()
     except StoreError as error:
@@ -248,19 +245,19 @@ def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) 
 
 
 def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -> str:
-    """How the store and the witness file contradict each other; empty where they do not."""
+    """Return how store and witness file contradict each other; empty if they agree."""
     try:
         if seen is not None:
             return contradiction(reader, seen)
         if not config.audit.witness.exists() and reader.checkpoint() is not None:
-            return "is not there, and the store has checkpoints: an older copy may have been put in place"
+            return "is missing although the store has checkpoints: an older copy of the store may have been restored"
     except DamagedRecord as error:
         return f"cannot be compared with the store: {error}"
     return ""
 
 
 def contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
-    """How the store contradicts a checkpoint that was made of it; empty where it does not."""
+    """Return how the store contradicts a checkpoint that was made of it; empty if it agrees."""
     tree = Frontier()
     for entry in islice(reader.every_audit_id(), seen.size):
         tree.add(leaf_hash(entry))
@@ -283,7 +280,7 @@ def _wire(target: Target, chains: tuple[str, ...]) -> Report:
 
 
 def _every_chain(target: Target, client: Client) -> Iterator[str]:
-    """The host's own, and those of the agents it discloses."""
+    """Yield the host's own chain, and those of the agents that it discloses."""
     yield HOST_CHAIN
     listed = require_success(client.call(target.uri, "DISCOVER", "/agents")).result
     for entry in listed if isinstance(listed, list) else []:
@@ -300,10 +297,10 @@ def _oldest_first(target: Target, client: Client, chain: str, keys: Mapping[str,
 
 def conclude(report: Report, source: str, as_json: bool, recorded: str | None = None) -> None:
     """
-    Say what a walk found.
+    Print the result of a verification.
 
-    :param recorded: Audit-ID of the record that says so; empty where the host did not take it.
-    :raises Unverified: if anything was wrong.
+    :param recorded: Audit-ID of the record of this result; empty if the host refused to record it.
+    :raises Unverified: the report has a fault.
     """
     answer = {
         "verified": report.ok,
@@ -352,7 +349,7 @@ def conclude(report: Report, source: str, as_json: bool, recorded: str | None = 
         click.echo(f"clock: {each}")
     unsigned = f", {report.unsigned} of them unsigned" if report.unsigned else ""
     if not report.whole:
-        click.echo("a selection: what it leaves out cannot be seen")
+        click.echo("this is a selection of records; whether it is complete cannot be checked")
     if report.log:
         click.echo(f"proven: {report.proven} records are in the log {report.log}")
     echo(f"verified: {report.records} records{unsigned}, {source}", Verdict.GOOD)

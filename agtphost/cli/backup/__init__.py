@@ -1,9 +1,9 @@
 """
-``agtp backup`` and ``agtp restore``: all that makes a host, in one file, and back.
+``agtp backup`` and ``agtp restore``: save a whole host to one file, and restore it.
 
 - :mod:`.commands`: ``agtp backup``
-- :mod:`.contents`: which files make a host, and which of them are secret
-- :mod:`.archive`: the file: what is in it, with digests, and a signed list at its end
-- :mod:`.checking`: whether the store of a copy is whole
+- :mod:`.contents`: which files belong to a host, and which of them are secret
+- :mod:`.archive`: the format of the file: entries with digests, and a signed list at its end
+- :mod:`.checking`: verify the store of a copy
 - :mod:`.restoring`: ``agtp restore``
 """

@@ -1,7 +1,8 @@
 """
-The file of a backup: a tar archive whose first entry says what it is and whose last is a signed list of all others.
+The file format of a backup.
 
-What is cut off has no list, and what was changed is not what the list says.
+A backup is a tar archive. Its first entry names the format, and its last is a signed list of all others, so that a
+truncated or changed file is detected.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ PART = 1024 * 1024
 
 
 class ArchiveError(Exception):
-    """A file is no whole backup; the message says why."""
+    """A file is not a complete backup; the message says why."""
 
 
 class Writer:
     """
-    Writes a backup.
+    A writer of one backup.
 
-    :param file: it must not exist; made for its owner alone, because it may hold keys.
+    :param file: path of a new file; only its owner can read it, because it may hold keys.
     """
 
     def __init__(self, file: Path) -> None:
@@ -46,7 +47,7 @@ class Writer:
         self._add_octets(MARK, f"{FORMAT}\n".encode())
 
     def add(self, name: str, file: Path) -> None:
-        """One file, as it is now."""
+        """Add one file with its present contents."""
         with file.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             read = _Digesting(stream)
@@ -56,7 +57,7 @@ class Writer:
         self.entries[name] = {"sha256": read.digest.hexdigest(), "size": size, "mode": entry.mode}
 
     def add_octets(self, name: str, octets: bytes, mode: int) -> None:
-        """One file that was read already."""
+        """Add one file whose contents were read already."""
         self._add_octets(name, octets, mode)
         self.entries[name] = {"sha256": hashlib.sha256(octets).hexdigest(), "size": len(octets), "mode": mode}
 
@@ -66,7 +67,7 @@ class Writer:
         self._tar.addfile(entry, io.BytesIO(octets))
 
     def finish(self, told: Mapping[str, Any], signer: Signer | None) -> None:
-        """The list of everything, signed; then all of it on disk."""
+        """Write the signed list of all entries, and flush the file to disk."""
         payload = jsontext.encode({"format": FORMAT, **told, "files": self.entries})
         self._add_octets(LIST, jws.compact(jws.protected_header(signer, TYPE), payload, signer).encode())
         self._tar.close()
@@ -75,12 +76,12 @@ class Writer:
         self.close()
 
     def close(self) -> None:
-        """Let go, finished or not."""
+        """Close the file, finished or not."""
         self._stream.close()
 
 
 class _Digesting(io.RawIOBase):
-    """Reads, and knows the digest of what it read."""
+    """A stream that computes the digest of what was read from it."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -95,32 +96,32 @@ class _Digesting(io.RawIOBase):
 @contextmanager
 def opened(file: Path) -> Iterator[Reader]:
     """
-    Read a backup.
+    Open a backup for reading.
 
-    :raises ArchiveError: it is none, or cut off, or of a later format.
+    :raises ArchiveError: the file is not a backup, is truncated, or has a later format.
     """
     with file.open("rb") as stream:
         try:
             yield Reader(tarfile.TarFile(fileobj=stream, mode="r"))
         except (tarfile.TarError, EOFError) as error:
-            raise ArchiveError(f"it is no backup, or cut off: {error}") from None
+            raise ArchiveError(f"the file is not a backup, or is truncated: {error}") from None
 
 
 class Reader:
-    """One backup; its list is read at once."""
+    """A backup that is read; its list is read and checked immediately."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
         first = tar.next()
         if first is None or first.name != MARK:
-            raise ArchiveError("it is no backup of agtphost")
+            raise ArchiveError("the file is not a backup of agtphost")
         known = self._octets(first, 256).decode("utf-8", "replace").strip()
         if known != FORMAT:
-            raise ArchiveError(f"it is of the format {known[:64]!r}, and this program reads {FORMAT}")
+            raise ArchiveError(f"the file has the format {known[:64]!r}, and this program reads {FORMAT}")
         self._members = {member.name: member for member in tar.getmembers()}
         listed = self._members.get(LIST)
         if listed is None:
-            raise ArchiveError("it is cut off: the list at its end is missing")
+            raise ArchiveError("the file is truncated: the list at its end is missing")
         self.signed = self._octets(listed, LONGEST_LIST).decode("utf-8", "replace")
         try:
             self.told = jws.parse_unverified(self.signed)
@@ -131,27 +132,27 @@ class Reader:
     def _compare(self) -> None:
         files = self.told.get("files")
         if self.told.get("format") != FORMAT or not isinstance(files, dict):
-            raise ArchiveError("the list at its end is of another format")
+            raise ArchiveError("the list at its end has another format")
         there = set(self._members) - {MARK, LIST}
         if there != set(files):
-            raise ArchiveError(f"it has not the files of its list: {', '.join(sorted(there ^ set(files))[:5])}")
+            raise ArchiveError(f"its files differ from its list: {', '.join(sorted(there ^ set(files))[:5])}")
         for name in (*files, *(self.told.get("directories") or ())):
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or (name in files and not self._members[name].isreg()):
-                raise ArchiveError(f"it has an entry that no host has: {name!r}")
+                raise ArchiveError(f"it has an entry that a backup may not have: {name!r}")
 
     def _octets(self, member: tarfile.TarInfo, most: int) -> bytes:
         if not member.isreg() or member.size > most:
-            raise ArchiveError(f"its entry {member.name} is none of a backup")
+            raise ArchiveError(f"its entry {member.name} does not belong to a backup")
         stream = self._tar.extractfile(member)
         assert stream is not None
         return stream.read()
 
     def extract(self, folder: Path) -> None:
         """
-        Every file below a directory, with its mode.
+        Write every file below a directory, with its mode.
 
-        :raises ArchiveError: one of them is not what the list says.
+        :raises ArchiveError: a file does not match the list.
         """
         for name in self.told.get("directories") or ():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -170,15 +171,15 @@ class Reader:
                 os.fsync(written.fileno())
                 os.fchmod(written.fileno(), mode)
             if digest.hexdigest() != entry["sha256"]:
-                raise ArchiveError(f"{name} is not what was backed up: its SHA-256 is another one")
+                raise ArchiveError(f"{name} does not match its SHA-256 in the list")
 
     def verify(self, keys: Mapping[str, VerifyingKey], *, unsigned: bool) -> None:
         """
-        Who signed the list.
+        Verify the signature of the list.
 
-        :raises ArchiveError: nobody known.
+        :raises ArchiveError: none of the keys signed it.
         """
         try:
             jws.verify(self.signed, keys, allow_unsigned=unsigned, typ=TYPE)
         except jws.JWSError as error:
-            raise ArchiveError(f"its list is not to be believed: {error}") from None
+            raise ArchiveError(f"the signature of its list does not verify: {error}") from None

@@ -1,4 +1,4 @@
-"""Whether the store of a copy is whole: every record, every chain, and the tree that its checkpoint commits to."""
+"""Verify the store of a copy: every record, every chain, and the tree that its checkpoint commits to."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from agtphost.stores import RecordReader, StoreError, open_reader
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """A store that is whole."""
+    """The result for a store that verified."""
 
     report: Report
     newest: Checkpoint | None
     note: str
-    """The newest checkpoint, as it was signed; empty where there is none."""
+    """The newest checkpoint as it was signed; empty if there is none."""
 
 
 def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what: str) -> Checked:
     """
-    Verify all of a store.
+    Verify a whole store.
 
-    :param what: what it is called in errors.
-    :raises Unverified: anything is not what was signed.
-    :raises WrongInput: it cannot be read as a store of this version.
+    :param what: name of the store in errors.
+    :raises Unverified: something differs from what was signed.
+    :raises WrongInput: the file cannot be read as a store of this version.
     """
     verifier = Verifier(keys, allow_unsigned=not signing)
     newest = None
@@ -48,7 +48,7 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
     report = verifier.finish()
     if not report.ok:
         listed = "\n".join(f"  {fault}" for fault in report.faults[:20])
-        raise Unverified(f"{what} does not verify:\n{listed}", "Nothing was kept of it.")
+        raise Unverified(f"{what} does not verify:\n{listed}", "The copy was deleted.")
     return Checked(report=report, newest=newest, note=note)
 
 
@@ -60,7 +60,7 @@ def _newest(reader: RecordReader, verifier: Verifier, *, signing: bool) -> tuple
     try:
         newest = checkpoint.verify(row.note, verifier.keys.values()) if signing else checkpoint.read(row.note)
     except CheckpointError as error:
-        verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint cannot be believed: {error}")
+        verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint does not verify: {error}")
         return None, row.note
     if why := contradiction(reader, newest):
         verifier.note(FaultKind.HEAD, "", "", f"the newest checkpoint {why}")

@@ -1,4 +1,4 @@
-"""``agtp backup``: a running host in one file, verified."""
+"""The command ``agtp backup``: save a running host to one verified file."""
 
 from __future__ import annotations
 
@@ -38,18 +38,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", type=EXISTING, metavar="FILE|DIR")
-@click.option("--with-keys", is_flag=True, help="Private keys too: whoever reads the file can then be this host.")
+@click.option("--with-keys", is_flag=True, help="Include private keys: a reader of the file can then act as this host.")
 @host_options
 def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> None:
     """
-    Back up a host, also while it runs: its store, state, configuration and code of handlers.
+    Back up a host, also while it runs: its store, state, configuration and handler code.
 
-    The store is copied as it is at one moment by SQLite's own online backup, while the host goes on; then every record
-    of the copy is verified, and its tree compared with its newest checkpoint. Only then the file gets its name, so that
-    what is cut short leaves none. A running host puts on record who began a backup and what came of it. In a DIR the
-    file is named after the host and the time. Without --with-keys private keys are left out: keep them elsewhere.
-
-    Servers behind the host, and what they work on, are not in it. Neither is what lies outside the host's directory.
+    SQLite's online backup copies the store as of one moment, while the host keeps running. Then every record of the
+    copy is verified, and its tree is compared with its newest checkpoint. Only after that the file gets its name, so an
+    interrupted backup leaves no file. A running host records who began a backup and its result. In a DIR the file is
+    named after the host and the time. Without --with-keys private keys are left out: save them elsewhere. Upstream
+    servers and their data are not included, nor are files outside the host's directory.
 
     \b
     Examples:
@@ -60,8 +59,8 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
     config = require_config(where, "a backup")
     if config.store.plugin is not None:
         raise WrongInput(
-            f"the store is of the plugin {config.store.plugin}, and is backed up by its own means",
-            "Copy the state directory beside it.",
+            f"the store belongs to the plugin {config.store.plugin}, which has its own means of backup",
+            "Also copy the state directory.",
         )
     target = _target(file, config)
     host = _Host(where, config)
@@ -87,26 +86,26 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
         print_json({**told, "on_record": [each for each in (began, made_id) if each]})
         return
     click.echo(f"verified: {told['records']} records, and the checkpoint of {told['checkpoint']}")
-    kept = "with private keys: keep it as you keep them" if with_keys else "without private keys"
+    kept = "with private keys: protect the file like them" if with_keys else "without private keys"
     click.echo(f"{visible(str(target))}: {size(target.stat().st_size)}, {kept}")
     click.echo(f"SHA-256 {digest}")
     click.echo(f"on record: {made_id}" if made_id else host.why, err=not made_id)
 
 
 class _Host:
-    """The host itself, as far as it runs: it is told of the backup."""
+    """The running host, which records the steps of a backup."""
 
     def __init__(self, where: Connection, config: Config) -> None:
         self._where = where
         self._config = config
         self.why = ""
-        """Why it was not told."""
+        """Why no step was recorded; empty as long as the host answers."""
 
     def note(self, **told: Any) -> str | None:
         """
-        Have it put on record; the Audit-ID, or None where no host answers.
+        Record a step at the host; return the Audit-ID, or None if no host answers.
 
-        :raises CommandError: it refuses, before anything was done.
+        :raises CommandError: the host refuses the backup.
         """
         if self.why:
             return None
@@ -125,15 +124,19 @@ def _target(file: Path, config: Config) -> Path:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         file = file / f"agtphost-{config.host.server_id}-{stamp}.tar"
     if file.exists():
-        raise WrongInput(f"{file} exists", "Choose another name, or move it away.")
+        raise WrongInput(f"{file} exists", "Choose another name, or move the file away.")
     if not file.parent.is_dir():
-        raise WrongInput(f"there is no directory {file.parent}", "Make it first.")
+        raise WrongInput(f"the directory {file.parent} is missing", "Create it first.")
     return file.absolute()
 
 
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
-    """A directory on the same disk, for its owner alone, that is gone afterwards; a crash leaves it, and no backup."""
+    """
+    Provide a temporary directory on the disk of ``target`` that only its owner can read.
+
+    A crash leaves this directory, but no backup.
+    """
     folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     with local_file(folder, doing="made"):
         folder.mkdir(mode=0o700)
@@ -144,16 +147,16 @@ def _beside(target: Path) -> Iterator[Path]:
 
 
 def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> tuple[Path, Checked]:
-    """The file under another name, its store verified."""
+    """Write the backup under a temporary name, and verify its store."""
     copy, made = folder / "store", folder / "backup"
     keys = signing_keys(config)
     if config.audit.signing and not keys:
-        raise WrongInput("the host's signing key is not here", "It lies beside [audit] key, as .pub.")
+        raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     try:
         needed = 2 * config.store.path.stat().st_size if config.store.path.exists() else 0
         free = shutil.disk_usage(folder).free
         if needed > free:
-            raise WrongInput(f"{folder.parent} has {size(free)} free, and {size(needed)} are needed meanwhile")
+            raise WrongInput(f"{folder.parent} has {size(free)} free, but the backup needs {size(needed)} for a while")
         schema = snapshot.take(config.store.path, copy, _Progress(as_json).copied)
     except (StoreError, OSError) as error:
         raise WrongInput(str(error)) from None
@@ -162,7 +165,7 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
         key = SigningKey.load(config.audit.key) if config.audit.signing else None
         written = Writer(made)
         try:
-            # After the store: what a key signed in it, the keys that are copied now have.
+            # Copy the keys after the store, so that every key that signed in it is among them.
             left = _add_files(config, written, with_keys=with_keys)
             written.add(contents.places(config)["store"], copy)
             written.finish(
@@ -174,13 +177,13 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
 
 
 def _add_files(config: Config, written: Writer, *, with_keys: bool) -> list[str]:
-    """All but the store; the names of private keys that are left out."""
+    """Add all files but the store; return the names of private keys that were left out."""
     left = []
     for name, path in contents.files(config):
         try:
             octets = path.read_bytes()
         except FileNotFoundError:
-            continue  # Replaced in this moment: whatever took its place is in the list, or was added later.
+            continue  # The file was just replaced; its successor is in the list or was added later.
         if contents.is_secret(octets) and not with_keys:
             left.append(name)
         else:
@@ -189,7 +192,7 @@ def _add_files(config: Config, written: Writer, *, with_keys: bool) -> list[str]
 
 
 def _told(config: Config, checked: Checked, *, schema: int, left: list[str]) -> Mapping[str, Any]:
-    """What the list says beside the files."""
+    """Return the members of the list other than the files."""
     folder, state, witness, public = map(
         contents.plain,
         (config.file.parent, config.host.state_dir, config.audit.witness, config.audit.key.with_suffix(".pub")),
@@ -221,14 +224,14 @@ def _told(config: Config, checked: Checked, *, schema: int, left: list[str]) -> 
 
 
 class _Progress:
-    """Says how far a long copy is, for people."""
+    """Progress output of a long copy, for people."""
 
     def __init__(self, as_json: bool) -> None:
         self._shown = sys.stderr.isatty() and not as_json
         self._last = 0.0
 
     def copied(self, done: int, pages: int) -> None:
-        """So many pages of so many."""
+        """Report that ``done`` of ``pages`` pages are copied."""
         if self._shown and (time.monotonic() - self._last > 0.5 or done == pages):
             self._last = time.monotonic()
             click.echo(f"\rcopied {100 * done // max(pages, 1)} %", nl=done == pages, err=True)

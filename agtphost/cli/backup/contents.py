@@ -1,4 +1,4 @@
-"""Which files make a host: what its configuration names beside itself, and its state."""
+"""The files of a host: its configuration, the files that this names, and its state."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 SECRET = b"PRIVATE KEY-----"
-"""What every PEM file of a private key has."""
+"""Text that every PEM file of a private key has."""
 
 LEFT = ("host.lock",)
-"""Of the state directory: what means nothing to another process."""
+"""Files of the state directory that are useless to another process."""
 
 
 def places(config: Config) -> Mapping[str, str]:
-    """Where state and store lie below the directory of a host.toml: as here; from elsewhere, in ``state``."""
+    """Return the places of state and store below the directory of host.toml; those from elsewhere go to ``state``."""
     folder, state, store = map(plain, (config.file.parent, config.host.state_dir, config.store.path))
     inside = state.is_relative_to(folder)
     there = str(state.relative_to(folder)) if inside else "state"
@@ -33,9 +33,9 @@ def places(config: Config) -> Mapping[str, str]:
 
 def files(config: Config) -> Iterator[tuple[str, Path]]:
     """
-    Everything but the store and its witness file, by its name below the directory of the restored host.toml.
+    Yield every file but the store and its witness file, with its name below the directory of the restored host.toml.
 
-    What servers behind the host are made of is theirs, and what lies elsewhere on the machine is the machine's.
+    Files of upstream servers, and files elsewhere on the machine, are not part of a host.
     """
     folder, state = plain(config.file.parent), plain(config.host.state_dir)
     found: dict[Path, None] = {plain(config.file): None}
@@ -59,7 +59,7 @@ def files(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def directories(config: Config) -> list[str]:
-    """Directories that a host needs although they may be empty, by their names below that of the restored host.toml."""
+    """Return directories that a host needs even if empty, by their names below that of the restored host.toml."""
     folder, state = plain(config.file.parent), plain(config.host.state_dir)
     below = state.rglob("*") if state.is_dir() else ()
     found = {f"{places(config)['state']}/{path.relative_to(state)}" for path in below if path.is_dir()}
@@ -70,17 +70,17 @@ def directories(config: Config) -> list[str]:
 
 
 def plain(path: Path) -> Path:
-    """A path without ``..``: what is written beside a directory does not lie in it."""
+    """Return a path without ``..``, so that a sibling of a directory does not seem to be inside it."""
     return Path(os.path.normpath(path))
 
 
 def is_secret(octets: bytes) -> bool:
-    """Whether a file is a private key."""
+    """Return whether a file is a private key."""
     return SECRET in octets
 
 
 def _below(folder: Path, pattern: str) -> Iterator[Path]:
-    """The files of a directory; nothing that is hidden or made by Python."""
+    """Yield the files of a directory, except those that are hidden or generated."""
     for path in sorted(folder.rglob(pattern)):
         parts = path.relative_to(folder).parts
         if path.is_file() and not any(
@@ -90,7 +90,7 @@ def _below(folder: Path, pattern: str) -> Iterator[Path]:
 
 
 def _paths(value: Any) -> Iterator[Path]:
-    """Every path that a configuration names."""
+    """Yield every path that a configuration names."""
     if isinstance(value, Path):
         yield plain(value)
     elif isinstance(value, BaseModel):

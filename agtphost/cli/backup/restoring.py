@@ -1,4 +1,4 @@
-"""``agtp restore``: a host from its backup, verified whole before it has its name."""
+"""The command ``agtp restore``: restore a host from its backup; the directory gets its name after verification."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ from agtphost.stores import StoreError, upgrade
 
 @click.command()
 @click.argument("file", type=EXISTING, metavar="FILE")
-@click.option("--to", "target", type=EXISTING, required=True, metavar="DIR", help="A directory that is not there yet.")
+@click.option("--to", "target", type=EXISTING, required=True, metavar="DIR", help="A new or empty directory.")
 @signing_keys_option
 @json_option
 def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json: bool) -> None:
     """
     Restore a host from a backup, into a directory that is new or empty.
 
-    All of it is verified before the directory gets its name: every file against the signed list, every record of the
-    store with its hash, signature and links, and the tree against its checkpoint. What was changed, cut off, or is of
-    another program is refused, and leaves nothing. With --signing-key nothing but that key, and those that it named
-    as its successors, is believed.
+    Everything is verified before the directory gets its name: every file against the signed list, every record of the
+    store with its hash, signature and links, and the tree against its checkpoint. A changed, truncated or foreign file
+    is refused and leaves nothing behind. With --signing-key only that key and its recorded successors are trusted.
 
-    Records that were made after the backup are not in it. Where a witness has seen them, it is said here or at the
-    start, and the host does not start before that is accepted: agtp audit accept-store.
+    Records made after the backup are not in it. If a witness has seen them, this command or the host's start says so,
+    and the host does not start before you accept the loss: agtp audit accept-store.
 
     \b
     Examples:
@@ -46,10 +45,10 @@ def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json
       agtp restore host.tar --to restored --signing-key signing.pub --json
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise WrongInput(f"{target} is there already", "Name a directory that is new or empty; nothing is overwritten.")
+        raise WrongInput(f"{target} is not empty", "Name a directory that is new or empty; nothing is overwritten.")
     target = target.absolute()
     if not target.parent.is_dir():
-        raise WrongInput(f"there is no directory {target.parent}", "Make it first.")
+        raise WrongInput(f"the directory {target.parent} is missing", "Create it first.")
     given = given_keys(signing_keys_at)
     folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -64,16 +63,18 @@ def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json
                 _witness(told, folder, checked)
                 files.rename(folder, target)
     except ArchiveError as error:
-        raise Unverified(
-            f"{file} cannot be restored: {error}", "Nothing was kept of it. Take another backup."
-        ) from None
+        raise Unverified(f"{file} cannot be restored: {error}", "No file was restored. Use another backup.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _say(told, checked, target, pinned=bool(given), as_json=as_json)
 
 
 def _known(backup: Reader, file: Path) -> None:
-    """:raises WrongInput: its store is of a later version than this program reads, or of a development version."""
+    """
+    Check that this program can read the store of a backup.
+
+    :raises WrongInput: the store has a later schema version, or one of a development version.
+    """
     schema = backup.told.get("schema")
     if isinstance(schema, int) and schema < upgrade.first():
         raise WrongInput(
@@ -85,7 +86,7 @@ def _known(backup: Reader, file: Path) -> None:
         raise WrongInput(
             f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}; this "
             f"program knows versions up to {upgrade.latest()}",
-            "Restore it with that program, or a later one.",
+            "Restore it with that version or a later one.",
         )
 
 
@@ -93,10 +94,10 @@ def _verified(backup: Reader, folder: Path, given: KeyRing, file: Path) -> Check
     signing = backup.told.get("signing") is not False
     keys: Mapping[str, VerifyingKey] = given or _own_keys(backup.told, folder)
     if signing and not keys:
-        raise ArchiveError("it has no public key of its host: name it by --signing-key")
+        raise ArchiveError("it has no public key of its host: give one with --signing-key")
     store = folder / str(backup.told.get("store"))
     if backup.told.get("schema") != upgrade.latest():
-        # An older one is brought up to date by the host's first start; here, in a copy that is thrown away.
+        # The host's first start upgrades an older store; here, a temporary copy is upgraded and verified.
         copied = folder / ".upgraded"
         shutil.copyfile(store, copied)
         _brought_up(copied, file)
@@ -104,10 +105,11 @@ def _verified(backup: Reader, folder: Path, given: KeyRing, file: Path) -> Check
         copied.unlink()
     else:
         checked = check(store, keys, signing=signing, what=str(file))
-    # By the keys that the store itself shows to have followed those that are believed.
+    # Use the keys that the store itself shows to be successors of the trusted ones.
     backup.verify(checked.report.keys, unsigned=not signing)
     if checked.report.records != backup.told.get("records"):
-        raise ArchiveError(f"its store has {checked.report.records} records, its list {backup.told.get('records')}")
+        kept, listed = checked.report.records, backup.told.get("records")
+        raise ArchiveError(f"its store has {kept} records, and its list names {listed}")
     return checked
 
 
@@ -117,7 +119,7 @@ def _brought_up(store: Path, file: Path) -> None:
     try:
         open_store(f"sqlite:{store}", create=False).close()
     except StoreError as error:
-        raise WrongInput(f"{file} has a store that cannot be brought up to date: {error}") from None
+        raise WrongInput(f"{file} has a store that cannot be upgraded: {error}") from None
 
 
 def _own_keys(told: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKey]:
@@ -134,9 +136,9 @@ def _own_keys(told: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKe
 
 def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
     """
-    The witness file, where it was lost with the state: it knows what the store knows.
+    Write the witness file from the newest checkpoint, if it was lost with the state.
 
-    One that lies elsewhere is left alone. It may have seen more, and is there to say so.
+    A witness file elsewhere is left unchanged, because it may have seen more records than the backup has.
     """
     place = str((told.get("witness") or {}).get("place") or "")
     if place and checked.note:
@@ -171,7 +173,7 @@ def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: boo
 
 
 def _notes(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool) -> Iterator[str]:
-    """What is left to do, or to know."""
+    """Yield notes on what the operator has to do or to know."""
     witness = told.get("witness") or {}
     size = 0 if checked.newest is None else checked.newest.size
     if not witness.get("place"):
@@ -180,28 +182,28 @@ def _notes(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: b
     if witness.get("hosts"):
         asked = ", ".join(map(str, witness["hosts"]))
         yield (
-            f"the host asks its witnesses when it starts ({asked}): where they have seen more than this backup has, it "
-            "does not start; `agtp audit accept-store` says how to go on"
+            f"the host asks its witnesses when it starts ({asked}): if they have seen more records than this backup "
+            "has, it does not start; see `agtp audit accept-store --help`"
         )
     left = told.get("keys_left_out") or []
     if left:
-        yield f"private keys are not in it; bring them back before the host starts: {', '.join(map(str, left))}"
+        yield f"private keys are not in the backup; restore them before the host starts: {', '.join(map(str, left))}"
     for moved in told.get("moved") or []:
         here = target / str(told.get("state"))
         yield f"{told.get('configuration')} says that the state is in {moved}; it is in {here}"
 
 
 def _seen(place: Path, checked: Checked, size: int) -> Iterator[str]:
-    """What a witness file says that was not lost with the state."""
+    """Yield notes on a witness file that was not lost with the state."""
     try:
         seen = WitnessFile(place, checked.report.keys.values()).last()
     except StoreError as error:
         yield str(error)
         return
     if seen is None:
-        yield f"the witness file {place} is not here: without it the host does not start; `agtp audit accept-store`"
+        yield f"the witness file {place} is missing: run `agtp audit accept-store` before you start the host"
     elif seen.size > size:
         yield (
             f"{place} has seen {seen.size} records: {seen.size - checked.report.records} are newer than this backup. "
-            "Look for the newer store first; to go on without them, `agtp audit accept-store --yes`, which is on record"
+            "Look for a newer store first; to continue without it, run `agtp audit accept-store --yes`"
         )

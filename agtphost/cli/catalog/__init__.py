@@ -1,6 +1,6 @@
 """
-``agtp catalog``: method catalogs.
+``agtp catalog``: show, compare, check and pin method catalogs.
 
-- :mod:`.commands`: the group and its own commands: a method catalog's content, changes, soundness and approval
-- :mod:`.pins`: ``agtp catalog fetch`` and ``pin``: which catalog is approved, and no other
+- :mod:`.commands`: the group, and commands that show, check and compare catalogs
+- :mod:`.pins`: ``agtp catalog fetch`` and ``pin``: fetch and pin the one approved catalog
 """

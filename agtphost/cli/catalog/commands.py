@@ -1,4 +1,4 @@
-"""``agtp catalog``: a method catalog's content, changes, soundness and approval (AGTP-API sections 3 and 4)."""
+"""The ``agtp catalog`` group: show, check and compare method catalogs (AGTP-API sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ command.add_command(pin)
 @click.argument("name", required=False, metavar="[METHOD]")
 @click.option("--category", type=click.Choice(CATEGORIES), help="Only methods of this effect class.")
 @click.option("--deprecated", is_flag=True, help="Only deprecated methods.")
-@click.option("--document", "whole", is_flag=True, help="Print the catalog itself, as the JSON document it is.")
-@click.option("--catalog", "file", type=EXISTING, metavar="FILE", help="This catalog.")
-@click.option("--config", type=HOST_TOML, metavar="FILE", help="The catalog of this host.toml.")
+@click.option("--document", "whole", is_flag=True, help="Print the catalog as a JSON document.")
+@click.option("--catalog", "file", type=EXISTING, metavar="FILE", help="Show this catalog.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="Show the catalog of this host.toml.")
 @json_option
 def show(
     name: str | None,
@@ -56,8 +56,8 @@ def show(
     """
     Show the methods of a catalog, or one of them.
 
-    Without --catalog: the one that the host.toml found here names, else the
-    one that ships with the host.
+    Without --catalog, this is the catalog that the host.toml found here names, or else the one that ships with the
+    host.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def _show_one(catalog: Catalog, name: str, as_json: bool) -> None:
     entry = catalog.entry(name)
     if entry is None:
         close = catalog.close_matches(name)
-        remedy = f"Close to it: {', '.join(close)}." if close else "agtp catalog show lists all."
+        remedy = f"Similar names: {', '.join(close)}." if close else "agtp catalog show lists all."
         answer = {"method": name, "known": False, "close_matches": list(close), "version": catalog.version}
         raise HostRefused(f"{name[:40]} is not in catalog {catalog.version}", remedy, answer=answer)
     members = _members(catalog, entry)
@@ -127,7 +127,7 @@ def _show_one(catalog: Catalog, name: str, as_json: bool) -> None:
         print_json({"version": catalog.version, **members})
         return
     preferred_by = [verb for verb, preferred in catalog.legacy.items() if preferred == name]
-    shown = {**members, "categories": ", ".join(entry.categories), "stands for HTTP": ", ".join(preferred_by)}
+    shown = {**members, "categories": ", ".join(entry.categories), "preferred for HTTP": ", ".join(preferred_by)}
     print_fields((key, _inline(value)) for key, value in {**shown, "catalog": catalog.version}.items())
 
 
@@ -142,18 +142,17 @@ def _inline(value: Any) -> Any:
 
 @command.command()
 @click.argument("name", required=False, metavar="[FILE]")
-@click.option("--previous", metavar="FILE", help="The version before it: the step is checked, too.")
-@click.option("--strict", is_flag=True, help="Broken version rules are errors.")
-@click.option("--config", type=HOST_TOML, metavar="FILE", help="The catalog of this host.toml.")
+@click.option("--previous", metavar="FILE", help="Previous version; also check the changes from it.")
+@click.option("--strict", is_flag=True, help="Treat broken version rules as errors.")
+@click.option("--config", type=HOST_TOML, metavar="FILE", help="Check the catalog of this host.toml.")
 @json_option
 def validate(name: str | None, previous: str | None, strict: bool, config: Path | None, as_json: bool) -> None:
     """
     Check that a file is a method catalog.
 
-    What it says of versions is checked, too. Without FILE: the one that the host.toml found here names, else the one
-    that ships with the host. - is standard input. Exit status 0 for a sound
-    catalog, 2 for what is none; version rules that it breaks are told, and
-    are exit status 1 with --strict.
+    Its versions are checked, too. Without FILE, this is the catalog that the host.toml found here names, or else the
+    one that ships with the host; - is standard input. The exit status is 0 for a valid catalog and 2 for an invalid
+    one. Broken version rules are listed; with --strict they make the exit status 1.
 
     \b
     Examples:
@@ -179,7 +178,7 @@ def validate(name: str | None, previous: str | None, strict: bool, config: Path 
         return
     for sentence in broken:
         click.echo(visible(f"version rule broken: {sentence}"))
-    click.echo(f"catalog {catalog.version} is sound ({len(catalog.methods)} methods)")
+    click.echo(f"catalog {catalog.version} is valid ({len(catalog.methods)} methods)")
 
 
 # negotiate
@@ -187,16 +186,15 @@ def validate(name: str | None, previous: str | None, strict: bool, config: Path 
 
 @command.command()
 @click.argument("uri", required=False, metavar="[URI]")
-@click.option("--prefer", "preferred", metavar="VERSION", help="Default: that of the catalog that ships with agtp.")
-@click.option("--known", multiple=True, metavar="VERSION", help="Another version that will do; may be repeated.")
+@click.option("--prefer", "preferred", metavar="VERSION", help="Preferred version; default: that of agtp.")
+@click.option("--known", multiple=True, metavar="VERSION", help="Another acceptable version; may be repeated.")
 @connection_options
 def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
     Find the catalog version for talking to a server.
 
-    The preferred one if the server has it, else the highest that both have.
-    Without --known, each version of the preferred one's MAJOR version will do.
-    Exit status 1 where there is none.
+    The result is the preferred version if the server has it, or else the highest that both have. Without --known, every
+    version with the same MAJOR number is acceptable. The exit status is 1 if there is none.
 
     \b
     Examples:
@@ -229,17 +227,16 @@ def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], wh
 @click.argument("new", metavar="NEW")
 @click.option(
     "--against-deployment", "deployment", type=EXISTING, metavar="DIR",
-    help="Look for what would break in this deployment.",
+    help="Find what would break in this deployment.",
 )  # fmt: skip
 @json_option
 def diff(old: str, new: str, deployment: Path | None, as_json: bool) -> None:
     """
-    Compare two catalogs: what was added, removed, changed.
+    Compare two catalogs: what was added, removed and changed.
 
-    Deprecations count as changes, and are listed apart. OLD and NEW are files;
-    - is standard input. A version that breaks the rules for versions is told,
-    and does not change the exit status: 0 where nothing breaks, 1 where
-    something in the deployment does, 2 for what cannot be read.
+    Deprecations count as changes, and are listed separately. OLD and NEW are files; - is standard input. A version
+    that breaks the version rules is reported, without effect on the exit status. The exit status is 0 if nothing
+    breaks, 1 if something in the deployment breaks, and 2 if a file cannot be read.
 
     \b
     Examples:
@@ -275,7 +272,7 @@ script = click.Command(
     help="""
     Compare two method catalogs, and find what the newer one breaks in a deployment.
 
-    Exit status: 0 nothing breaks, 1 something in the deployment does, 2 what cannot be read.
+    Exit status: 0 nothing breaks, 1 something in the deployment breaks, 2 a file cannot be read.
 
     \b
     Examples:
@@ -311,7 +308,7 @@ def _print_conflicts(deployment: Path, files: int, concerned: list[Conflict]) ->
 
 def _artifacts(directory: Path) -> Iterator[Artifact]:
     if not directory.is_dir():
-        raise WrongInput(f"{directory} is not a directory", "Name the one that host.toml is in.")
+        raise WrongInput(f"{directory} is not a directory", "Name the directory of host.toml.")
     hosts = [directory / name for name in HOST_FILES if (directory / name).is_file()]
     endpoints = directory / ENDPOINTS
     recipes = [directory / name for name in RECIPE_FILES if (directory / name).is_file()]
@@ -325,7 +322,7 @@ def _artifacts(directory: Path) -> Iterator[Artifact]:
             recipes.append(directory / listed)
     found = sorted(endpoints.glob("*.toml")) if endpoints.is_dir() else []
     if not hosts and not found:
-        raise WrongInput(f"{directory} has neither a host.toml nor endpoints", "Is it a deployment's directory?")
+        raise WrongInput(f"{directory} has neither a host.toml nor endpoints", "Name the directory of a deployment.")
     for file in found:
         yield _artifact(Role.ENDPOINTS, file)
     for file in recipes:
@@ -343,9 +340,9 @@ def _artifact(role: Role, file: Path) -> Artifact:
         return Artifact(role=role, file=str(file), document=tomltext.read(file, MAX_BODY))
     except TomlError as error:
         where = f"{file}:{error.line}" if error.line else str(file)
-        raise WrongInput(f"{where}: it {error}") from None
+        raise WrongInput(f"{where}: the file {error}") from None
 
 
 def catalog_diff_script() -> None:
-    """The ``agtp-catalog-diff`` script."""
+    """Run the ``agtp-catalog-diff`` script."""
     script(prog_name="agtp-catalog-diff")

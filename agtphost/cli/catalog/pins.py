@@ -1,4 +1,4 @@
-"""``agtp catalog fetch`` and ``pin``: which catalog is approved, and no other (AGTP-API section 16.5)."""
+"""The commands ``agtp catalog fetch`` and ``pin``: fetch and pin the one approved catalog (AGTP-API section 16.5)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from agtphost.identity import files
 from agtphost.vocabulary.catalog import MAX_OCTETS, Catalog, CatalogError, read_octets
 from agtphost.vocabulary.catalog_pin import Pin, is_digest, place
 
-APPROVE = "Compare them by `agtp catalog diff`, then add --upgrade."
+APPROVE = "Compare them with `agtp catalog diff`, then add --upgrade."
 
 
 @click.command()
 @click.argument("url", metavar="URL")
 @click.argument("file", type=EXISTING, required=False, metavar="[FILE]")
-@click.option("--sha256", "digest", metavar="HEX", help="What the content must be; needed unless it is pinned already.")
-@click.option("--upgrade", is_flag=True, help="Approve the replacement of what is pinned.")
-@click.option("--cacert", type=EXISTING, metavar="FILE", help="Authority of the server's certificate.")
+@click.option("--sha256", "digest", metavar="HEX", help="Expected SHA-256; required unless pinned.")
+@click.option("--upgrade", is_flag=True, help="Approve the replacement of the pinned catalog.")
+@click.option("--cacert", type=EXISTING, metavar="FILE", help="CA of the server's certificate.")
 @click.option("--timeout", type=click.FloatRange(0.1, 3_600), default=30.0, show_default=True, help="Seconds.")
 @json_option
 def fetch(
@@ -48,12 +48,11 @@ def fetch(
     """
     Fetch a catalog over HTTPS, and pin it.
 
-    FILE is where it goes; by default the last part of the URL, in the working
-    directory. The content must have the SHA-256 given, or be the pinned one.
-    What is pinned is never replaced without --upgrade.
+    FILE is the file to write; by default the last part of the URL, in the working directory. The content must have the
+    given SHA-256, or be the pinned one. A pinned catalog is never replaced without --upgrade.
 
-    Exit status: 0 fetched, or nothing new; 1 refused; 2 wrong usage, such as
-    http://; 3 no connection; 4 other content than the SHA-256 says.
+    Exit status: 0 fetched, or unchanged; 1 refused; 2 wrong usage, such as http://; 3 no connection; 4 the content has
+    another SHA-256.
 
     \b
     Examples:
@@ -66,7 +65,7 @@ def fetch(
     pinned = _pin(file)
     if wanted is None and pinned is None:
         raise WrongInput(
-            "the content's --sha256 is needed", "Its publisher tells it; what comes over the network cannot."
+            "--sha256 is missing", "Get it from the publisher by another way than this network connection."
         )
     octets = _download(url, None if cacert is None else present(cacert, "The --cacert"), timeout)
     found = sha256(octets).hexdigest()
@@ -75,25 +74,24 @@ def fetch(
     if wanted is None and pinned is not None and found != pinned.sha256:
         raise Unverified(
             f"the content has the SHA-256 {found}, and catalog {pinned.version} is pinned with {pinned.sha256}",
-            "Nothing was changed. To upgrade, give the new one's --sha256, and --upgrade.",
+            "Nothing was changed. To upgrade, give the new --sha256, and --upgrade.",
         )
     approve(file, octets, pinned, upgrade=upgrade, as_json=as_json, write=True)
 
 
 @click.command()
 @click.argument("file", type=EXISTING, metavar="FILE")
-@click.option("--sha256", "digest", metavar="HEX", help="What the content must be.")
-@click.option("--upgrade", is_flag=True, help="Approve the replacement of what is pinned.")
+@click.option("--sha256", "digest", metavar="HEX", help="Expected SHA-256.")
+@click.option("--upgrade", is_flag=True, help="Approve the replacement of the pinned catalog.")
 @json_option
 def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:
     """
     Approve the content of a catalog file.
 
-    Hosts start with nothing else in it from then on. The pin is FILE.pin,
-    beside it. What is pinned is never replaced without --upgrade. Without a change of the content it does nothing.
+    From then on, hosts start only with this content. The pin is written to FILE.pin in the same directory. A pinned
+    catalog is never replaced without --upgrade. If the content is unchanged, the command does nothing.
 
-    Exit status: 0 pinned, 1 another content is pinned, 2 what is no catalog,
-    4 other content than the SHA-256 says.
+    Exit status: 0 pinned, 1 another content is pinned, 2 the file is not a catalog, 4 the content has another SHA-256.
 
     \b
     Examples:
@@ -113,16 +111,16 @@ def pin(file: Path, digest: str | None, upgrade: bool, as_json: bool) -> None:
 
 def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_json: bool, write: bool) -> None:
     """
-    Pin content, if nothing else is pinned or its replacement is approved.
+    Pin content if no other content is pinned, or if its replacement is approved.
 
-    :param write: whether the file itself is to have the content, too.
-    :raises CommandError: if it is no catalog, or is not approved; then nothing changed.
+    :param write: whether to write the content to the file, too.
+    :raises CommandError: the content is not a catalog, or is not approved; then no file was changed.
     """
     catalog = catalog_in(file, octets)
     changed = pinned is None or not pinned.holds(octets)
     if pinned is not None and changed and not upgrade:
         raise HostRefused(
-            f"catalog {pinned.version} is pinned, and this is another content of version {catalog.version}",
+            f"catalog {pinned.version} is pinned, and this file has other content of version {catalog.version}",
             f"Nothing was changed. {APPROVE}",
             answer={"pinned": pinned.version, "found": catalog.version, "sha256": sha256(octets).hexdigest()},
         )
@@ -158,7 +156,9 @@ def approve(file: Path, octets: bytes, pinned: Pin | None, *, upgrade: bool, as_
 
 def _check_url(url: str) -> None:
     """
-    :raises CommandError: for what is not a plain https URL.
+    Check that a URL is a plain https URL.
+
+    :raises CommandError: it is not.
     """
     try:
         parts = urlsplit(url)
@@ -167,7 +167,7 @@ def _check_url(url: str) -> None:
         raise WrongInput(f"{url[:200]!r} is not a URL") from None
     if parts.scheme != "https":
         raise WrongInput(
-            f"{url[:200]!r} is not an https:// URL", "Anyone on the way could change what is sent otherwise."
+            f"{url[:200]!r} is not an https:// URL", "Use https, so that the content cannot be changed on the way."
         )
     if not plain or not url.isascii() or not url.isprintable() or " " in url:
         raise WrongInput(f"{url[:200]!r} is not a URL of the form https://HOST/PATH")
@@ -175,40 +175,40 @@ def _check_url(url: str) -> None:
 
 def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
     """
-    Fetch a catalog; its URL is the user's own word, and may be anywhere.
+    Fetch a catalog from a URL that the user gave; it may be anywhere.
 
-    :raises CommandError: for whatever goes wrong.
+    :raises CommandError: the fetch failed.
     """
     from agtphost.client import blocking_https
 
     try:
         context = ssl.create_default_context(cafile=None if cacert is None else str(cacert))
     except OSError as error:
-        raise WrongInput(f"{cacert} holds no certificates: {error}") from None
+        raise WrongInput(f"{cacert} has no usable certificates: {error}") from None
     try:
         answer, octets = blocking_https.get(url, context=context, timeout=timeout, most=MAX_OCTETS, addresses=None)
     except ssl.SSLError as error:
         why = getattr(error, "verify_message", "") or error.reason or "TLS failed"
-        said = f"{urlsplit(url).hostname} is not to be trusted: {why}"
-        raise NoConnection(said, "Name its authority by --cacert.") from None
+        failed = f"the certificate of {urlsplit(url).hostname} is not trusted: {why}"
+        raise NoConnection(failed, "Give its authority with --cacert.") from None
     except blocking_https.TooLong:
-        raise HostRefused(f"{url} has more than {MAX_OCTETS} octets") from None
+        raise HostRefused(f"{url} has more than {MAX_OCTETS} bytes") from None
     except (OSError, ValueError) as error:
         raise NoConnection(f"{url} cannot be fetched: {error or type(error).__name__}") from None
     if 300 <= answer.status < 400:
         raise HostRefused(
-            f"{url} is answered by a redirect to {answer.headers.get('Location', 'nowhere')!r}",
-            "Redirects are not followed: name the final URL.",
+            f"{url} redirects to {answer.headers.get('Location', 'nowhere')!r}",
+            "Redirects are not followed: give the final URL.",
         )
     if answer.status != 200:
-        raise HostRefused(f"{url} is answered {answer.status} {answer.reason}")
+        raise HostRefused(f"{url} answers {answer.status} {answer.reason}")
     return octets
 
 
 def _named(url: str) -> Path:
     name = urlsplit(url).path.rpartition("/")[2]
     if not name or name.startswith(".") or not name.isprintable():
-        raise WrongInput("the URL does not say what the file is called", "Name the FILE.")
+        raise WrongInput("the URL has no file name at its end", "Give FILE.")
     return Path(name)
 
 
@@ -217,7 +217,7 @@ def _digest(text: str | None) -> str | None:
         return None
     lowered = text.lower()
     if not is_digest(lowered):
-        raise WrongInput("--sha256 is not 64 hexadecimal digits")
+        raise WrongInput("--sha256 is not a value of 64 hexadecimal digits")
     return lowered
 
 
@@ -225,11 +225,15 @@ def _pin(file: Path) -> Pin | None:
     try:
         return Pin.load_for(file)
     except CatalogError as error:
-        raise WrongInput(f"{place(file)} is no pin: {error}", "Remove it to start afresh.") from None
+        raise WrongInput(f"{place(file)} is not a valid pin: {error}", "Remove it, then pin again.") from None
 
 
 def catalog_in(file: str | Path, octets: bytes) -> Catalog:
-    """The catalog in a file. :raises WrongInput: telling every fault."""
+    """
+    Return the catalog in a file.
+
+    :raises WrongInput: the file is not a catalog; the message lists every fault.
+    """
     try:
         return Catalog.parse(octets)
     except CatalogError as error:
@@ -239,7 +243,7 @@ def catalog_in(file: str | Path, octets: bytes) -> Catalog:
 
 
 def _present(file: Path, pinned: Pin | None) -> Catalog | None:
-    """The catalog that was in use: the file's, where that is what was pinned."""
+    """Return the catalog in use: that of the file, if it has the pinned content."""
     try:
         octets = read_octets(file)
         return Catalog.parse(octets) if pinned is not None and pinned.holds(octets) else None

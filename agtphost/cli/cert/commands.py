@@ -1,4 +1,4 @@
-"""``agtp cert``: certificates of servers, registrars and agents (AGTP-CERT)."""
+"""The ``agtp cert`` group: certificates of servers, registrars and agents (AGTP-CERT)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Order:
-    """What the command line asks for."""
+    """The values of a command line that issues a certificate."""
 
     name: str
     ca: Path | None
@@ -50,20 +50,20 @@ class _Order:
     @property
     def authority(self) -> Authority:
         if self.ca is None:
-            raise WrongInput("--ca is missing", "`agtp cert issue authority NAME -o ca.pem` makes one.")
+            raise WrongInput("--ca is missing", "Make one with `agtp cert issue authority NAME -o ca.pem`.")
         return Authority.load(self.ca, self.ca_key or self.ca.with_suffix(".key"))
 
     @property
     def origin(self) -> Genesis:
         if self.genesis is None:
-            raise WrongInput("--genesis is missing", "`agtp genesis issue` makes one.")
+            raise WrongInput("--genesis is missing", "Make one with `agtp genesis issue`.")
         try:
             return Genesis.load(self.genesis.read_bytes())
         except GenesisError as error:
-            raise WrongInput(f"{self.genesis} is not a Genesis to be believed: {error}") from None
+            raise WrongInput(f"{self.genesis} is not a valid Genesis: {error}") from None
 
     def client_key(self) -> tuple[VerifyingKey, bytes | None]:
-        """The key to certify, and its private half as PEM if it was made just now."""
+        """Return the key to certify, and its private half as PEM if it was made just now."""
         if self.public_key is not None:
             return load_verifying_key(self.public_key), None
         made = SigningKey.generate()
@@ -103,10 +103,10 @@ def _issue_client(order: _Order) -> dict[str, Path]:
 
 def _issue_agent(order: _Order) -> dict[str, Path]:
     origin = order.origin
-    # One of another shape may state no scopes at all.
+    # A Genesis of another shape may have no scopes.
     if "scope" in origin.members and (beyond := missing(origin.scopes, order.scopes)):
         raise WrongInput(
-            f"the Genesis does not grant {', '.join(beyond)}", "A certificate commits to scopes of the Genesis alone."
+            f"the Genesis does not grant {', '.join(beyond)}", "A certificate may only have scopes of its Genesis."
         )
     public, private = order.client_key()
     certificate = certificates.issue_agent_certificate(
@@ -138,26 +138,25 @@ KINDS: dict[str, Callable[[_Order], dict[str, Path]]] = {
 @command.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.argument("name")
-@click.option("--ca", type=EXISTING, metavar="FILE", help="The authority's certificate; its key is beside it.")
-@click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere.")
+@click.option("--ca", type=EXISTING, metavar="FILE", help="The authority's certificate, with its .key file.")
+@click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it is elsewhere.")
 @click.option("--public-key", type=EXISTING, metavar="FILE", help="Certify this key instead of making one.")
 @click.option("--genesis", type=EXISTING, metavar="FILE", help="For an agent: its Genesis.")
-@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit to these alone.")
-@click.option("--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept at each renewal.")
-@click.option("--organization", default="agtphost", show_default=True, help="Of the subject.")
-@click.option("--days", type=click.IntRange(1, 398), help="Valid for; default: as long as is usual.")
+@click.option("--scope", "scopes", multiple=True, metavar="TOKEN", help="For an agent: commit only to these.")
+@click.option("--activation", metavar="ID", help="For an agent: its activation-certificate-id, kept in renewals.")
+@click.option("--organization", default="agtphost", show_default=True, help="Organization of the subject.")
+@click.option("--days", type=click.IntRange(1, 398), help="Days of validity; default: by kind.")
 @click.option(
-    "-o", "--output", type=EXISTING, required=True, metavar="FILE", help="The certificate; its key beside it."
+    "-o", "--output", type=EXISTING, required=True, metavar="FILE", help="The certificate; its key is written as .key."
 )
 @json_option
 def issue(kind: str, as_json: bool, **given: Any) -> None:
     """
     Issue a certificate.
 
-    For an authority, a server, an agent, or a client that is no agent. NAME is
-    the server's host name or the label of the others. The private key is made
-    here and written beside the certificate, with the suffix .key, unless
-    --public-key names one. A registrar is a client.
+    The kinds are an authority, a server, an agent, and a client that is not an agent, such as a registrar. NAME is the
+    server's host name or the label of the others. The private key is made here and written to the same directory, with
+    the suffix .key, unless --public-key names a key.
 
     \b
     Examples:
@@ -168,7 +167,7 @@ def issue(kind: str, as_json: bool, **given: Any) -> None:
     """
     order = _Order(now=datetime.now(UTC), **given)
     if order.public_key is not None and kind in ("authority", "server"):
-        raise WrongInput(f"--public-key is not for {kind} certificates")
+        raise WrongInput(f"--public-key does not apply to {kind} certificates")
     _refuse_existing(order.output, make_key=order.public_key is None)
     try:
         written = KINDS[kind](order)
@@ -186,13 +185,13 @@ def issue(kind: str, as_json: bool, **given: Any) -> None:
 def _refuse_existing(output: Path, *, make_key: bool) -> None:
     for path in (output, output.with_suffix(".key")) if make_key else (output,):
         if path.exists():
-            raise WrongInput(f"{path} exists", "Choose another name, or move it away.")
+            raise WrongInput(f"{path} exists", "Choose another name, or move the file away.")
     if make_key and output.with_suffix(".key") == output:
         raise WrongInput("the file of a certificate cannot end in .key")
 
 
 def _write(output: Path, certificate: x509.Certificate, key: bytes | None) -> dict[str, Path]:
-    """The key first: a certificate without its key is good for nothing."""
+    """Write the key first, because a certificate without its key is useless."""
     written = {}
     if key is not None:
         written["key"] = output.with_suffix(".key")
@@ -221,7 +220,11 @@ def _moment(when: datetime) -> str:
 
 
 def describe(file: Path) -> dict[str, object]:
-    """What a certificate file says, by name. :raises CommandError: if it holds none."""
+    """
+    Return what a certificate file says, by name.
+
+    :raises CommandError: the file has no certificate.
+    """
     from cryptography.hazmat.primitives.serialization import Encoding
 
     with local_file(file, CertificateError):

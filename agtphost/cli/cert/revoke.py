@@ -1,4 +1,4 @@
-"""``agtp cert revoke`` and ``agtp cert crl``: the revocation list of an authority (RFC 5280 section 5)."""
+"""The commands ``agtp cert revoke`` and ``agtp cert crl``: an authority's revocation list (RFC 5280 section 5)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from agtphost.identity.certificates import Authority, CertificateError
 from agtphost.identity.revocation import REASONS, RevocationError
 
 DEFAULT = "crl.pem"
-"""The list's file of a deployment that names none, in its state directory."""
+"""File name of the list in the state directory, if the deployment names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """An authority and its list."""
+    """An authority and its revocation list."""
 
     ca: Path
     ca_key: Path
@@ -37,23 +37,23 @@ class _Place:
             return Authority.load(self.ca, self.ca_key)
 
     def present(self) -> x509.CertificateRevocationList | None:
-        with local_file(self.crl, RevocationError, remedy="Move it away to begin a new one."):
+        with local_file(self.crl, RevocationError, remedy="Move it away to start a new list."):
             return revocation.load_list(self.crl)
 
 
 def _place(where: Connection, given: _Given) -> _Place:
-    """What the command line names, and for the rest what the configured host has."""
+    """Return the files that the command line names, completed from the configured host."""
     ca, ca_key, crl = given.ca, given.ca_key, given.crl
     if ca is not None and crl is not None:
         return _Place(ca=ca, ca_key=ca_key or ca.with_suffix(".key"), crl=crl)
     path = find_config(where)
     if path is None:
-        raise WrongInput("--ca and --crl are missing", "Or work where a host.toml is, or name it by --config.")
+        raise WrongInput("--ca and --crl are missing", "Give both, or the host.toml with --config.")
     config = load_config(path)
     ca = ca or config.tls.client_ca
     listed = config.tls.client_crl
     if crl is None and len(listed) > 1:
-        raise WrongInput("the host reads several revocation lists", "Name this authority's by --crl.")
+        raise WrongInput("the host reads several revocation lists", "Name this authority's list with --crl.")
     crl = crl or (listed[0] if listed else config.host.state_dir / DEFAULT)
     read = any(crl.resolve() == entry.resolve() for entry in listed)
     return _Place(ca=ca, ca_key=ca_key or ca.with_suffix(".key"), crl=crl, configured=read)
@@ -96,12 +96,12 @@ def _show(place: _Place, issued: x509.CertificateRevocationList, as_json: bool) 
         )
         return
     print_table(("SERIAL", "REVOKED AT", "REASON"), (tuple(entry.values()) for entry in entries))
-    click.echo(f"{place.crl}: {len(entries)} revoked, good until {until}", err=True)
+    click.echo(f"{place.crl}: {len(entries)} revoked, valid until {until}", err=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Given:
-    """What the command line says of the list."""
+    """The options about the list."""
 
     ca: Path | None
     ca_key: Path | None
@@ -114,11 +114,11 @@ _list_options = collected(
     "given",
     (
         click.option("--ca", type=EXISTING, metavar="FILE", help="The authority; default: the host's client_ca."),
-        click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it lies elsewhere."),
+        click.option("--ca-key", type=EXISTING, metavar="FILE", help="The authority's key, if it is elsewhere."),
         click.option("--crl", type=EXISTING, metavar="FILE", help="The list; default: the host's."),
         click.option(
             "--days", type=click.IntRange(1, 398), default=revocation.LIST_DAYS, show_default=True,
-            help="Until the list has to be written anew.",
+            help="Days until the list must be renewed.",
         ),
     ),
 )  # fmt: skip
@@ -126,7 +126,7 @@ _list_options = collected(
 
 @click.command("revoke")
 @click.argument("files_", nargs=-1, type=EXISTING, metavar="[CERTIFICATE]...")
-@click.option("--serial", "serials", multiple=True, metavar="HEX", help="A certificate that is not at hand.")
+@click.option("--serial", "serials", multiple=True, metavar="HEX", help="Serial number, instead of a file.")
 @click.option("--reason", type=click.Choice(list(REASONS)), default="unspecified", show_default=True)
 @_list_options
 @connection_options
@@ -139,10 +139,10 @@ def revoke_command(
     as_json: bool,
 ) -> None:
     """
-    Revoke certificates, for ever.
+    Revoke certificates permanently.
 
-    Writes the authority's next revocation list. A host that reads it (client_crl
-    in [tls]) refuses them within seconds, also on connections that are open.
+    Writes the authority's next revocation list. A host that reads it ([tls] client_crl) refuses the certificates within
+    seconds, also on open connections.
 
     \b
     Examples:
@@ -159,7 +159,7 @@ def revoke_command(
             raise WrongInput(f"{file} was issued by another authority: {certificate.issuer.rfc4514_string()}")
         numbers.append(certificate.serial_number)
     if not numbers:
-        raise WrongInput("nothing is to be revoked", "Name a certificate's file, or --serial.")
+        raise WrongInput("no certificate is named", "Give a certificate's file, or --serial.")
     _publish(place, [(number, reason) for number in numbers], given.days, as_json)
 
 
@@ -167,7 +167,7 @@ def _serial(text: str) -> int:
     try:
         return int(text.replace(":", ""), 16)
     except ValueError:
-        raise WrongInput(f"{text[:60]!r} is no serial number in hexadecimal digits") from None
+        raise WrongInput(f"--serial {text[:60]!r} is not a hexadecimal number", "Give one such as 5f3a.") from None
 
 
 @click.command("crl")
@@ -181,10 +181,10 @@ def crl_command(
     as_json: bool,
 ) -> None:
     """
-    Write an authority's revocation list anew, or its first one.
+    Renew an authority's revocation list, or write its first one.
 
-    A list is good for a few days only. Run this from a timer, daily: where a list
-    has expired, a host accepts no client certificate, unless [tls] crl_required is false.
+    A list is valid for a few days only, so run this daily from a timer. If a list has expired, a host accepts no client
+    certificate, unless [tls] crl_required is false.
 
     \b
     Examples:
@@ -197,5 +197,5 @@ def crl_command(
         return
     present = place.present()
     if present is None:
-        raise WrongInput(f"there is no revocation list at {place.crl}", "`agtp cert crl` writes one.")
+        raise WrongInput(f"the revocation list {place.crl} does not exist", "Write it with `agtp cert crl`.")
     _show(place, present, as_json)

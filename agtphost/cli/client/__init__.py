@@ -1,9 +1,9 @@
 """
-``agtp client``: MCP clients on this machine that reach a host, by the bridge or by its front.
+``agtp client``: connect MCP clients on this machine to a host, by the bridge or by the host's MCP front.
 
 - :mod:`.commands`: the group: connect, disconnect, ls
-- :mod:`.agents`: an agent of least rights for each of them: issued, admitted, retired
-- :mod:`.fronts`: the host's own MCP front in such a file, which needs no bridge and no agent of the client's own
-- :mod:`.opening`: the line of ``host.toml`` that opens an MCP server to clients with a token
-- :mod:`.entries`: the entry in a client's own file, changed with a backup and nothing else touched
+- :mod:`.agents`: a least-privilege agent for each client: issue, admit, retire
+- :mod:`.fronts`: entries for the host's MCP front, which need neither bridge nor agent
+- :mod:`.opening`: add the line to ``host.toml`` that opens an MCP server to clients with a token
+- :mod:`.entries`: read and change the host's entry in a client's file, with a backup
 """

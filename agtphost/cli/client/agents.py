@@ -1,4 +1,4 @@
-"""An agent for one entry of one MCP client: with the scopes of what is connected, and no others."""
+"""Agents for entries of MCP clients, with only the scopes that the connected servers require."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from agtphost.config import Config, MCPServerSection
 
 MADE_FOR = "clients"
-"""In the state directory: a file for each such agent, with what it was made for."""
+"""Directory in the state directory, with one file for each such agent that states its purpose."""
 
 _SPELLINGS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Purpose:
-    """What an agent is made for: nobody else is to use it, and it ends with this."""
+    """The single entry that an agent was made for; the agent ends with the entry."""
 
     client: str
     file: str
     entry: str
 
     def of(self, config: Config, name: str) -> bool:
-        """Whether that agent was made for this."""
+        """Return whether the agent with that name was made for this entry."""
         try:
             return bool(json.loads(_note(config, name).read_bytes()) == asdict(self))
         except (OSError, ValueError):
@@ -54,10 +54,10 @@ def _note(config: Config, name: str) -> Path:
 
 def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, ...]:
     """
-    What it takes to use one MCP server of a host, or all of them and the host's own endpoints.
+    Return the scopes for one MCP server of a host, or for all of them and the host's own endpoints.
 
-    :param dry: make nothing that is missing.
-    :raises CommandError: there is no such server, or the host could not start.
+    :param dry: do not create missing files.
+    :raises CommandError: the host has no such server, or could not start.
     """
     from agtphost.config import load
     from agtphost.config.reading import STATE_VARIABLE
@@ -65,11 +65,11 @@ def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, .
 
     known = {each.name: each for each in config.mcp.server}
     if server is not None and server not in known:
-        listed = f"It has: {', '.join(known)}." if known else "It has none."
+        listed = f"Choose one of: {', '.join(known)}." if known else "It has no MCP servers."
         raise WrongInput(f"the host has no MCP server {server!r}", listed)
     try:
         with tempfile.TemporaryDirectory() as aside:
-            # A development host that was never started makes its keys; where nothing is to be changed, elsewhere.
+            # Loading a development host creates missing keys; a dry run creates them in a temporary directory.
             environ = {**os.environ, STATE_VARIABLE: aside} if dry else os.environ
             loaded = load_host(load(config.file, environ), os.environ)
     except ConfigurationError as error:
@@ -87,7 +87,7 @@ def _of_server(server: MCPServerSection) -> set[str]:
 
 
 def stopped(config: Config, agent: LocalAgent) -> bool:
-    """Whether the store says that it was suspended or ended."""
+    """Return whether the store has the agent as suspended, revoked or otherwise ended."""
     if not may_have_store(config):
         return False
     with open_records(config) as reader:
@@ -96,17 +96,17 @@ def stopped(config: Config, agent: LocalAgent) -> bool:
 
 
 def found(config: Config, name: str) -> LocalAgent | None:
-    """The caller of that label."""
+    """Return the caller with that label, or None."""
     return next((agent for agent in local_agents(config) if agent.name == name and not agent.hosted), None)
 
 
 def agent_for(config: Config, purpose: Purpose, scopes: tuple[str, ...], *, dry: bool) -> tuple[str, bool]:
     """
-    The label of an agent with exactly these scopes that serves nothing else; it is issued where there is none yet.
+    Return the label of an agent with exactly these scopes and this purpose; issue one if necessary.
 
-    :param dry: only tell which it would be.
-    :return: the label, and whether it is new.
-    :raises CommandError: it cannot be issued.
+    :param dry: only return the label that it would have.
+    :return: the label, and whether the agent is new.
+    :raises CommandError: the agent cannot be issued.
     """
     base = purpose.client if purpose.entry == "agtp" else f"{purpose.client}-{purpose.entry}"
     ended = _ended(config)
@@ -120,14 +120,18 @@ def agent_for(config: Config, purpose: Purpose, scopes: tuple[str, ...], *, dry:
         elif name not in ended:
             break
         if number > _SPELLINGS:
-            raise WrongInput(f"{base} and many like it are taken", "Name an agent by --as.")
+            raise WrongInput(f"the names {base} to {base}-{number} are taken", "Name an agent with --as.")
     if not dry:
         issue(config, name, purpose, scopes)
     return name, True
 
 
 def issue(config: Config, name: str, purpose: Purpose, scopes: tuple[str, ...]) -> None:
-    """:raises CommandError: it cannot be issued."""
+    """
+    Issue an agent for a client's entry, and record its purpose.
+
+    :raises CommandError: the agent cannot be issued.
+    """
     issue_caller(config, name, description=f"The MCP client {purpose.client}.", scopes=scopes)
     note = _note(config, name)
     with local_file(doing="written"):
@@ -136,7 +140,7 @@ def issue(config: Config, name: str, purpose: Purpose, scopes: tuple[str, ...]) 
 
 
 def _ended(config: Config) -> set[str]:
-    """Labels of agents that were revoked: not to be had again for a while."""
+    """Return the labels of agents that were revoked; they are reserved for some time."""
     if not may_have_store(config):
         return set()
     from agtphost.audit.retention import RETAINED
@@ -147,9 +151,9 @@ def _ended(config: Config) -> set[str]:
 
 def narrow(config: Config, name: str, server: str) -> None:
     """
-    Grant an agent of a running host one MCP server, and so nothing else.
+    Grant an agent of a running host one MCP server, and thus nothing else.
 
-    :raises CommandError: the host does not.
+    :raises CommandError: the host refuses.
     """
     given = {"subject": name, "resource": [f"{server}.*"], "scope": "call"}
     ask(resolve(Connection(config=config.file), identity=REGISTRAR), "AUTHORIZE", GRANTS, given)
@@ -157,20 +161,20 @@ def narrow(config: Config, name: str, server: str) -> None:
 
 def retire(config: Config, name: str, purpose: Purpose) -> str:
     """
-    End an agent that was made for an entry.
+    Revoke an agent that was made for an entry.
 
-    :return: what became of it, as a sentence; empty where it was not made for this entry.
+    :return: the result as a sentence; empty if the agent was not made for this entry.
     """
     agent = found(config, name)
     if agent is None or not purpose.of(config, name):
         return ""
     if stopped(config, agent):
-        return f"the agent {name} had ended before"
+        return f"the agent {name} had already ended"
     given = {"agent_id": agent.agent_id, "reason": f"disconnected from {purpose.client}"}
     try:
         ask(resolve(Connection(config=config.file), identity=REGISTRAR), "REVOKE", "/", given)
     except NoConnection:
-        return f"the agent {name} is still there: start the host, then agtp agent revoke {name} --reason disconnected"
+        return f"the agent {name} was not revoked: start the host, then agtp agent revoke {name} --reason disconnected"
     except CommandError as error:
-        return f"the agent {name} is still there: {error.message}"
+        return f"the agent {name} was not revoked: {error.message}"
     return f"the agent {name} is revoked"

@@ -1,4 +1,4 @@
-"""``agtp client``: the host in the configuration of Claude, VS Code and Cursor."""
+"""The ``agtp client`` group: the host's entry in the configuration of Claude, VS Code and Cursor."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
 
 @click.group()
 def command() -> None:
-    """Write this host into the configuration of an MCP client, and out of it again."""
+    """Add this host to the configuration of an MCP client, and remove it again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Which entry of which file."""
+    """The options that select a file and an entry in it."""
 
     server: str | None
     entry: str | None
@@ -39,35 +39,35 @@ class Place:
 
     @property
     def name(self) -> str:
-        """What the client calls the host."""
+        """Return the name of the entry."""
         name = self.entry or self.server or client_config.NAME
         if _NAME.fullmatch(name) is None:
-            raise WrongInput(f"{name!r} is no name: 1 to 32 letters, digits, '-' and '_'")
+            raise WrongInput(f"{name!r} is not a valid name", "Use 1 to 32 letters, digits, '-' and '_'.")
         return name
 
     def read(self, client: str, *, started: bool = True) -> ClientFile:
-        """The client's file; ``started``: where those servers are that it starts."""
+        """Read the client's file; ``started`` selects the file of servers that the client starts."""
         path = self.file or client_config.file_of(client, self.project, os.environ, started=started)
         return ClientFile.read(client, path.absolute())
 
 
 _PLACE = (
-    click.option("--server", metavar="NAME", help="This MCP server of the host alone; the entry has its name."),
-    click.option("--name", "entry", metavar="NAME", help="What the client calls it; default: agtp."),
-    click.option("--project", type=EXISTING, metavar="DIR", help="In the file of this project, not for all of them."),
-    click.option("--file", type=EXISTING, metavar="FILE", help="This file, wherever the client has it."),
+    click.option("--server", metavar="NAME", help="Only this MCP server of the host; it names the entry."),
+    click.option("--name", "entry", metavar="NAME", help="Name of the entry; default: agtp."),
+    click.option("--project", type=EXISTING, metavar="DIR", help="Use the file of this project, not of all."),
+    click.option("--file", type=EXISTING, metavar="FILE", help="Use this file instead of the client's default."),
 )
 _place_options = collected(Place, "place", _PLACE)
 _client = click.argument("client", type=click.Choice(client_config.CLIENTS), metavar="claude|vscode|cursor")
-_dry = click.option("--dry-run", "dry", is_flag=True, help="Show what would be changed, and change nothing.")
-_config = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host: its host.toml, or directory.")
+_dry = click.option("--dry-run", "dry", is_flag=True, help="Show the changes without making them.")
+_config = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml of the host, or its directory.")
 
 
 @command.command()
 @_client
-@click.option("--as", "identity", metavar="AGENT", help="Be this agent; made if there is none of the name.")
-@click.option("--front", is_flag=True, help="By [mcp.front] of the host, with a token; needs no bridge.")
-@click.option("--token", is_flag=True, help="With --front: the place of a token, though an identity provider is set.")
+@click.option("--as", "identity", metavar="AGENT", help="Connect as this agent; issue it if it does not exist.")
+@click.option("--front", is_flag=True, help="Connect to the host's [mcp.front] without the bridge.")
+@click.option("--token", is_flag=True, help="With --front: use a token despite an identity provider.")
 @click.option("--open", "opened", is_flag=True, help="With --front and --server: open the server to tokens.")
 @_place_options
 @_dry
@@ -85,19 +85,19 @@ def connect(
     as_json: bool,
 ) -> None:
     """
-    Write the host into a client's own configuration file.
+    Add the host to a client's own configuration file.
 
-    The entry starts `agtp mcp-bridge` as an agent that is made for it, with a key of its own and the scopes of what is
-    connected alone: those of all MCP servers and endpoints; with --server those of that one, and the host, which has to
-    run then, grants it nothing else. A running host admits it at once. What the
-    file has besides stays as it is, comments too, and the file of before is kept beside it. A file that does not parse
-    is left alone.
+    The entry starts `agtp mcp-bridge` as an agent that is issued for it with a new key and only the scopes of what is
+    connected: those of all MCP servers and endpoints, or with --server those of that server. With --server the host
+    must run, and grants the agent nothing else. A running host admits the agent immediately. The rest of the file,
+    comments included, stays unchanged, and a backup is written next to it. A file that does not parse is kept.
 
     claude is the desktop application; with --project, the .mcp.json that Claude Code reads.
 
-    With --front the entry has the address of the host's own MCP front and the place of a token, which stays out of the
-    file. Where an identity provider is configured it is the address alone: the client logs in there. Tools that take a
-    client certificate are not shown to such clients: --server NAME offers the line that opens a server to them.
+    With --front the entry has the address of the host's MCP front and a placeholder for a token, which is not written
+    to the file. If an identity provider is configured, the entry is only the address, and the client logs in there.
+    Tools that require a client certificate are not shown to such clients; with --server NAME the command offers to
+    open the server to them.
 
     \b
     Examples:
@@ -105,11 +105,11 @@ def connect(
       agtp client connect cursor --front --server files --open
     """
     if (token and not front) or (opened and not (front and place.server)):
-        raise WrongInput("--token is for --front, and --open for --front with --server", "`--help` shows examples.")
+        raise WrongInput("--token needs --front, and --open needs --front and --server", "See the examples of --help.")
     settings = require_config(Connection(config=config), "a client")
     if front:
         if identity is not None:
-            raise WrongInput("--as is for the bridge", "At the front the token says who calls: see [[http.client]].")
+            raise WrongInput("--as excludes --front", "There the token names the agent: see [[http.client]].")
         wanted = fronts.FrontEntry(name=place.name, server=place.server, token=token, opened=opened, dry=dry)
         fronts.connect(place.read(client, started=False), settings, wanted, as_json)
         return
@@ -156,7 +156,7 @@ def connect(
 
 
 def _tell(answer: Mapping[str, Any], former: str, server: str | None) -> None:
-    """What was done."""
+    """Print what was done."""
     click.echo(f"{'wrote' if answer['changed'] else 'unchanged:'} {visible(answer['file'])}: {answer['name']}")
     if answer["backup"] is not None:
         click.echo(f"backup {visible(answer['backup'])}")
@@ -164,11 +164,11 @@ def _tell(answer: Mapping[str, Any], former: str, server: str | None) -> None:
     if former:
         click.echo(former)
     if answer["host_runs"]:
-        click.echo(f"The host takes calls of it{f', to {server} alone' if answer['narrowed'] else ''}.")
+        click.echo(f"The host accepts its calls{f', only to {server}' if answer['narrowed'] else ''}.")
     else:
-        click.echo("Start the host; it admits the agent then.")
+        click.echo("Start the host; then it admits the agent.")
         if server is not None:
-            click.echo(f"Then say this again: the host has to run to grant the agent {server} alone.")
+            click.echo(f"Then repeat this command, because only a running host can limit the agent to {server}.")
 
 
 def _same_host(entry: Mapping[str, Any], file: Path) -> bool:
@@ -184,21 +184,21 @@ def _show(answer: Mapping[str, Any], difference: str, as_json: bool) -> None:
     if as_json:
         print_json({**answer, "dry_run": True, "difference": difference})
         return
-    click.echo(visible(difference) if difference else f"{answer['file']} would stay as it is")
+    click.echo(visible(difference) if difference else f"{answer['file']} would not change")
     if "agent" in answer:
-        made = "would be made" if answer["agent_is_new"] else "is there"
+        made = "would be issued" if answer["agent_is_new"] else "exists"
         click.echo(f"agent {answer['agent']} {made}: {', '.join(answer['scopes'])}")
 
 
 def _retired(entry: Mapping[str, Any], settings: Any, purpose: agents.Purpose) -> str:
-    """End the agent of an entry that is no more."""
+    """Revoke the agent of an entry that was replaced or removed."""
     label = option_of(entry, "--as")
     return "" if label is None else agents.retire(settings, label, purpose)
 
 
 @command.command()
 @_client
-@click.option("--front", is_flag=True, help="The entry of a front, where the client has those.")
+@click.option("--front", is_flag=True, help="Remove the entry of a front.")
 @_place_options
 @click.option("--keep-agent", is_flag=True, help="Do not revoke the agent that was made for the entry.")
 @_dry
@@ -207,8 +207,8 @@ def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bo
     """
     Remove the host from a client's configuration file.
 
-    The agent that was made for the entry is revoked. Nothing but the entry is removed, and only if it starts the bridge
-    of a host, or with --front is an address. Where there is none, nothing happens.
+    The agent that was made for the entry is revoked. Only the entry is removed, and only if it starts the bridge of a
+    host, or with --front is an address. Without such an entry, nothing happens.
 
     \b
     Examples:
@@ -225,7 +225,7 @@ def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bo
         return
     addressed = isinstance(entry, dict) and isinstance(entry.get("url"), str)
     if not (addressed if front else is_bridge(entry)):
-        raise WrongInput(f"{name} in {file.path} is no host of AGTP", "`agtp client ls` lists those that are.")
+        raise WrongInput(f"{name} in {file.path} is not an AGTP host", "List these with `agtp client ls`.")
     text = file.with_entry(name, None)
     if dry:
         _show(answer, file.difference(text), as_json)
@@ -248,15 +248,15 @@ def _ended(entry: Mapping[str, Any], purpose: agents.Purpose) -> str:
     try:
         return _retired(entry, require_config(Connection(config=Path(config)), "an agent"), purpose)
     except CommandError as error:
-        return f"its agent is still there: {error.message}"
+        return f"its agent was not revoked: {error.message}"
 
 
 @command.command()
-@click.option("--project", type=EXISTING, default=".", metavar="DIR", help="Whose own files are looked at as well.")
+@click.option("--project", type=EXISTING, default=".", metavar="DIR", help="Also list the files of this project.")
 @json_option
 def ls(project: Path, as_json: bool) -> None:
     """
-    List the clients that a host is written into.
+    List the clients that are connected to a host.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The entry of a host in an MCP client's own configuration file: read, written, removed; a backup each time."""
+"""Read, write and remove the host's entry in an MCP client's configuration file, each time with a backup."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from agtphost.vocabulary import jsonc
 
 BRIDGE = "mcp-bridge"
 LARGEST = 16_777_216
-"""Octets of a configuration file."""
+"""Most bytes of a configuration file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFile:
-    """A client's configuration file, as it was read."""
+    """A client's configuration file as it was read."""
 
     client: str
     path: Path
     octets: bytes | None
-    """None: there is no such file."""
+    """None if the file does not exist."""
 
     @classmethod
     def read(cls, client: str, path: Path) -> ClientFile:
         """
-        Read it.
+        Read a client's file.
 
-        :raises WrongInput: it cannot be read.
+        :raises WrongInput: the file cannot be read, or is too large.
         """
         with local_file(path):
             try:
@@ -43,26 +43,34 @@ class ClientFile:
             except FileNotFoundError:
                 return cls(client=client, path=path, octets=None)
         if len(octets) > LARGEST:
-            raise WrongInput(f"{path} has more than {LARGEST} octets")
+            raise WrongInput(f"{path} has more than {LARGEST} bytes")
         return cls(client=client, path=path, octets=octets)
 
     @property
     def text(self) -> str:
-        """Its text; empty where there is no file. :raises WrongInput: it is not UTF-8."""
+        """
+        Return the text of the file, or an empty text for a missing file.
+
+        :raises WrongInput: the file is not UTF-8.
+        """
         try:
             return (self.octets or b"").decode("utf-8")
         except UnicodeDecodeError as error:
             line = (self.octets or b"").count(b"\n", 0, error.start) + 1
-            raise self._unreadable(f"line {line}: it is not UTF-8") from None
+            raise self._unreadable(f"line {line}: the file is not UTF-8") from None
 
     def _unreadable(self, why: object) -> WrongInput:
         return WrongInput(
-            f"{self.path} is no configuration of {self.client} to be changed: {why}",
-            "It was left as it is. Mend it, or name another with --file.",
+            f"{self.path} cannot be changed as a configuration of {self.client}: {why}",
+            "The file was not changed. Correct it, or name another with --file.",
         )
 
     def entries(self) -> Mapping[str, Any]:
-        """All servers it has. :raises WrongInput: it does not parse."""
+        """
+        Return all servers in the file.
+
+        :raises WrongInput: the file does not parse.
+        """
         if not self.text.strip("\ufeff \t\r\n"):
             return {}
         try:
@@ -76,9 +84,9 @@ class ClientFile:
 
     def with_entry(self, name: str, entry: Mapping[str, Any] | None) -> str:
         """
-        Its text with that entry, or without.
+        Return the text of the file with that entry, or without it if ``entry`` is None.
 
-        :raises WrongInput: it does not parse.
+        :raises WrongInput: the file does not parse.
         """
         table = client_config.MEMBER[self.client]
         try:
@@ -90,9 +98,9 @@ class ClientFile:
 
     def asking(self, text: str, asked: Mapping[str, Any]) -> str:
         """
-        A text of it with one more thing that the client asks its user for.
+        Return the text with one more input that the client asks its user for.
 
-        :raises WrongInput: there is no room for that in it.
+        :raises WrongInput: the text does not parse, or its inputs are not a list.
         """
         try:
             return jsonc.include(text, "inputs", asked, "id")
@@ -100,24 +108,24 @@ class ClientFile:
             raise self._unreadable(error) from None
 
     def difference(self, text: str) -> str:
-        """What a change changes, for people."""
+        """Return a change of the text as a unified difference, for people."""
         name = str(self.path)
         lines = difflib.unified_diff(self.text.splitlines(), text.splitlines(), name, name, n=2, lineterm="")
         return "\n".join(lines)
 
     def write(self, text: str) -> Path | None:
         """
-        Give the file this text, whole or not at all; what it had is kept beside it.
+        Write the text to the file in one step, and keep the previous contents as a backup.
 
-        :return: the backup; None where there was nothing to keep.
-        :raises WrongInput: it changed since it was read, or cannot be written.
+        :return: the backup, or None if there was no file.
+        :raises WrongInput: the file changed since it was read, or cannot be written.
         """
-        # Who keeps the file elsewhere and has a link here keeps the link.
+        # If the path is a symbolic link, replace its target and keep the link.
         target = self.path.resolve()
         with local_file(target, doing="written"):
             target.parent.mkdir(parents=True, exist_ok=True)
             if ClientFile.read(self.client, self.path).octets != self.octets:
-                raise WrongInput(f"{self.path} was changed by somebody else meanwhile", "Say it again.")
+                raise WrongInput(f"{self.path} was changed by another program", "Run the command again.")
             if self.octets is None:
                 files.write_once(target, text.encode(), files.PUBLIC)
                 return None
@@ -130,7 +138,7 @@ class ClientFile:
 
 
 def is_bridge(entry: Any) -> bool:
-    """Whether an entry starts the bridge of a host."""
+    """Return whether an entry starts the bridge of a host."""
     arguments = entry.get("args") if isinstance(entry, dict) else None
     return (
         isinstance(arguments, list)
@@ -140,7 +148,7 @@ def is_bridge(entry: Any) -> bool:
 
 
 def option_of(entry: Mapping[str, Any], option: str) -> str | None:
-    """What an option of the bridge says in an entry."""
+    """Return the value of a bridge option in an entry, or None."""
     arguments = entry["args"]
     place = arguments.index(option) + 1 if option in arguments else len(arguments)
     return str(arguments[place]) if place < len(arguments) else None

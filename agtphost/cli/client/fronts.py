@@ -1,4 +1,4 @@
-"""The host's own MCP front in a client's file: an address, and the place of a token."""
+"""Entries for the host's MCP front in a client's file: an address, and a placeholder for a token."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 ASKS = "the MCP front"
-"""Who asks for the token, for people."""
+"""Name of the program that asks for the token, for people."""
 
 
 def address_of(config: Config, server: str | None) -> str:
     """
-    Where clients reach the front of a host.
+    Return the address at which clients reach the front of a host.
 
-    :param server: that MCP server alone, by its own names; None: all.
+    :param server: only this MCP server, with its own tool names; None: all servers.
     :raises WrongInput: the host has no front, or no such server.
     """
     given = config.mcp.front
@@ -32,16 +32,16 @@ def address_of(config: Config, server: str | None) -> str:
         raise WrongInput("the configuration has no [mcp.front]", 'Add [mcp.front] with listen = "ssl:8443".')
     known = [each.name for each in config.mcp.server]
     if server is not None and server not in known:
-        listed = f"It has: {', '.join(known)}." if known else "It has none."
+        listed = f"Choose one of: {', '.join(known)}." if known else "It has no MCP servers."
         raise WrongInput(f"the host has no MCP server {server!r}", listed)
     return given.public_base(config.host.server_id) + (given.path if server is None else f"{given.path}/{server}")
 
 
 def takes_token(config: Config) -> bool:
     """
-    Return whether an entry has the place of a token.
+    Return whether an entry needs a placeholder for a token.
 
-    A client logs in at an identity provider on its own, by what the front tells of it: its entry is the address alone.
+    A client that can log in at an identity provider learns of it from the front; then its entry is only the address.
     """
     front = config.mcp.front
     return not front.anonymous and not (front.agent and config.policies.oauth.issuer)
@@ -49,17 +49,17 @@ def takes_token(config: Config) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FrontEntry:
-    """What is to be written for one client."""
+    """The entry to write for one client."""
 
     name: str
-    """What the client calls the host."""
+    """Name of the entry in the client's file."""
 
     server: str | None
     token: bool
-    """Whether the entry has the place of a token, whatever else the host accepts."""
+    """Whether the entry always has a placeholder for a token, even if the host accepts another login."""
 
     opened: bool
-    """Whether the server is to be opened to clients with a token."""
+    """Whether to open the server to clients with a token."""
 
     dry: bool
 
@@ -84,7 +84,7 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
         if as_json:
             print_json({**answer, "dry_run": True, "difference": file.difference(text)})
         else:
-            click.echo(visible(file.difference(text)) if changed else f"{file.path} would stay as it is")
+            click.echo(visible(file.difference(text)) if changed else f"{file.path} would not change")
         return
     backup = file.write(text) if changed else None
     if as_json:
@@ -100,15 +100,15 @@ def connect(file: ClientFile, config: Config, wanted: FrontEntry, as_json: bool)
         click.echo(_token_source(client, holders))
     elif not config.mcp.front.anonymous:
         issuers = ", ".join(each.expected_issuer for each in config.policies.oauth.issuer)
-        click.echo(visible(f"The client logs in at {issuers}; --token writes the place of a token instead."))
+        click.echo(visible(f"The client logs in at {issuers}; --token writes a placeholder for a token instead."))
     if not config.mcp.front.anonymous:
         opening.offer(config, wanted.server, write=wanted.opened)
 
 
 def _token_source(client: str, holders: list[str]) -> str:
-    """Say where the token comes from."""
+    """Return a sentence on where the token comes from."""
     variable = client_config.TOKEN_VARIABLE
     place = "VS Code asks for" if client == "vscode" else f"Put into the environment, as {variable},"
     if not holders:
-        return f"{place} the token of an [[http.client]]; the host has none yet: add one, and the agent that it is."
+        return f"{place} the token of an [[http.client]]; the host has none yet: add one with its agent."
     return f"{place} the token of an [[http.client]]; the host has {', '.join(holders)}."

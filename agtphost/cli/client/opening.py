@@ -1,4 +1,4 @@
-"""The line of ``host.toml`` that opens an MCP server to clients with a token: offered, and written."""
+"""Offer and write the line of ``host.toml`` that opens an MCP server to clients with a token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def closed_servers(config: Config, server: str | None) -> list[str]:
     """
     Return the MCP servers that have no tool for clients with a token.
 
-    :param server: look at this one alone; None: at all of the host.
+    :param server: check only this one; None: all of the host.
     """
     from agtphost.host.reach import opens_tool_to
 
@@ -37,10 +37,10 @@ def closed_servers(config: Config, server: str | None) -> list[str]:
 
 def opened_text(text: str, server: str) -> str | None:
     """
-    Return a ``host.toml`` with one more line, which opens a server to clients with a token.
+    Return the text of a ``host.toml`` with a line that opens a server to clients with a token.
 
-    :param text: the file as it is.
-    :return: None where the entry has another ``min_assurance``, or is written so that no line can be added to it.
+    :param text: the present text of the file.
+    :return: the new text, or None if the entry has another ``min_assurance`` or a form without room for a line.
     """
     try:
         before = tomltext.read(text)
@@ -52,7 +52,7 @@ def opened_text(text: str, server: str) -> str | None:
         ending = "\r\n" if lines[line - 1].endswith("\r\n") else "\n"
         lines[line - 1] = lines[line - 1].rstrip("\r\n") + ending
         changed = "".join([*lines[:line], f"{OPEN_TO_TOKENS}{ending}", *lines[line:]])
-        # The one difference is the key: whatever else the line would do to the file, it is not written.
+        # The key must be the only difference; a line with any other effect is not written.
         return changed if tomltext.read(changed).tree == before.tree else None
     except (TomlError, KeyError, TypeError, StopIteration):
         return None
@@ -60,7 +60,7 @@ def opened_text(text: str, server: str) -> str | None:
 
 def write_opened(file: Path, server: str) -> Path:
     """
-    Open a server to clients with a token; the file as it was is kept beside it.
+    Open a server to clients with a token; write a backup to the same directory.
 
     :return: the backup.
     :raises WrongInput: the line cannot be added.
@@ -73,7 +73,7 @@ def write_opened(file: Path, server: str) -> Path:
         text = None
     if text is None:
         raise WrongInput(
-            f"{file} cannot be changed for {server}", f"Write {OPEN_TO_TOKENS} into its [[mcp.server]] by hand."
+            f"cannot add a line for {server} to {file}", f"Write {OPEN_TO_TOKENS} into its [[mcp.server]] by hand."
         )
     target = file.resolve()
     backup = target.with_name(f"{target.name}.{datetime.now(UTC).strftime('%Y%m%dT%H%M%S.%fZ')}.bak")
@@ -86,19 +86,19 @@ def write_opened(file: Path, server: str) -> Path:
 
 def offer(config: Config, server: str | None, *, write: bool) -> None:
     """
-    Tell which servers have no tool for clients with a token; offer to open the one that is connected.
+    Print which servers have no tool for clients with a token, and offer to open the connected one.
 
-    :param server: the one that is connected; None: all of the host.
+    :param server: the connected server; None: all of the host.
     :param write: open it without asking.
     """
     closed = closed_servers(config, server)
     if not closed:
         return
     listed = ", ".join(closed)
-    click.echo(f"No tool of {listed} is shown to a client with a token: they take a client certificate.")
+    click.echo(f"No tool of {listed} is shown to a client with a token: they require a client certificate.")
     where = f"in [[mcp.server]] {listed} of {visible(str(config.file))}"
     if server is None:
-        click.echo(f"{OPEN_TO_TOKENS} {where} opens it, or --server NAME --open here.")
+        click.echo(f"{OPEN_TO_TOKENS} {where} opens it; --server NAME --open writes that.")
         return
     asked = sys.stdin.isatty() and sys.stdout.isatty()
     if not write and not (asked and click.confirm(f"Write {OPEN_TO_TOKENS} {where}?")):
@@ -106,4 +106,4 @@ def offer(config: Config, server: str | None, *, write: bool) -> None:
         return
     backup = write_opened(config.file, server)
     click.echo(f"wrote {visible(str(config.file))}: {OPEN_TO_TOKENS}\nbackup {visible(str(backup))}")
-    click.echo("A host that runs takes it by `agtp reload`.")
+    click.echo("Run `agtp reload` if the host runs.")

@@ -1,6 +1,6 @@
 """
-``agtp endpoint``.
+``agtp endpoint``: write endpoints.
 
 - :mod:`.commands`: the command
-- :mod:`.scaffold`: what ``agtp endpoint new`` writes: a declaration, a function, and a test that passes
+- :mod:`.scaffold`: the files that ``agtp endpoint new`` writes: a declaration, a function and a test
 """

@@ -1,4 +1,4 @@
-"""``agtp endpoint``: the operator's own endpoints."""
+"""The ``agtp endpoint`` group: write the operator's own endpoints."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agtphost.vocabulary.catalog import LEGACY, Catalog, is_method_name
 from agtphost.vocabulary.paths import template_faults
 
 KINDS = ("function", "declaration", "test")
-"""The files of an endpoint."""
+"""The kinds of files of an endpoint."""
 
 
 @click.group()
 def command() -> None:
-    """Write endpoints of your own."""
+    """Write your own endpoints."""
 
 
 @command.command()
@@ -34,10 +34,9 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     """
     Write a declaration, a function and a test.
 
-    The test passes as it is. The module goes where [endpoints] python_path says
-    first, the declaration into [endpoints] directory, the test into tests/ beside
-    the host.toml. Nothing that is there is changed. `agtp check` then tells
-    whether all is sound, and a host that is started answers it.
+    The test passes without changes. The module goes to the first directory of [endpoints] python_path, the declaration
+    to [endpoints] directory, and the test to tests/ in the directory of host.toml. Existing files are not changed. Then
+    validate the host with `agtp check`; a restarted host serves the endpoint.
 
     \b
     Examples:
@@ -48,7 +47,7 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     if settings.endpoints.directory is None:
         raise WrongInput(
             f"{settings.file} has no [endpoints] directory",
-            'Write there: [endpoints], directory = "endpoints", python_path = ["."].',
+            'Add [endpoints] with directory = "endpoints" and python_path = ["."].',
         )
     plan = _plan(method, path, function, settings.policies.methods.custom)
     modules = settings.endpoints.python_path[0] if settings.endpoints.python_path else settings.folder
@@ -63,7 +62,7 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     }
     for file in files:
         if file.exists():
-            raise WrongInput(f"{file} exists", "Choose another module or name: nothing that is there is changed.")
+            raise WrongInput(f"{file} exists", "Choose another module or name; existing files are not changed.")
     for file, content in files.items():
         with local_file(file, doing="written"):
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -74,14 +73,14 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
         return
     for kind, name in zip(KINDS, written, strict=True):
         click.echo(f"{kind:<12} {name}")
-    click.echo(f"next: pytest {written[2]}, agtp check, then start the host anew", err=True)
+    click.echo(f"next: pytest {written[2]}, agtp check, then restart the host", err=True)
 
 
 def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> Plan:
     """
-    What is to be written.
+    Plan the files of an endpoint.
 
-    :raises WrongInput: it cannot be an endpoint.
+    :raises WrongInput: the arguments do not make an endpoint.
     """
     catalog = Catalog.load()
     if method in LEGACY:
@@ -90,11 +89,11 @@ def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> Pla
         close = ", ".join(catalog.close_matches(method)) if is_method_name(method) else ""
         raise WrongInput(
             f"{method[:40]!r} is not in the catalog of methods",
-            f"Close to it: {close}." if close else "`agtp methods --tier all` lists some.",
+            f"Similar names: {close}." if close else "`agtp methods --tier all` lists methods.",
         )
     for fault in template_faults(path, catalog.methods):
         raise WrongInput(f"{path[:128]}: {fault}")
     plan = Plan(method=method, path=path, function=function, entry=catalog.entries.get(method))
     if fault := plan.fault():
-        raise WrongInput(fault, "Write a module and a function, such as handlers.orders.find.")
+        raise WrongInput(fault, "Give a module and a function, such as handlers.orders.find.")
     return plan

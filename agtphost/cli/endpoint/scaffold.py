@@ -1,4 +1,4 @@
-"""What ``agtp endpoint new`` writes: a declaration, a function, and a test that passes."""
+"""The files that ``agtp endpoint new`` writes: a declaration, a function, and a test that passes."""
 
 from __future__ import annotations
 
@@ -13,62 +13,62 @@ from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.tomltext import string_text as quoted
 
 READS = frozenset({"retrieval", "analysis", "discovery", "notification"})
-"""Categories of methods that change nothing, where no draft says so."""
+"""Categories whose methods change nothing, for methods that no draft describes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One endpoint that is to be written."""
+    """The plan of one endpoint's files."""
 
     method: str
     path: str
     function: str
-    """Dotted: ``handlers.orders.find``."""
+    """The dotted name, such as ``handlers.orders.find``."""
 
     entry: CatalogEntry | None
-    """What the catalog says of the method; None of a method of the operator's own."""
+    """The catalog's entry of the method; None for the operator's own method."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What the function takes: what the path names, what its method demands, and a text where that is nothing."""
+        """The function's parameters: those of the path and those that the method demands, or else ``text``."""
         named = tuple(dict.fromkeys((*parse_template(self.path).parameters, *DEMANDED.get(self.method, ()))))
         return named or ("text",)
 
     @property
     def module(self) -> str:
-        """Its module, dotted."""
+        """The dotted name of the module."""
         return self.function.rpartition(".")[0]
 
     @property
     def name(self) -> str:
-        """Its name in there."""
+        """The name of the function in its module."""
         return self.function.rpartition(".")[2]
 
     @property
     def slug(self) -> str:
-        """What its files are called."""
+        """The stem of the names of the files."""
         return f"{self.module.rpartition('.')[2]}_{self.name}"
 
     @property
     def scopes(self) -> list[str]:
-        """What every caller of the method has to hold, whatever its endpoint says."""
+        """The scopes that every caller of the method needs, in addition to those of the endpoint."""
         demanded = binding.DEMANDED.get(self.method)
         return [] if demanded is None else [demanded]
 
     def fault(self) -> str:
-        """Why nothing can be written; empty where it can."""
+        """Return why the files cannot be written; empty if they can."""
         words = (*self.function.split("."), *self.parameters)
         wrong = [word for word in words if not word.isidentifier() or keyword.iskeyword(word)]
         if wrong:
-            return f"{wrong[0]!r} is no name in Python"
-        return "" if self.module else f"{self.function} names no module"
+            return f"{wrong[0]!r} is not a Python identifier"
+        return "" if self.module else f"{self.function!r} has no module"
 
     # The files
 
     def source(self) -> str:
-        """The module."""
+        """Return the text of the module."""
         takes = ", ".join(f"{name}: {self._kind(name)}" for name in self.parameters)
-        told = "\n".join(f"    :param {name}: what callers send; say here what it is" for name in self.parameters)
+        told = "\n".join(f"    :param {name}: describe the parameter here" for name in self.parameters)
         first = self.parameters[0]
         literal = "Literal, TypedDict" if PROCEDURE in self.parameters else "TypedDict"
         members = "\n".join(f"    {name}: str" for name in self.parameters)
@@ -83,7 +83,7 @@ from agtphost import EndpointError, endpoint
 
 
 class Answer(TypedDict):
-    """What callers get: each member of it is in the output schema."""
+    """The answer to callers: each member is in the output schema."""
 
 {members}
 
@@ -91,13 +91,13 @@ class Answer(TypedDict):
 @endpoint
 def {self.name}({takes}) -> Answer:
     """
-    Answers with what it was sent.
+    Return the input.
 
     The first paragraph is the endpoint's description, and the type hints are its schemas. A parameter of the type
-    ``agtphost.EndpointContext`` is given the call itself: who calls, and with which scopes.
+    ``agtphost.EndpointContext`` receives the call with its caller and scopes.
 
 {told}
-    :raises not_known: there is nothing of that name
+    :raises not_known: nothing has that name
     """
     if {first} == "{self.refused}":
         raise EndpointError("not_known", {{"{first}": {first}}})
@@ -106,45 +106,45 @@ def {self.name}({takes}) -> Answer:
 
     @property
     def refused(self) -> str:
-        """What the function does not know, for the test of its error."""
+        """A value that the function does not know, for the test of its error."""
         return "second" if PROCEDURE in self.parameters else "nothing"
 
     @staticmethod
     def _kind(name: str) -> str:
-        # What is run stands in a list, and is no free text.
+        # A procedure is chosen from a list instead of given as free text.
         return 'Literal["first", "second"]' if name == PROCEDURE else "str"
 
     def declaration(self) -> str:
-        """The TOML file."""
+        """Return the text of the TOML file."""
         changes, repeatable = self._effects()
         capability = self.entry.categories[0] if self.entry is not None and self.entry.categories else "retrieval"
-        return f"""# {self.method} {self.path}: its function says what it takes, gives and raises, and what it is for.
-# Whatever is written here counts instead: description, errors, [input_schema], [output_schema].
+        return f"""# {self.method} {self.path}: input, output, errors and description come from its function.
+
 method = {quoted(self.method)}
 path = {quoted(self.path)}
 
-# Scopes that a caller has to hold; none: whoever is known surely enough may call.
+# Scopes that a caller needs; without any, every caller of sufficient assurance may call.
 required_scopes = [{", ".join(map(quoted, self.scopes))}]
 
 [handler]
 type = "registered_function"
 function = {quoted(self.function)}
-# blocking = true runs it in a thread: for what waits, such as a database driver that blocks.
+# blocking = true runs it in a thread, for example for a database driver that blocks.
 
-# What agents read to find out whether this is what they need.
+# Agents read this to find out whether the endpoint does what they need.
 [semantic]
 actor = "agent"
 outcome = "The caller has what {self.method} {self.path} answers."
 capability = {quoted(capability)}
 confidence = 1.0
-# informational: it changes nothing; reversible; irreversible.
+# One of informational (it changes nothing), reversible and irreversible.
 impact = "{"reversible" if changes else "informational"}"
-# Whether a repeat changes nothing more.
+# true if a repeated call changes nothing more.
 is_idempotent = {str(repeatable).lower()}
 """
 
     def _effects(self) -> tuple[bool, bool]:
-        """Whether the method changes something, and whether a repeat changes nothing more."""
+        """Return whether the method changes something, and whether a repeat changes nothing more."""
         entry = self.entry
         said = None if entry is None else (entry.standard or entry.floor)
         if said is not None:
@@ -154,15 +154,15 @@ is_idempotent = {str(repeatable).lower()}
 
     def test(self, declaration: Path, folder: Path) -> str:
         """
-        The test, which needs no host.
+        Return the text of the test, which needs no host.
 
-        :param declaration: of the endpoint, relative to ``folder``.
-        :param folder: what it is run in, relative to the test's own.
+        :param declaration: file of the declaration, relative to ``folder``.
+        :param folder: directory of the modules, relative to that of the test.
         """
         values = {name: "first" if name == PROCEDURE else "one" for name in self.parameters}
         other = {**values, self.parameters[0]: self.refused}
         caller = f'host.agent("demo"{f", scopes={self.scopes!r}" if self.scopes else ""})'
-        return f'''"""{self.method} {self.path}, asked of a host in memory."""
+        return f'''"""{self.method} {self.path}, called at a host in memory."""
 
 import sys
 from pathlib import Path
@@ -182,18 +182,18 @@ def ask(host, given):
     return host.call("{self.method}", "{self._filled(values)}", given, caller={caller})
 
 
-def test_it_answers(host):
+def test_endpoint_returns_input(host):
     answer = ask(host, {self._sent(values)})
     assert (answer.status, answer.result) == (200, {values!r}), answer.explanation
 
 
-def test_what_it_does_not_know_is_an_error_that_it_declares(host):
+def test_endpoint_reports_declared_error(host):
     given = {self._sent(other)}
     answer = host.call("{self.method}", "{self._filled(other)}", given, caller={caller})
     assert (answer.status, answer.reason) == (422, "not_known")
 
 
-def test_what_it_does_not_take_never_reaches_it(host):
+def test_endpoint_refuses_unknown_member(host):
     assert ask(host, {{**{self._sent(values)}, "unheard_of": 1}}).status == 422
 '''
 

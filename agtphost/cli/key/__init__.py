@@ -1,7 +1,6 @@
 """
-``agtp key``: signing keys.
+``agtp key``: create, show and rotate signing keys.
 
-- :mod:`.commands`: the group and its own commands: Ed25519 signing keys
-- :mod:`.rotate`: ``agtp key rotate`` and ``agtp key history``: another signing key for a host, and those before
-  it
+- :mod:`.commands`: the group, and commands for Ed25519 signing keys
+- :mod:`.rotate`: ``agtp key rotate`` and ``agtp key history``: replace a host's signing key, and list former ones
 """

@@ -1,4 +1,4 @@
-"""``agtp key``: Ed25519 signing keys."""
+"""The ``agtp key`` group: create and show Ed25519 signing keys."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from agtphost.identity.keys import SigningKey, VerifyingKey
 @click.group()
 def command() -> None:
     """
-    Make and show signing keys (Ed25519).
+    Create and show signing keys (Ed25519).
 
-    Hosts sign records with one, registrars sign Genesis documents with one,
-    and agents connect with one.
+    Hosts sign records with them, registrars sign Genesis documents with them, and agents connect with them.
     """
 
 
@@ -33,9 +32,9 @@ def _describe(key: VerifyingKey, as_json: bool, **files: str) -> None:
 @json_option
 def new(file: Path, as_json: bool) -> None:
     """
-    Make a key.
+    Create a key.
 
-    FILE is for its owner alone; the public half goes beside it, with the suffix .pub.
+    Only the owner can read FILE; the public half is written to the same directory, with the suffix .pub.
 
     \b
     Example:
@@ -46,7 +45,7 @@ def new(file: Path, as_json: bool) -> None:
         raise WrongInput("the file of a private key cannot end in .pub")
     for path in (file, public):
         if path.exists():
-            raise WrongInput(f"{path} exists", "Keys are never overwritten: choose another name, or move it away.")
+            raise WrongInput(f"{path} exists", "Keys are never overwritten: choose another name, or move the file.")
     key = SigningKey.generate()
     with local_file(file, doing="written"):
         key.save(file)

@@ -1,4 +1,4 @@
-"""``agtp key rotate`` and ``agtp key history``: another signing key for a host, and those before it."""
+"""The commands ``agtp key rotate`` and ``agtp key history``: replace a host's signing key, and list former ones."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     """
     Give the host a new signing key.
 
-    A running host takes it within seconds and without a restart, any other at its
-    next start: a record signed by both keys links them, the old public key is kept in
-    state/keys, and both go on being published. Old records stay verifiable.
+    A running host adopts it within seconds and without a restart, a stopped host at its next start. A record signed by
+    both keys links them. The old public key is kept in state/keys, and both are published. Old records stay verifiable.
 
     \b
     Examples:
@@ -34,7 +33,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
     """
     config = require_config(where, "a rotation")
     if not config.audit.signing:
-        raise WrongInput("the host signs nothing", "[audit] signing is false.")
+        raise WrongInput("the host does not sign records", "Set [audit] signing = true first.")
     path = config.audit.key
     with local_file(path, KeyFormatError, remedy="Start the host once."):
         old = SigningKey.load(path).public
@@ -44,7 +43,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
         try:
             new.save(waiting)
         except FileExistsError:
-            why = f"{waiting} exists: a rotation waits for the host already"
+            why = f"{waiting} exists: an earlier rotation still waits for the host"
             raise WrongInput(why, "Start the host, or remove that file.") from None
     adopted = _adopted(waiting, wait)
     fields = {"old_kid": old.kid, "new_kid": new.kid, "public_key": new.public.text, "adopted": adopted}
@@ -53,11 +52,11 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
         return
     print_summary(fields)
     if not adopted:
-        click.echo("no running host has taken it yet; it is taken at the next start", err=True)
+        click.echo("no running host has adopted the key yet; the host adopts it at its next start", err=True)
 
 
 def _adopted(waiting: Path, seconds: int) -> bool:
-    """Whether the host has moved the file into place by then."""
+    """Return whether the host has moved the file into place before the time is over."""
     end = time.monotonic() + seconds
     while waiting.exists():
         if time.monotonic() >= end:
@@ -79,7 +78,7 @@ def history_command(where: Connection, as_json: bool) -> None:
     config = require_config(where, "the history of keys")
     keys = list(signing_keys(config).values())
     if not keys:
-        raise WrongInput("the host has no signing key yet", "Start it once.")
+        raise WrongInput("the host has no signing key yet", "Start the host once.")
     until = _until(config.host.state_dir / DIRECTORY, keys[0])
     rows = [{"kid": key.kid, "key": key.text, "not_after": until.get(key)} for key in keys]
     if as_json:

@@ -1,8 +1,8 @@
 """
-``agtp registry``: what agents there are, and calling them.
+``agtp registry``: find, call and register agents.
 
-- :mod:`.commands`: the commands
+- :mod:`.commands`: the group and its commands
 - :mod:`.native`: the registry of a host, over AGTP
-- :mod:`.foreign`: any registry after HAIDIP, over HTTP; and agents called directly
-- :mod:`.printing`: cards and entries for people
+- :mod:`.foreign`: any registry that follows HAIDIP, over HTTP, and agents that are called directly
+- :mod:`.printing`: print cards and entries for people
 """

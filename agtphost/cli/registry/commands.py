@@ -1,4 +1,4 @@
-"""``agtp registry``: agents by their cards, of a host's own registry or of any other (HAIDIP)."""
+"""The ``agtp registry`` group: agents by their cards, in a host's own registry or any other (HAIDIP)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary import jsontext
 
 COMPLETION_SECONDS = 2.0
-"""A shell waits no longer for what it could complete."""
+"""Seconds after which a shell completion gives up."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """Which registry, where it is not the host's own."""
+    """The options that select a registry other than the host's own."""
 
     registry: str | None = None
     token_file: Path | None = None
 
     def shown(self, where: Connection) -> Shown:
-        """What is shown there."""
+        """Return the credentials for that registry."""
         return Shown(
             token=token_of(self.token_file),
             cert=where.cert,
@@ -55,8 +55,8 @@ registry_options = collected(
     Elsewhere,
     "elsewhere",
     (
-        click.option("--registry", metavar="URL", help="Any registry after HAIDIP; default: the host's own."),
-        click.option("--token-file", type=EXISTING, metavar="FILE", help="A bearer token for --registry and --direct."),
+        click.option("--registry", metavar="URL", help="Any registry that follows HAIDIP; default: the host's own."),
+        click.option("--token-file", type=EXISTING, metavar="FILE", help="Bearer token for --registry and --direct."),
     ),
 )
 
@@ -68,7 +68,7 @@ def _of(where: Connection, elsewhere: Elsewhere, *, operator: bool = False) -> N
 
 
 def _ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The cards there are; none where the registry cannot be asked at once."""
+    """Complete the cards of the registry; complete nothing if it does not answer in time."""
     names = Connection.__dataclass_fields__
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
@@ -93,11 +93,11 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="That has this one; may be repeated.")
-@click.option("--tag", metavar="TAG", help="With this tag.")
-@click.option("--language", metavar="TAG", help="That speaks this language, such as es.")
-@click.option("--provider", metavar="NAME", help="Of this provider.")
-@click.option("--state", type=click.Choice(["live", "late", "lost"]), help="That is in this state.")
+@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="Agents with it; may be repeated.")
+@click.option("--tag", metavar="TAG", help="Only agents with this tag.")
+@click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
+@click.option("--provider", metavar="NAME", help="Only agents of this provider.")
+@click.option("--state", type=click.Choice(["live", "late", "lost"]), help="Only agents in this state.")
 @registry_options
 @host_options
 def ls(
@@ -111,10 +111,10 @@ def ls(
     as_json: bool,
 ) -> None:
     """
-    List the agents that may be called.
+    List the agents that you may call.
 
-    VERIFIED is what backs a card: a signature that was verified, or the trust tier of an agent that is hosted there.
-    "says so" and QUALITY are the card's own words.
+    VERIFIED is the evidence for a card: a verified signature, or the trust tier of an agent that the host serves. "says
+    so" and QUALITY are claims of the card.
 
     \b
     Examples:
@@ -132,16 +132,16 @@ def ls(
     elif found:
         print_cards(found)
     else:
-        click.echo("there is no such agent that this caller may call", err=True)
+        click.echo("no agent that this caller may call matches", err=True)
 
 
 @command.command()
 @click.argument("text", metavar="TEXT")
-@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Results at most.")
-@click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results that are left out.")
-@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="That has this one; may be repeated.")
-@click.option("--language", metavar="TAG", help="That speaks this language, such as es.")
-@click.option("--include-lost", is_flag=True, help="Also agents that were not heard of for long.")
+@click.option("--top", type=click.IntRange(1, 200), default=10, show_default=True, help="Most results.")
+@click.option("--skip", type=click.IntRange(0, 1_000_000), default=0, help="Results to skip.")
+@click.option("--capability", "capabilities", multiple=True, metavar="TAG", help="Agents with it; may be repeated.")
+@click.option("--language", metavar="TAG", help="Only agents with this language, such as es.")
+@click.option("--include-lost", is_flag=True, help="Also find agents that have not renewed for long.")
 @registry_options
 @host_options
 def search(
@@ -156,10 +156,10 @@ def search(
     as_json: bool,
 ) -> None:
     """
-    Search by what is wanted, in words.
+    Search agents by a description of the task.
 
-    Only what the caller may call is found, and the scores tell nothing of the rest. Below an agent stand those of its
-    operations that meet the search best.
+    The results are agents that the caller may call, and their scores disclose nothing about others. Below an agent are
+    those of its operations that match best.
 
     \b
     Examples:
@@ -183,19 +183,19 @@ def search(
     elif found:
         print_cards(found)
     else:
-        click.echo("nothing that this caller may call was found", err=True)
+        click.echo("no agent that this caller may call was found", err=True)
 
 
 @command.command()
 @id_argument
-@click.option("--version", metavar="NUMBER", help="An earlier version of the card.")
+@click.option("--version", metavar="NUMBER", help="Show this earlier version.")
 @registry_options
 @host_options
 def get(card_id: str, version: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
     """
     Show an agent's card.
 
-    With --json the card as it was written.
+    --json prints the card as it was registered.
 
     \b
     Examples:
@@ -212,8 +212,8 @@ def get(card_id: str, version: str | None, elsewhere: Elsewhere, where: Connecti
 @command.command()
 @id_argument
 @click.argument("words", nargs=-1, metavar="[OPERATION] [KEY=VALUE | KEY:=JSON]...")
-@click.option("--param-file", metavar="FILE", help="A JSON object of input; words win over it.")
-@click.option("--direct", "straight", is_flag=True, help="Call the agent where its card says, past the registry.")
+@click.option("--param-file", metavar="FILE", help="JSON object of input; words take precedence.")
+@click.option("--direct", "straight", is_flag=True, help="Call the agent's own endpoint instead of the registry.")
 @request_options
 @registry_options
 @host_options
@@ -230,7 +230,7 @@ def invoke(
     """
     Call an agent, or one of its operations.
 
-    What comes back is the agent's word: it is printed, and nothing in it is obeyed.
+    The result comes from the agent: it is only printed, with control characters escaped.
 
     \b
     Examples:
@@ -245,7 +245,7 @@ def invoke(
     if straight:
         card, _ = registry.get(card_id)
         if not isinstance(card, Mapping):
-            raise WrongInput("the card is no object")
+            raise WrongInput(f"the card of {card_id} is not a JSON object", "Leave out --direct.")
         result = direct(card, operation, given, elsewhere.shown(where))
     elif isinstance(registry, NativeRegistry):
         options = request.keywords()
@@ -262,15 +262,15 @@ def invoke(
 
 @command.command()
 @click.argument("what", metavar="FILE|URL")
-@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Of its lease; default: 900.")
+@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
 @registry_options
 @host_options
 def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
     """
     Register an agent by its card, or change its card.
 
-    A file holds the card itself, and - stands for standard input; a URL is where the registry fetches it, now and
-    again. For operators, and for agents with the scope registry:register.
+    A file has the card itself, and - is standard input; from a URL, the registry fetches the card now and regularly.
+    Only for operators, and for agents with the scope registry:register.
 
     \b
     Examples:
@@ -294,7 +294,7 @@ def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection
 
 @command.command()
 @id_argument
-@click.option("--successor", metavar="CARD", help="The card of the agent that takes its place.")
+@click.option("--successor", metavar="CARD", help="Card of the agent that replaces it.")
 @registry_options
 @host_options
 def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
@@ -312,14 +312,14 @@ def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: C
 
 @command.command()
 @id_argument
-@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Of its lease; default: 900.")
+@click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
 @registry_options
 @host_options
 def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
     """
-    Say that an agent is there.
+    Renew the lease of an agent.
 
-    Every call of it says the same: this is for agents that nobody calls for long.
+    Every call of an agent renews its lease; use this for agents that are rarely called.
 
     \b
     Examples:
@@ -332,20 +332,20 @@ def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Conne
 
 @command.command()
 @id_argument
-@click.option("--sha256", "digest", metavar="DIGEST", help="Of the card that was looked at; default: the one there is.")
+@click.option("--sha256", "digest", metavar="DIGEST", help="Digest of the reviewed card; default: the present one.")
 @click.option(
-    "--public/--no-public", "public", default=None, help="Let strangers be shown the card and call it, or not any more."
+    "--public/--no-public", "public", default=None, help="Let unknown callers see and call the agent, or stop it."
 )
 @host_options
 def approve(card_id: str, digest: str | None, public: bool | None, where: Connection, as_json: bool) -> None:
     """
-    Let a changed card take effect, or make a card public.
+    Put a changed card into effect, or make a card public.
 
-    A card whose endpoint, authentication, operations or name changed waits until then, and the one before is in force.
-    What is approved is what was pending when this was asked: the host refuses where it has changed again.
+    If a card's endpoint, authentication, operations or name change, the previous card stays in force until an approval.
+    This approves the card that was pending when the command ran: if it has changed again, the host refuses.
 
-    With --public strangers are shown the card and may call it, which only operators decide: an agent that registers a
-    card as public asks for it. It ends when the agent puts another endpoint or other operations into the card.
+    With --public, unknown callers may see and call the agent. Only operators may permit this; an agent requests it by
+    registering its card as public. It ends when the agent changes endpoint or operations in its card.
 
     \b
     Examples:
@@ -361,7 +361,7 @@ def approve(card_id: str, digest: str | None, public: bool | None, where: Connec
     if digest is None:
         pending = registry.entry(card_id).get("pending")
         if not isinstance(pending, str):
-            raise WrongInput("nothing of that card waits for an approval", "agtp registry ls shows what has changed.")
+            raise WrongInput(f"the card {card_id} has no pending change", "See STATE in agtp registry ls.")
         digest = pending
     _told(registry.approve(card_id, {"digest": digest}), as_json)
 

@@ -1,4 +1,4 @@
-"""Any registry after HAIDIP, over HTTP, and agents that are called where their cards say."""
+"""Call any registry that follows HAIDIP, over HTTP, and agents at the endpoints in their cards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agtphost.client import blocking_https
 from agtphost.vocabulary import jsontext
 
 LONGEST = 8 << 20
-"""Octets of an answer that are read."""
+"""Most bytes of an answer that are read."""
 
 MOST_PAGES = 1_000
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -25,7 +25,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """How to reach it, and what is shown there."""
+    """Credentials and settings for requests to a registry."""
 
     token: str = ""
     cert: Path | None = None
@@ -36,9 +36,9 @@ class Shown:
 
 class ForeignRegistry:
     """
-    One at an address.
+    A registry at an address.
 
-    :param url: before ``/agents``.
+    :param url: the address without ``/agents``.
     """
 
     def __init__(self, url: str, shown: Shown) -> None:
@@ -46,7 +46,7 @@ class ForeignRegistry:
         self._shown = shown
 
     def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What it lists, from the first page to the last."""
+        """Return all listed entries, from the first page to the last."""
         found: list[dict[str, Any]] = []
         more = {name: ",".join(each) if isinstance(each, list) else each for name, each in asked.items()}
         if "capabilities" in more:
@@ -63,16 +63,16 @@ class ForeignRegistry:
         return found
 
     def search(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What was found."""
+        """Return the results of a search."""
         return entries_of(_object(self._asked("POST", "/agents/search", asked)).get("results"), "results")
 
     def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """A card, and what is said of it."""
+        """Return a card, and no further fields."""
         query = "" if version is None else f"?version={quote(version)}"
         return self._asked("GET", f"{at(card_id)}{query}"), {}
 
     def invoke(self, card_id: str, operation: str | None, given: Mapping[str, Any]) -> tuple[Any, str]:
-        """What an agent answers by way of the registry."""
+        """Call an agent through the registry; return its answer, and an empty Audit-ID."""
         named = "invoke" if operation is None else quote(operation, safe="")
         return self._asked("POST", f"{at(card_id)}/{named}", given), ""
 
@@ -90,7 +90,7 @@ class ForeignRegistry:
         return _object(self._asked("DELETE", f"{at(card_id)}{query}"))
 
     def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Say that an agent is there."""
+        """Renew the lease of an agent."""
         return _object(self._asked("POST", f"{at(card_id)}/heartbeat", given))
 
     def _asked(self, method: str, path: str, value: Any = None) -> Any:
@@ -99,18 +99,18 @@ class ForeignRegistry:
 
 def direct(card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: Shown) -> Any:
     """
-    Call an agent where its card says it is.
+    Call an agent at the endpoint in its card.
 
-    Cards name the address to post to, or the one above ``/invoke``: where nothing is at the first, it is the second.
+    A card has the address to post to, or the one above ``/invoke``, so the second is tried if the first does not exist.
     """
     known = [each for each in card.get("operations") or () if isinstance(each, dict)]
     chosen = next((each for each in known if each.get("name") == operation), None)
     if operation is not None and known and chosen is None:
-        raise WrongInput("the card has no operation of that name", "agtp registry get ID shows them.")
+        raise WrongInput(f"the card has no operation {operation!r}", "List operations with agtp registry get ID.")
     endpoint = str((chosen or {}).get("endpoint") or card.get("endpoint") or "")
     if not endpoint.startswith(("https:", "http:")):
         raise WrongInput(
-            "the agent is not called over HTTP", f"Its endpoint is {endpoint or 'not said'}; leave --direct out."
+            "the agent has no HTTP endpoint", f"Its endpoint is {endpoint or 'missing'}; leave out --direct."
         )
     sent = dict(given)
     if operation is not None and not (chosen or {}).get("endpoint"):
@@ -126,9 +126,9 @@ def direct(card: Mapping[str, Any], operation: str | None, given: Mapping[str, A
 
 class Refused(HostRefused):
     """
-    It refused, or failed.
+    A registry or an agent refused a request, or failed.
 
-    :param status: of HTTP.
+    :param status: the HTTP status.
     """
 
     def __init__(self, status: int, message: str, remedy: str, answer: object) -> None:
@@ -138,9 +138,9 @@ class Refused(HostRefused):
 
 def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
     """
-    One request, and its answer.
+    Send one request and return its answer.
 
-    :raises CommandError: it failed, or its answer is no JSON.
+    :raises CommandError: the request failed, or its answer is not JSON.
     """
     body = None if value is None else json.dumps(value).encode()
     fields = {"Accept": "application/json", "User-Agent": "agtp-registry"}
@@ -150,7 +150,7 @@ def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
         fields["Authorization"] = f"Bearer {shown.token}"
     context, seconds = _context(shown), shown.timeout
     try:
-        # The user names the registry, and with --direct the agent.
+        # The user names the registry, and with --direct the agent, so every address is allowed.
         answer, octets = blocking_https.ask(
             method, url, fields, body, context=context, timeout=seconds, most=LONGEST, addresses=None
         )
@@ -158,8 +158,8 @@ def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
         message = f"the answer of {urlsplit(url).netloc} is longer than {LONGEST >> 20} MiB"
         raise HostRefused(message) from None
     except OSError as error:
-        remedy = "--cacert FILE names the authority of its certificate." if isinstance(error, ssl.SSLError) else ""
-        raise NoConnection(f"{urlsplit(url).netloc} cannot be asked: {error}", remedy) from None
+        remedy = "Give the authority of its certificate with --cacert FILE." if isinstance(error, ssl.SSLError) else ""
+        raise NoConnection(f"{urlsplit(url).netloc} cannot be reached: {error}", remedy) from None
     if not 200 <= answer.status < 300:
         raise _refused(answer.status, answer.reason, octets)
     return _decoded(octets, url)
@@ -171,7 +171,7 @@ def _context(shown: Shown) -> ssl.SSLContext:
         if shown.cert is not None:
             context.load_cert_chain(str(shown.cert), str(shown.key or shown.cert.with_suffix(".key")))
     except (OSError, ssl.SSLError) as error:
-        raise WrongInput(f"a certificate cannot be read: {error}") from None
+        raise WrongInput(f"a file of --cert, --key or --cacert cannot be read: {error}") from None
     return context
 
 
@@ -182,14 +182,14 @@ def _refused(status: int, phrase: str, octets: bytes) -> Refused:
         document = {}
     told = document.get("error") if isinstance(document, dict) else None
     told = told if isinstance(told, dict) else {}
-    said = f"{status} {told.get('code') or phrase}: {told.get('message') or 'no more was said'}"
+    said = f"{status} {told.get('code') or phrase}: {told.get('message') or 'without an explanation'}"
     remedies = [str(told.get("remedy") or "")]
     if status == 401:
-        remedies.append("--token-file FILE shows a token, --cert FILE a certificate.")
+        remedies.append("Give a token with --token-file FILE, or a certificate with --cert FILE.")
     if "field" in told:
-        remedies.insert(0, f"It is about {told['field']}.")
+        remedies.insert(0, f"The field is {told['field']}.")
     if 300 <= status < 400:
-        remedies.append("It redirects, which is not followed: name the address that it leads to.")
+        remedies.append("Redirects are not followed: give the final address.")
     return Refused(status, said, "\n  ".join(each for each in remedies if each), document)
 
 
@@ -202,34 +202,36 @@ def _decoded(octets: bytes, url: str) -> Any:
 
 def checked(url: str) -> str:
     """
-    An address that may be asked: https, or http of this machine.
+    Return a URL that may be called: https, or http on this machine.
 
-    :raises CommandError: any other.
+    :raises CommandError: the URL is any other.
     """
     parts = urlsplit(url)
     if parts.scheme == "https" and parts.hostname:
         return url
     if parts.scheme == "http" and parts.hostname in LOOPBACK:
         return url
-    raise WrongInput(f"{url[:80]} is no address of a registry or agent", "Such as https://agents.example.com/registry.")
+    raise WrongInput(
+        f"{url[:80]} is not an address of a registry or agent", "Give one such as https://agents.example.com/registry."
+    )
 
 
 def token_of(file: Path | None) -> str:
-    """What a file holds; empty for none."""
+    """Return the token in a file; empty for None."""
     if file is None:
         return ""
     token = read_octets(str(file)).decode("utf-8", "replace").strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise WrongInput(f"{file} holds no token")
+        raise WrongInput(f"{file} must have one token of ASCII characters without spaces")
     return token
 
 
 def _object(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise HostRefused("the registry's answer is no object", "Is it one after HAIDIP?")
+        raise HostRefused("the registry's answer is not an object", "Check that it follows HAIDIP.")
     return value
 
 
 def at(card_id: str) -> str:
-    """The path of a card."""
+    """Return the path of a card."""
     return f"/agents/{quote(card_id, safe='')}"

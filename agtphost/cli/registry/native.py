@@ -1,4 +1,4 @@
-"""The registry of a host, over AGTP: ``/cards``."""
+"""Call the registry of a host, over AGTP: ``/cards``."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 PATH = "/cards"
 MOST_PAGES = 1_000
-"""Of one list; a registry that always has one more is not followed for ever."""
+"""Most pages of one list that are read, in case a registry always has another page."""
 
 HINTS = {
-    "endpoint-unknown": "Has the host a registry? [registry] in its host.toml switches it on.",
-    "not-found": "agtp registry ls and agtp registry search TEXT show the ids of what may be called.",
+    "endpoint-unknown": "Check that the host has a registry: [registry] in its host.toml.",
+    "not-found": "agtp registry ls and agtp registry search TEXT list the ids that you may call.",
 }
-"""What to do about refusals, besides what the host says."""
+"""Advice for refusals, in addition to the host's own."""
 
 
 class NativeRegistry:
     """
-    A host's.
+    The registry of a host.
 
-    :param options: of every request: see :meth:`agtphost.cli.options.RequestOptions.keywords`.
+    :param target: the host, and the agent to call it as.
     """
 
     def __init__(self, target: Target) -> None:
         self._target = target
 
     def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Entries of all cards that the caller may call."""
+        """Return the entries of all cards that the caller may call."""
         found: list[dict[str, Any]] = []
         more: dict[str, Any] = {}
         for _ in range(MOST_PAGES):
@@ -48,11 +48,11 @@ class NativeRegistry:
         return found
 
     def search(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What was found, the best first."""
+        """Return the results of a search, best first."""
         return entries_of(self._result("FIND", PATH, asked).get("results"), "results")
 
     def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """A card, and what is said of it."""
+        """Return a card, and the header fields about it."""
         given = {} if version is None else {"version": version}
         reply = self._asked("QUERY", at(card_id), given)
         named = ("ETag", "Last-Modified", "Card-Version", "Card-State", "Card-Status")
@@ -68,7 +68,7 @@ class NativeRegistry:
         stream: Callable[[Reply], object] | None = None,
         **options: Any,
     ) -> tuple[Any, str]:
-        """What an agent answers, and the Audit-ID of the call."""
+        """Call an agent; return its answer, and the Audit-ID of the call."""
         asked: dict[str, Any] = {"parameters": dict(given), **({} if operation is None else {"action": operation})}
         with connected(self._target) as client:
             reply = called(client, self._target, "EXECUTE", at(card_id), asked, stream=stream, **options)
@@ -83,21 +83,21 @@ class NativeRegistry:
         return self._result("WITHDRAW", at(card_id), given)
 
     def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Say that an agent is there."""
+        """Renew the lease of an agent."""
         return self._result("RENEW", at(card_id), given)
 
     def approve(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Let a changed card take the place of the one before."""
+        """Put a changed card into effect, or change whether a card is public."""
         return self._result("APPROVE", at(card_id), given)
 
     def entry(self, card_id: str) -> Mapping[str, Any]:
-        """What is said of a card, with the card."""
+        """Return the registry's entry of a card."""
         return self._result("QUERY", at(card_id), {"form": "entry"})
 
     def _result(self, method: str, path: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         result = self._asked(method, path, given).result
         if not isinstance(result, dict):
-            raise HostRefused("the host's answer has no object for its result", "Has it another version?")
+            raise HostRefused("the result of the answer is not an object", "Check that the host has the same version.")
         return result
 
     def _asked(self, method: str, path: str, given: Mapping[str, Any]) -> Reply:
@@ -114,5 +114,5 @@ def _require(reply: Reply) -> Reply:
 
 
 def at(card_id: str) -> str:
-    """The path of a card."""
+    """Return the path of a card."""
     return f"{PATH}/{quote(card_id, safe=':')}"

@@ -1,4 +1,4 @@
-"""Cards and what is said of them, for people: with what backs a card, and what it merely claims."""
+"""Print cards and entries for people: the evidence for a card, and separately its claims."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import click
 from agtphost.cli.output import print_fields, print_table, visible
 
 LONGEST = 60
-"""Characters of a description in a table."""
+"""Most characters of a description in a table."""
 
 
 def print_cards(entries: Iterable[Mapping[str, Any]]) -> None:
-    """A list of cards; searches have scores."""
+    """Print a list of cards; results of a search have scores."""
     entries = list(entries)
     scored = any("score" in each for each in entries)
     head = (*(["SCORE"] if scored else ()), "ID", "NAME", "STATE", "VERIFIED", "QUALITY", "DESCRIPTION")
@@ -29,13 +29,13 @@ def print_cards(entries: Iterable[Mapping[str, Any]]) -> None:
 
 
 def score_of(entry: Mapping[str, Any]) -> str:
-    """As it was given; a claim of the registry's."""
+    """Return the score as the registry gave it."""
     score = entry.get("score")
     return f"{score:.2f}" if isinstance(score, (int, float)) and not isinstance(score, bool) else "-"
 
 
 def state_of(entry: Mapping[str, Any]) -> str:
-    """Whether it is there, and whether it should be used."""
+    """Return whether the agent is available, and whether it should be used."""
     state, status = entry.get("state"), entry.get("status")
     said = [str(state)] if state else []
     if status and status != "active":
@@ -47,10 +47,10 @@ def state_of(entry: Mapping[str, Any]) -> str:
 
 def verified(entry: Mapping[str, Any]) -> str:
     """
-    What backs a card: what the registry knows of itself, and apart from that what the card claims.
+    Return the evidence for a card: what the registry verified, and separately the card's claim.
 
-    ``signed`` is a signature that was verified, ``tier 1`` the trust tier of an agent that is hosted there; ``says so``
-    is the card's own word and nobody else's.
+    ``signed`` is a verified signature, ``tier 1`` the trust tier of an agent that the host serves; ``says so`` is only
+    a claim of the card.
     """
     trust = entry.get("trust")
     trust = trust if isinstance(trust, Mapping) else {}
@@ -64,7 +64,7 @@ def verified(entry: Mapping[str, Any]) -> str:
 
 
 def quality(entry: Mapping[str, Any]) -> str:
-    """What the card claims of itself."""
+    """Return the quality that the card claims."""
     certification = _certification(entry)
     score = certification.get("quality_score", certification.get("quality"))
     return f"{score}"[:12] if isinstance(score, (int, float, str)) and not isinstance(score, bool) else "-"
@@ -86,7 +86,7 @@ def _short(entry: Mapping[str, Any]) -> str:
 
 
 def print_card(card: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    """One card whole: what it says, and what its operations take."""
+    """Print a whole card with the inputs of its operations."""
     listed = ("id", "name", "description", "endpoint", "authentication", "provider", "version", "license")
     texts = ("capabilities", "tags", "supported_languages", "protocols")
     facts: list[tuple[str, Any]] = [(name, card.get(name)) for name in listed]
@@ -107,7 +107,7 @@ def print_card(card: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
 
 
 def _takes(schema: Any) -> str:
-    """Names of the members, optional ones in brackets."""
+    """Return the names of the members, optional ones in brackets."""
     if not isinstance(schema, Mapping):
         return ""
     properties = schema.get("properties") if "properties" in schema or "type" in schema else schema
