@@ -151,7 +151,7 @@ for _command in granting.commands():
 # Ended agents
 
 
-@command.command()
+@command.command("retained")
 @click.argument("agent", required=False, metavar="[AGENT]")
 @wide_option
 @connection_options
