@@ -1,8 +1,8 @@
 """
-What the validator knows of acts: classes of verbs, opposites, phrases, and nouns that name an act.
+The validator's knowledge of acts: classes of verbs, opposites, phrases, and nouns that name an act.
 
-An act is a verb in its base form, such as ``DELETE``, or a verb with what belongs to it, such as ``TURN-OFF``. The
-lists are in ``acts.toml``; forms of verbs are those of :mod:`agtphost.agis.words`.
+An act is a verb in its base form, such as ``DELETE``, or a verb with its particle, such as ``TURN-OFF``. The lists are
+in ``acts.toml``; forms of verbs are those of :mod:`agtphost.agis.words`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PREFIX = "UN"
 
 @dataclass(frozen=True, kw_only=True)
 class Lexicon:
-    """The lists, by the names that they have in ``acts.toml``."""
+    """The lists of ``acts.toml``, under the names that they have there."""
 
     classes: dict[str, frozenset[str]]
     methods: dict[str, frozenset[str]]
@@ -32,42 +32,42 @@ class Lexicon:
     """The acts that exclude each act."""
 
     allied: dict[str, frozenset[str]]
-    """The acts that are on the same side of a pair of opposites as each act, itself among them."""
+    """The acts on the same side of a pair of opposites as each act, including itself."""
 
     agreements: frozenset[tuple[str, ...]]
-    """Pairs of a method and an act that agree, though their classes do not."""
+    """Pairs of a method and an act that agree although their classes do not."""
 
     phrases: dict[str, tuple[tuple[str, ...], ...]]
-    """The rest of each phrase by its verb, the longest first."""
+    """The rest of each phrase by its verb, longest first."""
 
     nominals: dict[str, str]
     """The act of each noun."""
 
     things: frozenset[str]
-    """Nouns of an act that also name what it leaves."""
+    """Nouns of an act that also name its result."""
 
     grammar: dict[str, frozenset[str]]
     words: Words
 
     def is_a(self, act: str, *names: str) -> bool:
-        """Whether an act is of one of these classes."""
+        """Return whether an act is in one of these classes."""
         return any(act in self.classes[name] for name in names)
 
     def are_opposites(self, method: str, act: str) -> bool:
-        """Whether a method and an act exclude each other, such as LOCK and UNLOCK."""
+        """Return whether a method and an act exclude each other, such as LOCK and UNLOCK."""
         if act == f"{_PREFIX}{method}" or method == f"{_PREFIX}{act}":
             return True
         return act in self.contrary.get(method, ())
 
     def are_allied(self, method: str, act: str) -> bool:
-        """Whether a method and an act are on the same side of a pair of opposites, such as START and LAUNCH."""
+        """Return whether a method and an act are on the same side of a pair of opposites, such as START and LAUNCH."""
         return act in self.allied.get(method, ())
 
     def phrase(self, verb: str, rest: Sequence[str]) -> str | None:
         """
-        The phrase that a verb begins, such as ``TURN-OFF`` of TURN and "the heating off".
+        Return the phrase that a verb begins, such as ``TURN-OFF`` of TURN and "the heating off".
 
-        :param rest: the words behind the verb, in capitals.
+        :param rest: the words after the verb, in capitals.
         """
         for tail in self.phrases.get(verb, ()):
             for at in range(min(_GAP, len(rest))):
@@ -79,10 +79,10 @@ class Lexicon:
 
     def form(self, word: str) -> tuple[str | None, str]:
         """
-        Which form of a verb a word is (``base``, ``third``, ``gerund``, ``past``), and its base form.
+        Return the form of a verb (``base``, ``third``, ``gerund``, ``past``) that a word has, and its base form.
 
-        :param word: in capitals.
-        :return: None and the word, where it is no form of a verb that is known.
+        :param word: the word in capitals.
+        :return: None and the word if it is not a form of a known verb.
         """
         base = word if word in self.words.verbs else self.words.base(word)
         if base is None:
@@ -94,13 +94,13 @@ class Lexicon:
         return ("third" if word.endswith("S") and not word.endswith("SS") else "past"), base
 
     def nominal(self, noun: str) -> str | None:
-        """The act that a noun names; None of another word."""
+        """Return the act that a noun names; None for other words."""
         return self.nominals.get(noun)
 
 
 @functools.cache
 def lexicon() -> Lexicon:
-    """The one set of lists."""
+    """Return the shared lists."""
     lists = tomllib.loads(resources.files(__package__).joinpath("acts.toml").read_text("utf-8"))
     classes = {name: _set(text) for name, text in lists["classes"].items()}
     opposites = tuple((_set(one), _set(other)) for one, other in lists["opposites"].values())

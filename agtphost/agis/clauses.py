@@ -1,12 +1,12 @@
 """
-Which acts a statement says that a method does: the predicates of its main clauses.
+Extraction of the acts that a statement ascribes to a method: the predicates of its main clauses.
 
 A statement is cut into clauses at commas, conjunctions and words that begin a subordinate clause. Of each main clause
 the predicate counts: a verb at its beginning ("Deletes the file"), a passive ("the file is deleted"), the noun of an
-act ("deletion of the file", "performs the deletion"). What a relative clause, a condition, a purpose or a negation
-has is not done by the method: "finds files to delete", "without deleting", "a list of deleted files".
+act ("deletion of the file", "performs the deletion"). An act in a relative clause, a condition, a purpose or a negation
+is not done by the method: "finds files to delete", "without deleting", "a list of deleted files".
 
-Every word is looked at a bounded number of times, so that the cost grows with the length of the statement.
+Every word is examined a bounded number of times, so the cost grows with the length of the statement.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _BE = frozenset({"IS", "ARE", "BE", "BEEN", "BEING", "WAS", "WERE", "GETS", "GET
 _PAST = frozenset({"WAS", "WERE", "BEEN", "HAS", "HAVE", "HAD"})
 _JOINTS = _AND | {","}
 _AFTER_NOUN = frozenset({",", "SINCE", "THAT", "WHICH", "WHO", "WHOSE"})
-"""What stands behind a noun without an object: "changes since", "orders that"."""
+"""Words after a noun without an object: "changes since", "orders that"."""
 
 _TOWARD = frozenset({"TO", "THAT", "WHICH"})
 _YOU = frozenset({"YOU", "CALLERS", "CLIENTS", "US", "ONE", "USERS", "DEVELOPERS"})
 _PARTICLES = frozenset({"AT", "INTO", "OFF", "OUT", "THROUGH", "UP"})
 _CONDITIONS = frozenset({"WHEN", "WHENEVER", "ONCE", "AFTER", "IF", "UNLESS", "UNTIL", "AS", "BEFORE"})
 _MEANT = frozenset({"ABLE", "DESIGNED", "INTENDED", "MEANT", "RESPONSIBLE", "USED"})
-"""What a statement begins with in front of its act: "used to delete", "responsible for deleting"."""
+"""Beginnings of a statement before its act: "used to delete", "responsible for deleting"."""
 
 _WILL = frozenset({"WILL", "SHALL", "DOES", "DO"})
 _MAY = frozenset({"CAN", "MAY", "COULD", "MIGHT", "MUST", "SHOULD", "WOULD", "NEEDS"})
@@ -66,7 +66,7 @@ _INVARIANT = frozenset(
 """Verbs whose participle is their base form."""
 
 _SPAN = 12
-"""Words of a clause in which a predicate is looked for."""
+"""Words of a clause that are searched for a predicate."""
 
 
 _Forms = dict[str, tuple[str | None, str]]
@@ -75,49 +75,49 @@ _Forms = dict[str, tuple[str | None, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """Something that a statement says is done."""
+    """An act that a statement ascribes to the method."""
 
     verb: str
-    """In its base form, such as ``DELETE`` and ``TURN-OFF``."""
+    """The base form of the verb, such as ``DELETE`` and ``TURN-OFF``."""
 
     sure: bool = True
-    """False where the words may mean something else."""
+    """False if the words may mean something else."""
 
     leading: bool = True
-    """Whether it is the first that the statement says."""
+    """Whether it is the statement's first act."""
 
     form: str = ""
-    """``base``, ``third`` or ``gerund`` of a verb that is not in the passive."""
+    """``base``, ``third`` or ``gerund`` of an active verb."""
 
     vague: bool = False
     """Whether it may be a noun: "order details"."""
 
     passive: bool = False
     subject: bool = False
-    """Whether the clause names what it is done to."""
+    """Whether the clause names the object of the act."""
 
     later_sentence: bool = False
     aside: bool = False
-    """Whether it is said in passing: "before deleting it"."""
+    """Whether it is mentioned in passing: "before deleting it"."""
 
     thing: str = ""
-    """The noun, where a noun names the act."""
+    """The noun, if a noun names the act."""
 
     helper: str = ""
-    """The verb in front of it, such as ALLOW of "allows you to delete"."""
+    """The verb before it, such as ALLOW of "allows you to delete"."""
 
     toward: str = ""
     """The verb that it leads to, such as REJECT of "allows a manager to reject"."""
 
     around: tuple[str, ...] = ()
-    """The words of its object, or of its subject in the passive; in capitals."""
+    """The words of its object, or of its subject in the passive, in capitals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Clause:
     tokens: tuple[str, ...]
     opener: str
-    """The word that it begins behind; empty of the first of a sentence."""
+    """The word after which it begins; empty for the first clause of a sentence."""
 
     main: bool
     sentence: int
@@ -125,12 +125,12 @@ class _Clause:
     """Whether it is the first clause of its sentence that has words."""
 
     closer: str
-    """The word or sign that ends it."""
+    """The word or punctuation that ends it."""
 
 
 def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     """
-    The acts of a statement in their order.
+    Return the acts of a statement in their order.
 
     :param statement: English, in ordinary letters.
     """
@@ -138,7 +138,7 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     seen: set[Act] = set()
     forms: _Forms = {}
     before: _Clause | None = None
-    foreign = -1  # The sentence whose subject is something else than the method.
+    foreign = -1  # The sentence whose subject is not the method.
     for clause in _clauses(statement.lower(), known):
         helped = clause.opener == "TO" and len(found) == 1 and _helps(found[0], known)
         meant = clause.opener == "TO" and not found and before is not None and before.tokens[0] in _MEANT
@@ -152,10 +152,10 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
         if act is None or (not meant and foreign == clause.sentence and not (act.passive and act.subject)):
             continue
         if act in seen:
-            continue  # What is repeated costs nothing.
+            continue  # Skip repetitions, so that they cost nothing.
         seen.add(act)
         if clause.opener in _JOINTS and act.form == "base" and found and found[-1].form == "third":
-            continue  # An adjective or a noun: "returns merged and open requests".
+            continue  # It is an adjective or a noun: "returns merged and open requests".
         if helped:
             found[0] = replace(act, helper=found[0].verb)
         else:
@@ -164,12 +164,12 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
 
 
 def _helps(act: Act, known: Lexicon) -> bool:
-    """Whether an act only leads to the next one: "allows you to delete", "starts to delete"."""
+    """Return whether an act only leads to the next one: "allows you to delete", "starts to delete"."""
     return act.verb in known.grammar["helping"] and (not act.around or act.around[0] in _YOU or act.verb == "USE")
 
 
 def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
-    """The clauses of a text; what is in brackets is left out."""
+    """Yield the clauses of a text without what is in brackets."""
     sentence, main, first = 0, True, True
     opener, tokens = "", list[str]()
     all_tokens = [*_tokens(text.replace("in order to", "to")), "."]
@@ -192,7 +192,7 @@ def _clauses(text: str, known: Lexicon) -> Iterator[_Clause]:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """The words and signs of a text in capitals, without what is in brackets."""
+    """Yield the words and punctuation of a text in capitals, without what is in brackets."""
     depth = 0
     for found in _TOKEN.finditer(text):
         token = found[0].upper().replace("\u2019", "'")
@@ -203,7 +203,7 @@ def _tokens(text: str) -> Iterator[str]:
 
 
 def _is_subordinator(token: str, after: str, known: Lexicon) -> bool:
-    """Whether a word begins a subordinate clause: TO in front of a verb does, in front of a noun it does not."""
+    """Return whether a word begins a subordinate clause; TO does before a verb, but not before a noun."""
     if token == "TO":
         return after.endswith("LY") or (
             after in known.words.verbs and after not in known.grammar["determiners"] and after != "ZERO"
@@ -214,7 +214,7 @@ def _is_subordinator(token: str, after: str, known: Lexicon) -> bool:
 
 
 class _Reader:
-    """What one clause says is done."""
+    """Reader of the act of one clause."""
 
     def __init__(self, known: Lexicon, clause: _Clause, later: bool, forms: _Forms) -> None:
         self._forms = forms
@@ -229,16 +229,16 @@ class _Reader:
 
     @property
     def first_word(self) -> str:
-        """The word that it begins with, adverbs left out; empty where there is none."""
+        """Return the first word after adverbs; empty if there is none."""
         return self._tokens[0] if self._tokens else ""
 
     @property
     def has_subject(self) -> bool:
-        """Whether it begins with a noun, and not with a verb or a negation."""
+        """Return whether the clause begins with a noun, not with a verb or a negation."""
         return bool(self._tokens) and self._tokens[0] not in _NO | _WILL and self._form(self._tokens[0]) is None
 
     def read(self) -> Act | None:
-        """The act, or None where the clause says none."""
+        """Return the act, or None if the clause has none."""
         tokens = self._tokens
         if not tokens:
             return None
@@ -253,7 +253,7 @@ class _Reader:
         return self._of_subject()
 
     def _subordinate(self) -> Act | None:
-        """What is done on the way: "before deleting it", "after which it is deleted", "and then closes it"."""
+        """Return an act on the way: "before deleting it", "after which it is deleted", "and then closes it"."""
         opener, tokens = self._clause.opener, self._tokens
         if opener == "TO" and self._clause.sentence == 0 and not self._later and self._clause.first:
             return self._active(0) if self._form(tokens[0]) == "base" else None
@@ -269,11 +269,11 @@ class _Reader:
         return None
 
     def _form(self, word: str) -> str | None:
-        """``base``, ``third``, ``gerund`` or ``past``: which form of a verb a word is."""
+        """Return the verb form of a word: ``base``, ``third``, ``gerund`` or ``past``."""
         return self._of_word(word)[0]
 
     def _lemma(self, word: str) -> str:
-        """The base form of a verb; another word is left as it is."""
+        """Return the base form of a verb; another word is returned unchanged."""
         return self._of_word(word)[1]
 
     def _of_word(self, word: str) -> tuple[str | None, str]:
@@ -307,7 +307,7 @@ class _Reader:
         }
 
     def _is_noun_here(self) -> bool:
-        """Whether the word that the clause begins with is a noun: "charges of a customer", "order details"."""
+        """Return whether the clause's first word is a noun: "charges of a customer", "order details"."""
         word, *rest = self._tokens
         form, lemma = self._form(word), self._lemma(word)
         if form == "past":
@@ -328,7 +328,7 @@ class _Reader:
         return noun and after not in self._known.grammar["determiners"] | _PARTICLES
 
     def _active(self, at: int) -> Act | None:
-        """The act of a verb, and of what belongs to it."""
+        """Return the act of a verb and its particle."""
         tokens = self._tokens
         form, verb = self._form(tokens[at]), self._lemma(tokens[at])
         rest = tokens[at + 1 :]
@@ -348,7 +348,9 @@ class _Reader:
         return Act(verb=verb, sure=not doubtful, vague=vague, form=form or "", around=around)
 
     def _doubts(self, at: int, phrase: bool) -> tuple[bool, bool]:
-        """Whether a verb may be meant otherwise, and whether it may be a noun: "orders by date", "order details"."""
+        """
+        Return whether a verb may have another meaning, and whether it may be a noun: "orders by date", "order details".
+        """
         word, after = self._tokens[at], self._tokens[at + 1] if at + 1 < len(self._tokens) else ""
         form, lemma, grammar = self._form(word), self._lemma(word), self._known.grammar
         closer = self._clause.closer
@@ -374,7 +376,7 @@ class _Reader:
         return noun and (ends or after in _PREPOSITIONS | {"FOR"}), False
 
     def _indirect(self) -> Act | None:
-        """The act of "responsible for deleting the file" and of "has the file deleted"."""
+        """Return the act of "responsible for deleting the file" and of "has the file deleted"."""
         tokens = self._tokens
         wanted = "past" if tokens[0] in {"HAS", "HAVE"} else "gerund"
         at = next((at for at, word in enumerate(tokens[1:_SPAN], 1) if self._form(word) == wanted), None)
@@ -385,7 +387,7 @@ class _Reader:
         return Act(verb=self._known.phrase(verb, rest) or verb, around=around)
 
     def _light(self, rest: Sequence[str]) -> Act | None:
-        """The act of a noun behind a verb that says nothing: "performs the removal of"."""
+        """Return the act of a noun after a light verb: "performs the removal of"."""
         for at, word in enumerate(rest[:5]):
             act = self._known.nominal(word)
             if act is None or (at + 1 < len(rest) and rest[at + 1] not in _NOUN_ENDS):
@@ -394,7 +396,7 @@ class _Reader:
         return None
 
     def _of_subject(self) -> Act | None:
-        """The act of a clause that begins with a noun: a passive, "this endpoint deletes", or "deletion of"."""
+        """Return the act of a clause that begins with a noun: a passive, "this endpoint deletes", or "deletion of"."""
         act = self._passive() or self._of_self()
         if act is not None:
             return act
@@ -433,7 +435,7 @@ class _Reader:
         if (form != "past" and word not in _INVARIANT) or (may and self._later):
             return None
         if any(each in self._known.grammar["interfaces"] for each in subject):
-            return None  # A notice: "this endpoint will be removed".
+            return None  # It is a notice: "this endpoint will be removed".
         verb = self._lemma(word)
         verb = self._known.phrase(verb, after) or verb
         nominal = next((found for each in subject if (found := self._known.nominal(each))), None)
@@ -451,7 +453,7 @@ class _Reader:
         return any(word in self._known.grammar["selves"] for word in subject[:4])
 
     def _of_self(self) -> Act | None:
-        """The act of "this endpoint deletes"."""
+        """Return the act of "this endpoint deletes"."""
         tokens = self._tokens
         if any(word in _NO for word in tokens[:8]):
             return None
@@ -467,7 +469,7 @@ class _Reader:
         return None
 
     def _noun(self) -> Act | None:
-        """The act that the head of a noun phrase names: "permanent deletion of the file"."""
+        """Return the act that the head of a noun phrase names: "permanent deletion of the file"."""
         tokens = self._tokens
         for at, word in enumerate(tokens[:5]):
             after = tokens[at + 1] if at + 1 < len(tokens) else ""

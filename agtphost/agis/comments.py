@@ -1,10 +1,9 @@
 """
-The comments of a document, in its canonical form (AGIS v01 section 10 has YAML for people).
+The comments of a document, carried over to its canonical form (AGIS v01 section 10 has YAML for people).
 
-What stands alone on its line goes before what it stood before, what stands
-behind something goes behind that. Members may have moved, endpoints and
-parameters may be called otherwise, and contracts in shorthand are schemas
-now: what a comment stood at is found by its place, or else what was around it.
+A comment on its own line stays before the same member, a comment at the end of a line stays after it. Members may have
+moved, endpoints and parameters may be renamed, and shorthand contracts are now schemas. So the place of a comment is
+found by the member's path, or else by the member around it.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from agtphost.vocabulary.yamltext import Comment, Mark
 
 def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str | None:
     """
-    A text of YAML with the comments of another that it was made from.
+    Return a text of YAML with the comments of the document that it was made from.
 
-    :param comments: in their order.
-    :param source: the values that they stand among, with their marks.
-    :param text: the canonical form of these values, or of what was mended of them.
-    :return: None where they cannot be kept.
+    :param comments: the comments in their order.
+    :param source: the values of the original, with their marks.
+    :param text: the canonical form of these values, also after corrections.
+    :return: None if the comments cannot be kept.
     """
     if not comments:
         return text
     try:
         written = read(text.encode("utf-8"))
     except Unreadable:
-        return None  # Written out, it is larger than documents may be.
+        return None  # The canonical form is larger than documents may be.
     lines = text.split("\n")[:-1]
     before, behind, last = _placed(comments, source, written, yamltext.find_continued_lines(text), len(lines))
     found: list[str] = []
@@ -43,7 +42,7 @@ def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str |
         found.append(f"{line}  {behind[number]}" if number in behind else line)
     whole = "\n".join([*found, *last, ""])
     octets = whole.encode("utf-8")
-    # Whatever happened, nothing is said that was not, and nothing is lost.
+    # Check that no comment was added or lost.
     there = Counter(each.text for each in yamltext.comments(octets)) == Counter(each.text for each in comments)
     return whole if there and read(octets).root == written.root else None
 
@@ -51,7 +50,7 @@ def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str |
 def _placed(
     comments: Sequence[Comment], source: Tree, written: Tree, inside: frozenset[int], count: int
 ) -> tuple[dict[int, list[str]], dict[int, str], list[str]]:
-    """What goes before the lines of a text and what behind them, by their numbers; and what comes last."""
+    """Return the comments before and at the end of lines, by line number, and those at the end of the text."""
     places = sorted(_places(source.root, source, ()), key=lambda each: each[0])
     marks = [mark for mark, _ in places]
     before: dict[int, list[str]] = {}
@@ -72,7 +71,7 @@ def _placed(
 
 
 def _places(value: Any, tree: Tree, place: Place) -> Iterator[tuple[Mark, Place]]:
-    """Everything that has a name or a number, and where it stands."""
+    """Yield the mark and path of everything that has a name or an index."""
     marks = tree.marks.get(id(value), {})
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for name, member in items:
@@ -82,7 +81,7 @@ def _places(value: Any, tree: Tree, place: Place) -> Iterator[tuple[Mark, Place]
 
 
 def _same(place: Place, source: Any, written: Any) -> Place:
-    """Where something stands now, which may have another name; or what is around it."""
+    """Return the present path of a member, which may be renamed, or of the member around it."""
     found: Place = ()
     for name in place:
         now = _name(name, source, written)

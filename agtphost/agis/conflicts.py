@@ -1,9 +1,9 @@
 """
-Whether a method and the acts of a statement contradict each other (AGIS v01 section 6.3).
+Contradictions between a method and the acts of a statement (AGIS v01 section 6.3).
 
-A contradiction is sure where the main act of a statement is the opposite of the method (LOCK and "unlocks the door"),
-or where a method that only reads changes, destroys, pays or commits, or where a method that acts only reads. Everything
-else that looks odd is a doubt.
+A contradiction is certain if the main act of a statement is the opposite of the method (LOCK and "unlocks the door"),
+if a method that only reads has an act that changes, destroys, pays or commits, or if a method that acts only reads.
+Every other anomaly is a doubt.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agtphost.agis.words import Effect
 _FIRM = frozenset(
     {"LIST", "SHOW", "SEARCH", "QUERY", "VIEW", "DISPLAY", "DESCRIBE", "BROWSE", "ENUMERATE", "EXPLAIN"}
 ) | frozenset({"FETCH", "FIND", "LOCATE", "READ", "RETRIEVE", "COUNT", "LOOKUP", "LOOK-UP"})
-"""Verbs that return what exists; GET and RETURN may return what was just made."""
+"""Verbs that return what exists; GET and RETURN may return what was just created."""
 
 _EXISTING = frozenset(
     {"LIST", "DETAILS", "POLICY", "HISTORY", "STATUS", "OVERVIEW", "INFORMATION", "TERMS", "CONTENTS", "BALANCE"}
@@ -28,7 +28,7 @@ _MADE = frozenset(
     {"NEW", "NEWLY", "RESULTING", "RECEIPT", "IDENTIFIER", "CONFIRMATION", "RESULT", "RESULTS", "TOKEN", "CREATED"}
 )
 _COPIES = frozenset({"ARCHIVE", "BACKUP", "COPY", "REQUEST", "SNAPSHOT", "TOMBSTONE"})
-"""Objects that are made before something goes away."""
+"""Objects that are created before something is removed."""
 
 _WRITES = frozenset(
     {
@@ -49,26 +49,26 @@ _WRITES = frozenset(
         "PRODUCE",
     }
 )
-"""Acts by which a message comes about."""
+"""Acts that create a message."""
 
 _PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO", "AT", "BY", "BETWEEN", "ABOUT"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """A method and an act that do not go together."""
+    """A method and an act that contradict each other."""
 
     act: str
     sure: bool
     reason: str
-    """What the statement does, to stand behind "an intent that"."""
+    """The statement's fault, as the end of a sentence that begins with "an intent that"."""
 
 
 def find_conflict(method: str, statement: str, known: Lexicon) -> Conflict | None:
     """
-    The worst conflict of a statement with its method; None where they agree.
+    Return the worst conflict of a statement with its method; None if they agree.
 
-    :param method: in capitals.
+    :param method: the method in capitals.
     """
     acts = find_acts(statement, known)
     found = _Judge(known, known.words.american(method), acts, statement).conflicts() if acts else []
@@ -83,7 +83,7 @@ class _Judge:
         self._acts = [self._with_money(act) for act in acts]
 
     def _with_money(self, act: Act) -> Act:
-        """The act as one of paying where its object is money: "takes the customer's money"."""
+        """Return the act as an act of paying if its object is money: "takes the customer's money"."""
         if act.verb not in self._known.grammar["hands"] or self._method == "SEND":
             return act
         if not _object(act) & self._known.grammar["money"]:
@@ -92,7 +92,7 @@ class _Judge:
         return replace(act, verb=verb)
 
     def conflicts(self) -> list[Conflict]:
-        """The conflicts in the order of the acts, up to the first that is sure."""
+        """Return the conflicts in the order of the acts, up to the first certain one."""
         found = []
         agrees = self._agrees()
         for act in self._acts:
@@ -104,7 +104,7 @@ class _Judge:
         return found
 
     def _agrees(self) -> bool:
-        """Whether an act of the statement is the method's own."""
+        """Return whether an act of the statement is the method's own."""
         verbs = [verb for act in self._acts for verb in (act.verb, act.helper) if verb]
         return any(verb == self._method or self._known.are_allied(self._method, verb) for verb in verbs)
 
@@ -131,7 +131,7 @@ class _Judge:
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
 
     def _of_reader(self, act: Act) -> Conflict | None:
-        """What only finds something out does none of the other acts."""
+        """Return the conflict of a method that only reads; such a method has no other acts."""
         known, method = self._known, self._method
         sets = act.verb == "SET" and "TO" in act.around and act.leading
         if known.is_a(act.verb, "reads", "analyses", "neutral") and not sets:
@@ -172,13 +172,13 @@ class _Judge:
 
     @functools.cached_property
     def _reads_then(self) -> bool:
-        """Whether the statement goes on to read: "opens a file and returns its content"."""
+        """Return whether the statement continues with reading: "opens a file and returns its content"."""
         if any(self._known.is_a(act.verb, "reads", "analyses") for act in self._acts[1:]):
             return True
         return self._acts[0].passive and self._ends_reading()
 
     def _ends_reading(self) -> bool:
-        """Whether a second passive without its own "is" reads: "the file is opened and its content returned"."""
+        """Return whether a second passive without its own "is" reads: "the file is opened and its content returned"."""
         _, added, rest = self._statement.upper().rpartition(" AND ")
         last = rest.rstrip(" .;!").rpartition(" ")[2]
         base = self._known.words.lemma(last)
@@ -186,17 +186,17 @@ class _Judge:
 
     @functools.cached_property
     def _edits(self) -> bool:
-        """Whether the statement says that something is edited."""
+        """Return whether the statement has an act of editing."""
         return any(act.verb in self._known.methods["edits"] for act in self._acts)
 
     def _reader_tells(self, act: Act, conflict: Conflict) -> Conflict | None:
-        """Sending something to others than the caller is a doubt."""
+        """Return a doubt if something is sent to others than the caller."""
         after = act.around[act.around.index("TO") :] if "TO" in act.around else ()
         others = after and not frozenset(after[:4]) & self._known.grammar["callers"]
         return replace(conflict, sure=False) if others and act.leading else None
 
     def _of_actor(self, act: Act, agrees: bool) -> Conflict | None:
-        """What acts does not read only, and does not undo what it does."""
+        """Return the conflict of a method that acts: it must not only read, and not undo its own act."""
         known, method = self._known, self._method
         conflict = Conflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, which {method} does not")
         tells = known.is_a(method, "tells")
@@ -215,18 +215,18 @@ class _Judge:
         return None
 
     def _is_named(self, words: Iterable[str]) -> bool:
-        """Whether one of some words is a form of the method, or names its act."""
+        """Return whether one of these words is a form of the method, or names its act."""
         known = self._known
         return any(self._method in (known.words.lemma(word), known.nominal(word)) for word in words)
 
     def _marks(self, act: Act) -> bool:
-        """Whether what is made belongs to what the method ends: "adds a deletion marker", "creates a backup"."""
+        """Return whether what is made belongs to what the method ends: "adds a deletion marker", "creates a backup"."""
         if not self._known.is_a(self._method, "destroys") or self._known.is_a(act.verb, "destroys"):
             return False
         return bool(_object(act) & _COPIES) or any(self._names_method(word) for word in _object(act))
 
     def _names_method(self, noun: str) -> bool:
-        """Whether a noun names an act of the method's kind: "creates a cancellation"."""
+        """Return whether a noun names an act of the method's kind: "creates a cancellation"."""
         act = self._known.nominal(noun)
         return act is not None and (act == self._method or self._known.is_a(act, "destroys"))
 
@@ -257,7 +257,9 @@ class _Judge:
         return replace(conflict, sure=False) if doubtful else None
 
     def _teller_acts(self, act: Act, conflict: Conflict, agrees: bool) -> Conflict | None:
-        """A message is written and posted; nothing else is made or changed by it."""
+        """
+        Return the conflict of a method that sends: it writes and posts a message, but makes or changes nothing else.
+        """
         known = self._known
         if act.verb == "GENERATE" or act.verb in _WRITES or (agrees and known.is_a(act.verb, "makes")):
             return None
@@ -266,7 +268,7 @@ class _Judge:
         return replace(conflict, sure=act.sure and act.leading)
 
     def _only_reads(self, act: Act, conflict: Conflict) -> Conflict | None:
-        """A statement that says nothing but what is returned."""
+        """Return the conflict of a statement that only names what is returned."""
         known, method = self._known, self._method
         around = frozenset(act.around)
         if method in known.methods["outputs"]:
@@ -287,7 +289,7 @@ class _Judge:
 
 
 def _object(act: Act) -> frozenset[str]:
-    """The words of the object, up to what is added to it: "a list" of "creates a list of the files"."""
+    """Return the words of the object without its attributes: "a list" of "creates a list of the files"."""
     found: list[str] = []
     for word in act.around[:6]:
         if word in _PREPOSITIONS and found:

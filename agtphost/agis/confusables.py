@@ -1,8 +1,8 @@
 """
-Letters that look like ASCII letters, read as these: full-width, Cyrillic, Greek and mathematical ones.
+Letters that look like ASCII letters, mapped to them: full-width, Cyrillic, Greek and mathematical ones.
 
-A statement is read by people and by language models. Both take a Cyrillic ``о`` for an ``o``, so that a check of the
-text as it is written misses what its readers see.
+People and language models read a Cyrillic ``о`` in a statement as an ``o``. A check of the text as it is written would
+miss what its readers see.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _SQUARED = re.compile(r"NEGATIVE (?:SQUARED|CIRCLED) LATIN CAPITAL LETTER ([A-Z]
 
 @functools.cache
 def _table() -> dict[str, str]:
-    """The ASCII letter of each letter of ``confusables.toml``."""
+    """Return the ASCII letter of each letter of ``confusables.toml``."""
     lists = tomllib.loads(resources.files(__package__).joinpath("confusables.toml").read_text("utf-8"))
     return {char: letter for letter, chars in lists.items() for char in chars}
 
 
 def skeleton(text: str) -> str:
     """
-    Return a text as a reader sees it: look-alikes as ASCII letters, without what is drawn as nothing.
+    Return a text as a reader sees it: look-alikes as ASCII letters, without invisible characters.
 
-    :return: the text itself where it is ASCII; runs of blanks are one space.
+    :return: an ASCII text unchanged, except that runs of blanks become one space.
     """
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
@@ -45,7 +45,7 @@ def skeleton(text: str) -> str:
 
 
 def _ascii(char: str) -> str:
-    """The letter that one character looks like; itself where it looks like none."""
+    """Return the letter that a character looks like; the character itself if it looks like none."""
     found = _table().get(char)
     if found is not None:
         return found

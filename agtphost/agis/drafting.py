@@ -1,10 +1,9 @@
 """
-Documents that are made from something else: verbs, nouns and sentences that conform, and what a person has to look at.
+Generated documents: verbs, nouns and sentences that conform, with notes for a person to review.
 
-Tools and operations of others say what they do in names and prose. What of
-that conforms is used as it is; what does not is said anew, and each thing that
-was chosen rather than found is a review note. The validator's own passes
-decide what conforms, so a draft and its examination cannot disagree.
+Foreign tools and operations describe themselves in names and prose. What conforms is used unchanged, the rest is
+rephrased, and each choice is a review note. The validator's own passes decide what conforms, so a draft and its
+validation cannot disagree.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from agtphost.vocabulary import uris
 from agtphost.vocabulary.catalog import Catalog
 
 SOMEWHERE = "agtp://agents.example.com"
-"""The address of a service that has none yet."""
+"""The placeholder address of a service."""
 
 DRAFT = "1.0.0-draft"
-"""The version of a service that has none yet."""
+"""The placeholder version of a service."""
 
 INSTEAD = {
     "GET": "RETRIEVE",
@@ -45,10 +44,10 @@ INSTEAD = {
     "CONNECT": "LINK",
     "TRACE": "TRACK",
 }
-"""What is said for HTTP's methods (AGIS v01 section 4.3, AGIS v01 appendix C)."""
+"""Replacements of HTTP's methods (AGIS v01 section 4.3, AGIS v01 appendix C)."""
 
 USUAL = "PERFORM"
-"""The verb of what changes something, and says nothing more."""
+"""The verb of an operation that changes something, if nothing better is known."""
 
 _JOINTS = frozenset(
     [
@@ -84,54 +83,54 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One thing that a person has to look at."""
+    """A note for a person to review."""
 
     place: str
-    """``READ /file``, or ``document``."""
+    """The endpoint, such as ``READ /file``, or ``document``."""
 
     member: str
-    """Such as ``outcome``."""
+    """The member, such as ``outcome``."""
 
     note: str
-    """A sentence."""
+    """The note as a sentence."""
 
     @property
     def line(self) -> str:
-        """All of it."""
+        """Return the whole note as one line."""
         return f"{self.place}: {self.member}: {self.note}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drafted:
-    """A document that was made, and what is to be said of it."""
+    """A generated document with its review notes."""
 
     document: dict[str, Any]
     reviews: tuple[Review, ...]
 
     def examined(self) -> Verdict:
-        """What the validator says of it, without which it is not published (AGIS v01 appendix C)."""
+        """Return the validator's verdict, which is required before publication (AGIS v01 appendix C)."""
         return validate_value(self.document)
 
     def examined_as(self, text: str) -> Verdict:
         """
-        The same of what was written: a document that is larger than readers take is of no use to them.
+        Return the verdict on the written document; one that is too large for readers does not conform.
 
-        :param text: of this document.
+        :param text: the text of this document.
         """
         octets = text.encode("utf-8")
         return validate(octets) if len(octets) > MAX_OCTETS else self.examined()
 
     def text(self, source: str) -> str:
         """
-        The YAML, with each note in front of what it is about.
+        Return the YAML text, with each note before its member.
 
-        :param source: what it was made from.
+        :param source: what the document was made from.
         """
         notes: dict[str, list[Review]] = {}
         for each in self.reviews:
             notes.setdefault(each.place, []).append(each)
         head = {name: value for name, value in self.document.items() if name != "endpoints"}
-        lines = [_comment(f"Made from {source}. Look at each REVIEW line before this is published.")]
+        lines = [_comment(f"Made from {source}. Check each REVIEW line before you publish this.")]
         lines += [_comment(f"REVIEW {each.member}: {each.note}") for each in notes.get("document", ())]
         lines += [as_yaml(head), "endpoints:\n"]
         for endpoint in self.document["endpoints"]:
@@ -158,15 +157,15 @@ def draft(
     schemas: Mapping[str, Any] | None = None,
 ) -> Drafted:
     """
-    A document of endpoints.
+    Return a document of endpoints.
 
-    :param agtp: None where nobody has said where the service will be.
-    :param version: of the service; empty: :data:`DRAFT`.
-    :param domain: empty: the service's name, for review.
+    :param agtp: address of the service; None if it is unknown.
+    :param version: version of the service; empty: :data:`DRAFT`.
+    :param domain: domain of the vocabulary; empty: the service's name, marked for review.
     """
     said = [*reviews]
     if agtp is None:
-        said.insert(0, Review(place="document", member="agtp", note="nobody has said where the service will be"))
+        said.insert(0, Review(place="document", member="agtp", note="the address of the service is unknown"))
     if not domain:
         domain = slug(service) or "service"
         said.insert(0, Review(place="document", member="vocabulary.domain", note=f"{domain} is the service's name"))
@@ -188,7 +187,7 @@ def draft(
 
 
 def is_address(text: str) -> bool:
-    """Whether it is an ``agtp:`` address."""
+    """Return whether a text is an ``agtp:`` address."""
     try:
         uris.parse(text)
     except uris.UriError:
@@ -197,37 +196,37 @@ def is_address(text: str) -> bool:
 
 
 def slug(text: str) -> str:
-    """Its words in lower case, joined by hyphens."""
+    """Return the words of a text in lower case, joined by hyphens."""
     return "-".join(re.findall(r"[a-z0-9]+", text.lower()))
 
 
 def line_of(value: Any, longest: int = completeness.LONGEST) -> str:
-    """A text as one printable line; empty where it is none."""
+    """Return a text as one printable line; empty for other values."""
     text = strip_html(value) if isinstance(value, str) else ""
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat[:longest].rstrip()
 
 
 def first_sentence(value: Any) -> str:
-    """The first sentence of a text's first paragraph, as one line."""
+    """Return the first sentence of a text's first paragraph, as one line."""
     text = strip_html(value).strip() if isinstance(value, str) else ""
     return line_of(_SENTENCE.split(line_of(re.split(r"\n\s*\n", text)[0], 4_000))[0], 4_000)
 
 
 @dataclass(kw_only=True)
 class Endpoints:
-    """The endpoints of a draft, one after the other; no two are one."""
+    """Builder of a draft's endpoints, which keeps method and path unique."""
 
     made: list[dict[str, Any]] = field(default_factory=list)
     reviews: list[Review] = field(default_factory=list)
     _taken: set[tuple[str, str]] = field(default_factory=set)
     _next: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The number to try first: what is before it is taken."""
+    """Number to try first for a method and path; lower ones are taken."""
 
     _catalog: Catalog = field(default_factory=Catalog.load)
 
     def alone(self, method: str, path: str) -> str:
-        """The path, with a number where the method has it already."""
+        """Return the path, with a number if the method already has it."""
         found, number = path, self._next.get((method, path), 2)
         while (method, found) in self._taken:
             found, number = _numbered(path, number), number + 1
@@ -236,13 +235,13 @@ class Endpoints:
         return found
 
     def add(self, endpoint: dict[str, Any], notes: Iterable[tuple[str, str]]) -> None:
-        """One that is whole, and what is to be said of it: members and sentences."""
+        """Add a complete endpoint, with its review notes as pairs of member and sentence."""
         self.made.append(endpoint)
         name = f"{endpoint['method']} {endpoint['path']}"
         self.reviews += [Review(place=name, member=member, note=note) for member, note in notes]
 
     def capability(self, method: str) -> str:
-        """One of AGIS' six, by what the catalog says of a verb."""
+        """Return one of AGIS' six capabilities by the catalog's categories of a verb."""
         entry = self._catalog.entry(method)
         named = [_CAPABILITIES[each] for each in entry.categories if each in _CAPABILITIES] if entry else []
         if named:
@@ -251,7 +250,7 @@ class Endpoints:
 
 
 def _numbered(path: str, number: int) -> str:
-    """Another path: its last noun has a number, and parameters stay what they are."""
+    """Return a path with a number at its last noun; parameters stay unchanged."""
     segments = path.rstrip("/").split("/")
     last = next((at for at in range(len(segments) - 1, 0, -1) if not segments[at].startswith("{")), 0)
     if not last:
@@ -264,29 +263,29 @@ def _numbered(path: str, number: int) -> str:
 
 
 def reads(method: str) -> bool:
-    """Whether a verb finds or works out something, and changes nothing."""
+    """Return whether a verb finds or computes something and changes nothing."""
     return words().effect(method) in (Effect.READS, Effect.ANALYSES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """A verb, and the words that are left."""
+    """A verb, and the remaining words of a name."""
 
     method: str
     rest: tuple[str, ...]
-    """Upper-case."""
+    """The remaining words, in upper case."""
 
     note: str = ""
-    """Why not the first word; empty where it is that."""
+    """Why the verb is not the first word; empty if it is."""
 
 
 def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     """
-    The verb of a name: its first word, where that is one (AGIS v01 appendix C).
+    Return the verb of a name: its first word, if that is a verb (AGIS v01 appendix C).
 
     :param name: ``book_reservation`` and ``bookReservation`` alike.
-    :param said: what is said of it, whose first verb counts where the name has none.
-    :param usual: the verb where neither has one.
+    :param said: the description, whose first verb is used if the name has none.
+    :param usual: the verb if both have none.
     """
     known, found = words(), parts(name)
     while len(found) > 1 and found[0] in QUALIFIERS:
@@ -295,10 +294,12 @@ def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     if first in PROHIBITED:
         told = consistency.head_verb(known, first_sentence(said))
         if told in PROHIBITED[first].split(" or ") and told != INSTEAD[first]:
-            return Named(method=told, rest=rest, note=f"{first} is a method of HTTP; the description says {told}")
+            return Named(
+                method=told, rest=rest, note=f"{first} is a method of HTTP; the description has the verb {told}"
+            )
         others = [each for each in PROHIBITED[first].split(" or ") if each != INSTEAD[first]]
         also = f"; also possible: {', '.join(others)}" if others else ""
-        note = f"{first} is a method of HTTP, so it is {INSTEAD[first]} here{also}"
+        note = f"{first} is a method of HTTP, replaced by {INSTEAD[first]}{also}"
         return Named(method=INSTEAD[first], rest=rest, note=note)
     last = found[-1] if len(found) > 1 else ""
     if last in known.verbs and last not in known.nouns_too and (first in known.nouns_too or not fits(first)):
@@ -313,13 +314,13 @@ def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     verb = INSTEAD.get(verb, verb) if verb else None
     whole = tuple(found)
     if verb is not None and fits(verb):
-        return Named(method=verb, rest=whole, note=f"{name[:64]} begins with no verb; its description does")
+        return Named(method=verb, rest=whole, note=f"{name[:64]} does not begin with a verb, but its description does")
     note = f"neither {name[:64] or 'a name'} nor its description begins with a verb"
     return Named(method=usual, rest=whole, note=note)
 
 
 def fits(method: str) -> bool:
-    """Whether a word is a verb that is known, and may be a method."""
+    """Return whether a word is a known verb that can be a method."""
     if not method or not words().is_verb(method):
         return False
     subject = _alone(Endpoint(method=method, path="/x", members={}))
@@ -330,11 +331,11 @@ def fits(method: str) -> bool:
 
 def choose_path(method: str, rest: Sequence[str], others: Iterable[str]) -> tuple[str, str]:
     """
-    A path of nouns.
+    Return a path of nouns.
 
-    :param rest: words that are left of a name.
-    :param others: what it could be called where they are no nouns, best first.
-    :return: the path, and why it is not made of the words alone; empty where it is.
+    :param rest: the remaining words of a name.
+    :param others: alternative names if the words are not nouns, best first.
+    :return: the path, and why it is not made of the words alone; empty if it is.
     """
     left = [*rest]
     while left and left[0] in _JOINTS:
@@ -350,17 +351,17 @@ def choose_path(method: str, rest: Sequence[str], others: Iterable[str]) -> tupl
             return path, f"{plain} has a verb in it"
     named = (f"/{slug(' '.join(parts(other)))}" for other in others)
     path = next((path for path in named if len(path) > 1 and path_fits(method, path)), "/resource")
-    return path, "the name has no noun for what it acts on"
+    return path, "the name has no noun for its object"
 
 
 def path_fits(method: str, path: str) -> bool:
-    """Whether pass 4 has nothing against a path."""
+    """Return whether pass 4 accepts a path."""
     subject = _alone(Endpoint(method=method, path=path, members={}))
     return not _errors(path_syntax.path_findings(subject, subject.document.endpoints[0]))
 
 
 def noun_of(path: str) -> str:
-    """What a path is about, in words."""
+    """Return the object of a path, in words."""
     literal = [segment for segment in path.split("/") if segment and not segment.startswith("{")]
     return literal[-1].replace("-", " ") if literal else "resource"
 
@@ -370,20 +371,20 @@ def noun_of(path: str) -> str:
 
 def choose_intent(method: str, path: str, said: Any) -> tuple[str, str]:
     """
-    A statement of intent: what is said of it, where that is one.
+    Return a statement of intent: the description, if it is one.
 
-    :return: the intent, and why it is not what was said, or not all; empty where it is.
+    :return: the intent, and why it differs from the description; empty if it does not.
     """
     whole, first = line_of(said, 4_000), first_sentence(said)
     why = _against(method, path, "intent", first)
     if not why:
         return first, "" if first == whole else f"the first sentence of: {_cut(whole)}"
     own = f"{third(method)} the {noun_of(path)} on behalf of the agent"
-    return own, f"{why}: {_cut(whole)}" if whole else "nothing is said of what it does"
+    return own, f"{why}: {_cut(whole)}" if whole else "the description is missing"
 
 
 def choose_outcome(method: str, path: str, said: Any = "") -> tuple[str, str]:
-    """The same of a statement of outcome."""
+    """Return a statement of outcome, and why it differs from the description."""
     first = first_sentence(said)
     if first and not _against(method, path, "outcome", first):
         return first, ""
@@ -394,7 +395,7 @@ def choose_outcome(method: str, path: str, said: Any = "") -> tuple[str, str]:
 
 
 def third(method: str) -> str:
-    """``Books``: the form that statements begin with."""
+    """Return the third person of a verb, with which statements begin: ``Books``."""
     word = method.capitalize()
     if re.search(r"(?:[sxz]|[cs]h|o)$", word):
         return f"{word}es"
@@ -406,9 +407,9 @@ def _cut(text: str) -> str:
 
 
 def _against(method: str, path: str, member: str, text: str) -> str:
-    """What the validator has against a statement; empty where it has nothing."""
+    """Return the validator's objection to a statement; empty if there is none."""
     if not text:
-        return "nothing is said"
+        return "the text is missing"
     block = {"intent": "", "outcome": "", "actor": "agent", member: text}
     subject = _alone(Endpoint(method=method, path=path, members={"semantic": block}))
     found = [*completeness.check(subject), *(consistency.check(subject) if member == "intent" else ())]
@@ -426,5 +427,5 @@ def _alone(endpoint: Endpoint) -> Subject:
 
 
 def _errors(found: Iterable[Finding]) -> list[Finding]:
-    """Errors, and what is longer than is recommended: a draft says it shorter."""
+    """Return errors, and statements longer than recommended, which a draft shortens."""
     return [each for each in found if each.severity is Severity.ERROR or each.rule.name == "AGIS-P5-long"]

@@ -1,9 +1,9 @@
 """
-Endpoints of AGTP-API as endpoints of AGIS, and the way back.
+Conversion of AGTP-API endpoints to AGIS endpoints, and back.
 
-The two drafts describe the same thing in different words: ``confidence`` is ``confidence_guidance``, ``impact`` is
+The two drafts describe the same things in different words: ``confidence`` is ``confidence_guidance``, ``impact`` is
 ``impact_tier``, ``input_schema`` is ``input``; an actor is one of three, and a capability one of six. What the other
-has no word for is told, and never dropped in silence.
+draft cannot express is reported, never dropped silently.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from agtphost.vocabulary import scopes
 from agtphost.vocabulary.catalog import Catalog, is_method_name
 
 ORIGIN = "AGIS"
-"""What imported declarations say that they are derived from."""
+"""The origin of imported declarations."""
 
 MODULE = "handlers.imported"
-"""Where a declaration says that its function is, until somebody has said another place."""
+"""Module of a declaration's function until a person sets another one."""
 
 UNSURE = 0.5
-"""The ``confidence`` of what says none."""
+"""The ``confidence`` of an endpoint that declares none."""
 
 GUIDANCE: Mapping[str, tuple[float, float]] = {
     "informational": (0.0, 0.75),
     "reversible": (0.0, SURE),
     "irreversible": (SURE, 1.0),
 }
-"""The least and the greatest ``confidence_guidance`` that an endpoint is exported with, by its impact."""
+"""The least and the greatest ``confidence_guidance`` of an exported endpoint, by its impact."""
 
 _WIDER: Mapping[str, str] = {"creation": "transaction", "domain_spanning": "modification", "mechanics": "modification"}
-"""Categories of AGTP-API that AGIS has no word for."""
+"""Categories of AGTP-API that AGIS lacks."""
 
 _ERROR = re.compile(r"[^A-Za-z0-9_.-]+", re.ASCII)
 
 
 def capability_of(category: str, impact: str) -> str:
-    """A category of AGTP-API as one of AGIS' six capabilities; what only reads is never told as what changes."""
+    """
+    Return one of AGIS' six capabilities for a category of AGTP-API; an endpoint that only reads stays a reading one.
+    """
     if category in CAPABILITIES:
         return category
     return "retrieval" if impact == "informational" else _WIDER.get(category, "modification")
@@ -53,9 +55,9 @@ def capability_of(category: str, impact: str) -> str:
 
 def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
     """
-    An endpoint as an AGIS document has it.
+    Return an endpoint in the form of an AGIS document.
 
-    :param entry: as a manifest shows it (AGTP-API section 8.9).
+    :param entry: the endpoint as in a manifest (AGTP-API section 8.9).
     """
     block = entry["semantic"]
     actor, capability = str(block["actor"]), capability_of(str(block["capability"]), str(block["impact"]))
@@ -88,17 +90,17 @@ def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _guidance(block: Mapping[str, Any]) -> float:
     """
-    How sure an agent should be.
+    Return how sure an agent should be.
 
-    AGTP-API's ``confidence`` has its place, and is how sure the host is: a host that never fails does not want agents
-    that never doubt. So it counts within what the impact asks for (AGIS v01 section 6).
+    It replaces AGTP-API's ``confidence``, which is how sure the host is: an agent should have doubts even if the host
+    never fails. So the value is limited to the range of the impact (AGIS v01 section 6).
     """
     least, most = GUIDANCE[block["impact"]]
     return min(max(float(block["confidence"]), least), most)
 
 
 def _sentence(text: str) -> str:
-    """What is longer than AGIS allows ends where a word does."""
+    """Return a text cut at a word, if it is longer than AGIS allows."""
     if len(text) <= LONGEST:
         return text
     return text[: LONGEST - 3].rpartition(" ")[0] + "..."
@@ -110,10 +112,10 @@ def _schema(schema: Any) -> dict[str, Any]:
 
 def imported(document: Document, catalog: Catalog) -> Imported:
     """
-    The endpoints of a document as declarations for review.
+    Return the endpoints of a document as declarations for review.
 
-    :param document: one that conforms.
-    :param catalog: whose methods the host knows; others are told, with what makes them known.
+    :param document: a document that conforms.
+    :param catalog: the methods that the host knows; other methods are reported with what makes them known.
     """
     members = document.members
     found: list[ImportedEndpoint] = []
@@ -122,7 +124,7 @@ def imported(document: Document, catalog: Catalog) -> Imported:
     losses: dict[str, int] = {}
     for endpoint in document.endpoints:
         if not is_method_name(endpoint.verb):
-            skipped.append(f"{endpoint.name}: a method of AGTP has 3 to 32 letters")
+            skipped.append(f"{endpoint.name}: a method of AGTP must have 3 to 32 letters")
             continue
         one = _Import(endpoint, document, catalog)
         table = one.table()
@@ -153,7 +155,7 @@ def imported(document: Document, catalog: Catalog) -> Imported:
 
 @dataclass
 class _Import:
-    """One endpoint on its way into a declaration."""
+    """Converter of one endpoint into a declaration."""
 
     endpoint: Endpoint
     document: Document
@@ -165,17 +167,17 @@ class _Import:
         self.losses: list[str] = []
 
     def table(self) -> dict[str, Any]:
-        """The declaration."""
+        """Return the declaration."""
         endpoint = self.endpoint
         method = endpoint.verb
         if not self.catalog.knows(method):
             version = self.catalog.version
             self.naming.append(
-                f"[method] {method} is not in catalog {version}: add it to [policies.methods] custom, or take another"
+                f"[method] {method} is not in catalog {version}: add it to [policies.methods] custom, or change it"
             )
         semantic = self._semantic()
         function = "_".join(re.findall(r"[a-z0-9]+", f"{method} {endpoint.path}".lower()))
-        self.reviews.append(f"[handler] nothing answers yet: {function} is to be written, or name another")
+        self.reviews.append(f"[handler] the handler is missing; write {function}, or name another function")
         required = self._scopes()
         table = {
             "method": method,
@@ -216,7 +218,7 @@ class _Import:
     def _or(self, name: str, value: Any, otherwise: Any) -> Any:
         if value is not None:
             return value
-        self.reviews.append(f"[{name}] the document says none; {str(otherwise).lower()} is a guess")
+        self.reviews.append(f"[{name}] the document has no value; {str(otherwise).lower()} is a guess")
         return otherwise
 
     def _confidence(self, block: Mapping[str, Any]) -> Any:
@@ -224,7 +226,7 @@ class _Import:
         if value is None:
             self.reviews.append(f"[confidence] the document has no confidence_guidance; {UNSURE} is a guess")
             return UNSURE
-        said = "how sure an agent has to be; here it is how sure the host is"
+        said = "which is how sure an agent has to be; confidence is how sure the host is"
         self.reviews.append(f"[confidence] {value} was confidence_guidance, {said}")
         return float(value)
 
@@ -234,33 +236,35 @@ class _Import:
         return {"type": "object", **resolved(self.endpoint.members[name], shared, closed=name == "input")}
 
     def _input(self) -> dict[str, Any]:
-        """With the parameters of the path, which AGTP-API wants declared."""
+        """Return the input schema with the path's parameters, which AGTP-API requires to be declared."""
         schema = self._contract("input")
         properties = dict(schema.get("properties", {}))
         missing = [name for name in re.findall(r"\{([A-Za-z0-9_]+)\}", self.endpoint.path) if name not in properties]
         if not missing:
             return schema
-        self.reviews.append(f"[input_schema] {', '.join(missing)} stands in the path, and was not declared: text")
+        self.reviews.append(f"[input_schema] {', '.join(missing)} is in the path but not declared, so it is a text")
         properties |= {name: {"type": "string"} for name in missing}
         return {**schema, "properties": properties, "required": [*schema.get("required", ()), *missing]}
 
     def _scopes(self) -> list[str]:
-        """AGIS has no word for them; documents of hosts say them nevertheless, and others may."""
+        """Return the required scopes; AGIS has no member for them, but hosts' documents have them."""
         given = self.endpoint.members.get("required_scopes")
         told = [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
         odd = [each for each in told if not scopes.is_token(each)]
         if odd:
-            self.reviews.append(f"[required_scopes] no scope of AGTP, and left out: {_line(', '.join(odd))[:200]}")
+            self.reviews.append(
+                f"[required_scopes] left out, because it is not a valid scope: {_line(', '.join(odd))[:200]}"
+            )
         found = [*dict.fromkeys(each for each in told if each not in odd)]
-        said = "as the document has them: look whether they are this host's" if found else "none"
-        self.reviews.append(f"[required_scopes] {said}{'' if found else ': name what a caller has to be allowed'}")
+        said = "copied from the document; check that they are scopes of this host" if found else "none"
+        self.reviews.append(f"[required_scopes] {said}{'' if found else ': list the scopes that a caller needs'}")
         return found
 
     def _errors(self) -> list[str]:
         names = error_names(self.endpoint.members["errors"]) or []
         fitting = [_ERROR.sub("_", name).lstrip("_.-0123456789")[:64] for name in names]
         if fitting != names:
-            self.reviews.append(f"[errors] written as AGTP-API has names: the document has {_line(str(names))[:200]}")
+            self.reviews.append(f"[errors] rewritten as names of AGTP-API; the document has {_line(str(names))[:200]}")
         return [*dict.fromkeys(name for name in fitting if name)]
 
     def _deprecated(self) -> dict[str, Any]:
@@ -270,7 +274,7 @@ class _Import:
         if isinstance(said, Mapping) and isinstance(said.get("deprecated_in"), str):
             known = ("deprecated_in", "removed_in", "successor")
             return {"deprecated": {name: said[name] for name in known if name in said}}
-        self.reviews.append("[deprecated] the document says so, but not since when")
+        self.reviews.append("[deprecated] the document marks it as deprecated, but not since when")
         return {"deprecated": {"deprecated_in": "1.0"}}
 
 
@@ -290,9 +294,9 @@ def _line(text: str) -> str:
 
 def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
-    The tools of one path as one endpoint: EXECUTE on it, told apart by what the payload names.
+    Return the tools of one path as one endpoint: EXECUTE on the path; the payload names the tool.
 
-    :param tools: as operations of EXECUTE: ``tool``, ``call``, ``input_schema``.
+    :param tools: tools as operations of EXECUTE: ``tool``, ``call``, ``input_schema``.
     """
     calls: list[CarriedCall] = [each["call"] for each in tools]
     server = path.rpartition("/")[2] or "this host"
@@ -324,7 +328,7 @@ def tools_entry(path: str, tools: Iterable[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def _payload(calls: Sequence[CarriedCall]) -> dict[str, Any]:
-    """The schema of the payloads of several tools: closed where each has the arguments in a member of their own."""
+    """Return the schema of several tools' payloads; closed if each has its arguments in a separate member."""
     constants: dict[str, list[Any]] = {}
     for call in calls:
         for name, value in call.constants.items():
@@ -346,5 +350,5 @@ def _payload(calls: Sequence[CarriedCall]) -> dict[str, Any]:
 
 
 def verbs(entries: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The methods of endpoints, each once."""
+    """Yield the methods of endpoints without duplicates."""
     yield from dict.fromkeys(entry["method"] for entry in entries)

@@ -1,4 +1,4 @@
-"""What a validator has to say: which rule, where, how bad, and what to write instead."""
+"""The validator's findings: which rule, where, how severe, and the replacement."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How much a finding counts."""
+    """The severity of a finding."""
 
     ERROR = "error"
     """The document does not conform (AGIS v01 section 9)."""
 
     WARNING = "warning"
-    """It conforms, and somebody should look."""
+    """The document conforms, but a person should check it."""
 
     NOTE = "note"
-    """What was understood, where the text leaves it open."""
+    """How an ambiguous text was understood."""
 
 
 PASSES = (
@@ -34,42 +34,42 @@ PASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule of the grammar."""
+    """A rule of the grammar."""
 
     name: str
-    """Such as ``AGIS-P4-verb-in-path``; its number is that of its pass."""
+    """Such as ``AGIS-P4-verb-in-path``; its digit is the pass."""
 
     severity: Severity
     section: str
-    """Of AGIS v01: ``5 (b)``."""
+    """Section of AGIS v01, such as ``5 (b)``."""
 
     says: str
-    """One sentence."""
+    """The rule as one sentence."""
 
     @property
     def number(self) -> int:
-        """The pass, 1 to 8."""
+        """Return the pass, 1 to 8."""
         return int(self.name[6])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that breaks a rule, or should be looked at."""
+    """A violation of a rule, or something to check."""
 
     rule: Rule
     severity: Severity
     place: str
-    """The element, as people call it: ``BOOK /reservation``, ``semantic.intent``."""
+    """The element in readable form: ``BOOK /reservation``, ``semantic.intent``."""
 
     message: str
-    """A sentence that names what is wrong."""
+    """A sentence that states what is wrong."""
 
     line: int
     column: int
-    """From 1; both 0 where the document is not a text."""
+    """From 1; both are 0 if the document is not a text."""
 
     fix: str = ""
-    """What to write instead; empty where nobody can know."""
+    """The replacement; empty if it cannot be known."""
 
     reason: str = ""
-    """Why it is left out; empty where it is not."""
+    """Why it is suppressed; empty if it is not."""

@@ -1,4 +1,4 @@
-"""A document of an MCP server's tools, with what a person has to look at (AGIS v01 appendix C, the reverse mapping)."""
+"""Conversion of an MCP server's tools to a document with review notes (AGIS v01 appendix C, the reverse mapping)."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ LONGEST_NAME = 200
 
 
 PLAIN = "plain"
-"""The member of a tool that a host lists which has its name at its own server."""
+"""The member of a tool in a host's list that has the tool's name on its own server."""
 
 
 class ToolsError(ValueError):
-    """What was given is no list of tools; the message says why."""
+    """The input is not a list of tools; the message says why."""
 
 
 def tools_of(value: Any) -> list[Mapping[str, Any]]:
     """
-    The tools of what ``tools/list`` answers.
+    Return the tools in an answer to ``tools/list``.
 
-    :param value: its result, the whole response, or the list alone; entries as MCP has them, or as
-        ``agtp tools ls --json`` has them.
-    :raises ToolsError: naming the first thing that is wrong.
+    :param value: the result, the whole response, or only the list; entries as in MCP, or as in ``agtp tools ls
+        --json``.
+    :raises ToolsError: the input is not a list of tools; the message names the first fault.
     """
     found = value
     for name in ("result", "tools"):
@@ -53,7 +53,7 @@ def tools_of(value: Any) -> list[Mapping[str, Any]]:
     if not isinstance(found, list):
         raise ToolsError("it has no list of tools")
     if len(found) > MAX_ENDPOINTS:
-        raise ToolsError(f"it has {len(found)} tools, and {MAX_ENDPOINTS} are the most")
+        raise ToolsError(f"it has {len(found)} tools; the limit is {MAX_ENDPOINTS}")
     tools = [_tool(index, each) for index, each in enumerate(found)]
     if not tools:
         raise ToolsError("it has no tools")
@@ -80,9 +80,9 @@ def _tool(index: int, value: Any) -> Mapping[str, Any]:
 
 def of_server(tools: Sequence[Mapping[str, Any]], server: str) -> list[Mapping[str, Any]]:
     """
-    The tools of one server of a host, under their own names: ``files.read_file`` is ``read_file``.
+    Return the tools of one server of a host under their own names: ``files.read_file`` is ``read_file``.
 
-    :raises ToolsError: it has none.
+    :raises ToolsError: the host has no tools of that server.
     """
     found: list[Mapping[str, Any]] = [
         {**tool, "name": tool["name"].removeprefix(f"{server}.")}
@@ -91,7 +91,9 @@ def of_server(tools: Sequence[Mapping[str, Any]], server: str) -> list[Mapping[s
     ]
     if not found:
         servers = ", ".join(sorted({tool["name"].partition(".")[0] for tool in tools if "." in tool["name"]})[:20])
-        raise ToolsError(f"no tool is of a server {server}" + (f"; there are {servers}" if servers else ""))
+        raise ToolsError(
+            f"the list has no tools of a server {server}" + (f"; the servers are {servers}" if servers else "")
+        )
     return found
 
 
@@ -99,11 +101,11 @@ def from_mcp(
     tools: Sequence[Mapping[str, Any]], *, service: str, agtp: str | None = None, description: str = ""
 ) -> Drafted:
     """
-    A document of tools.
+    Return a document of tools.
 
-    :param tools: as :func:`tools_of` gives them.
-    :param service: what the service is called.
-    :param agtp: its address, where that is known.
+    :param tools: tools from :func:`tools_of`.
+    :param service: name of the service.
+    :param agtp: address of the service, if it is known.
     """
     made, names = Endpoints(), dict.fromkeys((tool["name"] for tool in tools), 2)
     for tool in tools:
@@ -137,7 +139,7 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: dict[str
     outcome, why = choose_outcome(chosen.method, path)
     notes.append(("outcome", why or "taken from the tool"))
     capability = made.capability(chosen.method)
-    notes.append(("capability", f"{capability} is what {chosen.method} usually is"))
+    notes.append(("capability", f"{capability} is the usual capability of {chosen.method}"))
     semantic: dict[str, Any] = {
         "intent": intent,
         "actor": "agent",
@@ -155,14 +157,14 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: dict[str
     output = tool.get("outputSchema")
     endpoint["output"] = dict(output) if isinstance(output, Mapping) else {"type": "object"}
     if not isinstance(output, Mapping):
-        notes.append(("output", "the tool does not describe it"))
+        notes.append(("output", "the tool does not describe its output"))
     endpoint["errors"] = []
     notes.append(("errors", "tools do not name their errors"))
     made.add(endpoint, notes)
 
 
 def _plain(tool: Mapping[str, Any]) -> str:
-    """A tool's name without the name of its server in front, where that is told or no verb: ``files.read_file``."""
+    """Return a tool's name without its server's name, if that is known or not a verb: ``files.read_file``."""
     own = tool.get(PLAIN)
     if isinstance(own, str) and own:
         return own
@@ -173,7 +175,7 @@ def _plain(tool: Mapping[str, Any]) -> str:
 
 
 def _nouns(tool: Mapping[str, Any], service: str) -> Iterator[str]:
-    """What a tool that names no thing acts on: its first argument, or else the service."""
+    """Yield nouns for a tool whose name has none: its first arguments, then the service."""
     schema = tool["inputSchema"]
     properties, required = schema.get("properties"), schema.get("required")
     names = [*required] if isinstance(required, list) else []
@@ -186,16 +188,16 @@ def _consequence(
     method: str, reading: bool | None, hints: Mapping[str, Any], notes: list[tuple[str, str]]
 ) -> dict[str, Any]:
     """
-    Confidence, impact and idempotence: what the tool's annotations say, or else what its verb does.
+    Return confidence, impact and idempotence, from the tool's annotations or else from its verb.
 
-    Annotations are a server's word about itself, so both are for review.
+    Annotations are the server's own claim, so all of these are marked for review.
     """
     looks = reads(method) if reading is None else reading
     if looks:
         impact = "informational"
     else:
         impact = "reversible" if hints.get("destructiveHint") is False else "irreversible"
-    why = "the tool's annotations say so" if hints else f"a guess from {method}"
+    why = "from the tool's annotations" if hints else f"a guess from {method}"
     notes.append(("impact_tier", f"{impact}: {why}"))
     again = hints.get("idempotentHint")
     return {
@@ -207,9 +209,9 @@ def _consequence(
 
 def _tool_name(name: str, taken: dict[str, int]) -> str:
     """
-    A name that AGIS allows, and that no other tool has; it is taken then.
+    Return a unique name that AGIS allows, and reserve it.
 
-    :param taken: names, each with the number to try first for another that would be called so.
+    :param taken: reserved names, each with the number to try first for a duplicate.
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     wanted = found = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_") or "tool"

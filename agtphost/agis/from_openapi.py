@@ -1,4 +1,4 @@
-"""A document of the operations of an OpenAPI document, with what a person has to look at (AGIS v01 appendix B)."""
+"""Conversion of an OpenAPI document's operations to a document with review notes (AGIS v01 appendix B)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from agtphost.contract.openapi.upstream import Facts
 from agtphost.vocabulary.catalog import Catalog
 
 USUAL = {"get": "RETRIEVE", "head": "CHECK", "options": "DESCRIBE", "put": "REPLACE", "patch": "MODIFY"}
-"""What is said where HTTP's method is all there is to go by."""
+"""Verbs if only the HTTP method is known."""
 
 OUTCOME = "x-outcome"
 """The draft's member for outcomes (AGIS v01 appendix B)."""
@@ -49,10 +49,10 @@ _FROM_SCHEMAS = re.compile(r"\[(input|output)_schema\] (.*)", re.DOTALL)
 
 def read_openapi(octets: bytes) -> Any:
     """
-    The values of an OpenAPI document.
+    Parse an OpenAPI document.
 
-    :param octets: JSON or YAML, in which names may be numbers: ``200:`` is usual there.
-    :raises OpenAPIError: it cannot be read, or is larger than documents may be.
+    :param octets: JSON or YAML; names may be numbers, such as ``200:``.
+    :raises OpenAPIError: it cannot be parsed, or is larger than documents may be.
     """
     if len(octets) > MAX_OCTETS:
         raise OpenAPIError(f"it has more than {MAX_OCTETS} octets")
@@ -74,20 +74,22 @@ def read_openapi(octets: bytes) -> Any:
 
 def from_openapi(document: Any, *, service: str = "", agtp: str | None = None) -> Drafted:
     """
-    A document of operations.
+    Return a document of operations.
 
-    :param document: as :func:`read_openapi` gives it; nothing that it refers to elsewhere is fetched.
-    :param service: what the service is called; empty: the document's title.
-    :param agtp: its address; None: what the document says.
-    :raises OpenAPIError: it is no OpenAPI 3.0 or 3.1.
+    :param document: result of :func:`read_openapi`; references to other documents are not fetched.
+    :param service: name of the service; empty: the document's title.
+    :param agtp: address of the service; None: the document's own.
+    :raises OpenAPIError: it is not OpenAPI 3.0 or 3.1.
     """
     if not isinstance(document, Mapping):
         raise OpenAPIError("it is not an object")
     version = document.get("openapi")
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
-        raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1, but says {str(document.get('swagger', version))[:40]!r}")
+        raise OpenAPIError(
+            f"it is not OpenAPI 3.0 or 3.1; its version is {str(document.get('swagger', version))[:40]!r}"
+        )
     if not isinstance(document.get("paths", {}), Mapping):
-        raise OpenAPIError("paths is not an object")
+        raise OpenAPIError("paths must be an object")
     return _Reading(document).drafted(service, agtp)
 
 
@@ -106,14 +108,14 @@ class _Reading:
         if not operations:
             raise OpenAPIError("it has no operations")
         if len(operations) > MAX_ENDPOINTS:
-            raise OpenAPIError(f"it has {len(operations)} operations, and {MAX_ENDPOINTS} are the most")
+            raise OpenAPIError(f"it has {len(operations)} operations; the limit is {MAX_ENDPOINTS}")
         for http, path, item in operations:
             for given in _several(item[http]):
                 self._add_own(f"{http.upper()} {path}", given)
             if not _several(item[http]):
                 self._add(http, path, item)
         if len(self._made.made) > MAX_ENDPOINTS:
-            raise OpenAPIError(f"it has {len(self._made.made)} endpoints, and {MAX_ENDPOINTS} are the most")
+            raise OpenAPIError(f"it has {len(self._made.made)} endpoints; the limit is {MAX_ENDPOINTS}")
         own, about = _object(self._document, OWN), _object(self._document, "info")
         title = service or line_of(about.get("title"), 200) or "service"
         found = draft(
@@ -149,7 +151,7 @@ class _Reading:
             yield from ((http, path, members) for http in HTTP_METHODS if isinstance(members.get(http), Mapping))
 
     def _add_own(self, source: str, given: Mapping[str, Any]) -> None:
-        """One of several endpoints that share an operation, as AGIS had it."""
+        """Add one of several endpoints that share an operation, unchanged from the exported document."""
         path = self._made.alone(given["method"], given["path"])
         contracts = {name: dict(given[name]) for name in CONTRACTS.values()}
         errors = given.get("errors")
@@ -179,7 +181,7 @@ class _Reading:
         if not isinstance(errors, list):
             errors = [*_errors(given, self._references)]
             if errors:
-                notes.append(("errors", "named after the status; better names say what went wrong"))
+                notes.append(("errors", "named after the status; replace them by names of the failure"))
         tags = given.get("tags")
         if isinstance(tags, list) and tags and line_of(tags[0], 100):
             self._tags[line_of(tags[0], 100)] += 1
@@ -197,13 +199,13 @@ class _Reading:
     def _name(
         self, http: str, read: Operation, path: str, action: str, notes: list[tuple[str, str]]
     ) -> tuple[str, str]:
-        """Method and path: the verb of the operationId or of the summary, and nouns of the path."""
+        """Return method and path: the verb of the operationId or summary, and the nouns of the path."""
         if action and words().is_verb(action):
             method = action
             notes.append(("method", f"{action} was the last segment of the path"))
         else:
             usual = USUAL.get(http) or ("REMOVE" if http == "delete" else "CREATE" if read.creates else "SUBMIT")
-            # Where there is no operationId, /getReport and /search-pets say what they do.
+            # Without an operationId, /getReport and /search-pets name the action.
             last = next((each for each in reversed(path.split("/")) if not each.startswith("{")), "")
             name = read.operation_id or (last if len(parts(last)) > 1 else "")
             chosen = choose_method(name, read.summary or read.description, usual=usual)
@@ -232,11 +234,11 @@ class _Reading:
             noun, _ = choose_path(method, (), [thing(segments[0]), *self._nouns(read)])
             found = noun + found
         if found != path:
-            notes.append(("path", f"it was {line_of(path)}"))
+            notes.append(("path", f"the original path was {line_of(path)}"))
         return method, found
 
     def _nouns(self, read: Operation) -> Iterator[str]:
-        """What an operation on / acts on."""
+        """Yield nouns for the object of an operation on /."""
         yield from reversed(parts(read.operation_id)[1:])
         yield line_of(_object(self._document, "info").get("title"), 100)
 
@@ -254,7 +256,7 @@ class _Reading:
             notes.append(("intent", why))
         outcome, why = choose_outcome(method, path, given.get(OUTCOME))
         if why:
-            notes.append(("outcome", f"{why}; {OUTCOME} would say it"))
+            notes.append(("outcome", f"{why}; add {OUTCOME} to the operation"))
         looks = http in ("get", "head", "options") or (http == "post" and reads(method))
         impact = "informational" if looks else "irreversible" if http in ("post", "delete") else "reversible"
         notes.append(("impact_tier", f"{impact}: a guess from {http.upper()}"))
@@ -271,24 +273,24 @@ class _Reading:
 
 
 def _own_words(said: Any) -> Any:
-    """A description without what ``to-openapi`` adds to it."""
+    """Return a description without the text that ``to-openapi`` adds."""
     return said.removesuffix(SAID).rstrip() if isinstance(said, str) else said
 
 
 def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Method and path of what was exported from AGIS."""
+    """Return method and path of an operation that was exported from AGIS; None for others."""
     method, path = own.get("method"), own.get("path")
     return (method, path) if isinstance(method, str) and isinstance(path, str) else None
 
 
 def _scopes(own: Mapping[str, Any]) -> dict[str, Any]:
-    """What a caller has to be allowed, where the document was exported from one that says so."""
+    """Return the required scopes, if the document was exported from one that has them."""
     given = own.get("required_scopes")
     return {"required_scopes": given} if isinstance(given, list) and given else {}
 
 
 def _several(operation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The endpoints that share an operation which was exported from AGIS; none where it is one, or another's."""
+    """Return the endpoints that share an operation exported from AGIS; empty if it has one, or was not exported."""
     own = operation.get(OWN)
     if not isinstance(own, list) or not all(isinstance(each, Mapping) and _named(each) for each in own):
         return []
@@ -297,7 +299,7 @@ def _several(operation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _errors(operation: Mapping[str, Any], references: OpenAPIReferences) -> Iterable[dict[str, str]]:
-    """What the refusals of an operation are called: after their status, with what the document says of them."""
+    """Yield the errors of an operation: names made of the status, with the document's descriptions."""
     responses = _object(operation, "responses")
     for code in sorted(str(code) for code in responses):
         if re.fullmatch(r"4[0-9]{2}", code) is None:

@@ -1,9 +1,9 @@
 """
-Values for the parameters of an endpoint that a goal names (AGIS v01 section 12, step 4).
+Values for an endpoint's parameters that a goal names (AGIS v01 section 12, step 4).
 
-A value is proposed where the goal leaves no choice: behind the parameter's name or a phrase of its hints, as the only
-member of its enumeration, or as the only word that its pattern or format takes. It follows the parameter's schema.
-Nothing is guessed from meaning, and a reader of the proposal decides.
+A value is proposed only if it is unambiguous: it follows the parameter's name or a phrase of its hints, or it is the
+only member of its enumeration, or the only word that matches its pattern or format. It must match the parameter's
+schema. Nothing is guessed from meaning, and the reader of the proposal decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re2
 from agtphost.contract.schemas import SchemaError, TooCostly, compile_schema
 
 LONGEST: Final = 2_000
-"""Characters of a goal that are looked at."""
+"""Characters of a goal that are read."""
 
 MOST_WORDS: Final = 200
 MOST_PARAMETERS: Final = 64
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,9})?", re.ASCII)
 _MAIL = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,190}\.[A-Za-z]{2,24}", re.ASCII)
 _URI = re.compile(r"[a-z][a-z0-9+.-]{1,20}://\S{1,500}", re.ASCII)
 _ORDINARY: Final = ("word", "Word", "the", "2")
-"""What a pattern must not take if it is to tell one value from the other words of a goal."""
+"""A pattern that matches one of these cannot distinguish a value from other words of a goal."""
 
 _SEPARATORS: Final = frozenset({"=", ":", "is", "of", "number", "no", "nr", "named", "called"})
 _NUMBER_WORDS: Final = {
@@ -48,7 +48,7 @@ def goal_values(
     """
     Return the values that a goal names, by parameter.
 
-    :param goal: what somebody wants, in words.
+    :param goal: the goal in words.
     :param properties: the schemas of the parameters, by name.
     :param hints: phrases by which people name a value: ``{"nights": ["for N nights"]}``.
     """
@@ -57,7 +57,7 @@ def goal_values(
     for name, schema in [*properties.items()][:MOST_PARAMETERS]:
         if not isinstance(name, str) or not isinstance(schema, Mapping):
             continue
-        # Each is looked at only where those before it find nothing.
+        # A method is used only if the ones before it found nothing.
         ways = (_named(name, schema, words), _hinted(words, (hints or {}).get(name, ())), _shaped(schema, words))
         for way in ways:
             values = _fitting(way, schema)
@@ -69,7 +69,7 @@ def goal_values(
 
 
 def _words(goal: str) -> list[str]:
-    """The words of a goal without the signs around them; what is quoted is one word."""
+    """Return the words of a goal without punctuation; a quotation is one word."""
     found = []
     for each in _WORD.findall(goal.replace("=", " = ").replace(": ", " : ")):
         word = each[1:-1] if len(each) > 2 and each[0] in "\"'" and each[-1] == each[0] else each.strip(",.;!?()[]")
@@ -79,12 +79,12 @@ def _words(goal: str) -> list[str]:
 
 
 def _parts(name: str) -> list[str]:
-    """The words of a parameter's name: ``orderNumber`` and ``order_number`` are both ``order number``."""
+    """Return the words of a parameter's name: ``orderNumber`` and ``order_number`` are both ``order number``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").replace("-", " ").lower().split()
 
 
 def _places(words: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Where a name stands in a goal: from one word, to the one behind it."""
+    """Yield the positions of a name in a goal: its first word, and the word after it."""
     lower = [word.lower() for word in words]
     for begin in range(len(words) - len(parts) + 1):
         if lower[begin : begin + len(parts)] == [*parts]:
@@ -92,7 +92,7 @@ def _places(words: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, i
 
 
 def _named(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
-    """``isbn 978...``, ``room = attic``; of numbers also ``3 nights``."""
+    """Yield values next to the parameter's name: ``isbn 978...``, ``room = attic``; for numbers also ``3 nights``."""
     places = [*_places(words, [name.lower()]), *_places(words, _parts(name))]
     for begin, end in dict.fromkeys(places):
         explicit = end < len(words) and words[end].lower() in _SEPARATORS
@@ -104,7 +104,7 @@ def _named(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterat
 
 
 def _hinted(words: Sequence[str], phrases: Any) -> Iterator[str]:
-    """``for N people``: what stands in the place of the phrase's word in capitals."""
+    """Yield the words at the position of a phrase's capital word: ``for N people``."""
     listed = phrases if isinstance(phrases, (list, tuple)) else ()
     lower = [word.lower() for word in words]
     for phrase in [each for each in listed if isinstance(each, str)][:MOST_PHRASES]:
@@ -119,7 +119,7 @@ def _hinted(words: Sequence[str], phrases: Any) -> Iterator[str]:
 
 
 def _shaped(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
-    """Words of the goal that are of the enumeration, the pattern or the format, and could hardly be anything else."""
+    """Yield the words that match the enumeration, the pattern or the format."""
     enumerated = _enumerated(schema)
     if enumerated:
         yield from (word for word in words if word in enumerated)
@@ -135,7 +135,7 @@ def _enumerated(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _pattern(schema: Mapping[str, Any]) -> Callable[[str], bool] | None:
-    """Whether a word is of the schema's pattern; None for a pattern that ordinary words are of."""
+    """Return a test of the schema's pattern; None for a pattern that ordinary words match."""
     pattern = schema.get("pattern")
     if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
         return None
@@ -179,7 +179,7 @@ def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _fitting(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
-    """The different values that follow the schema."""
+    """Return the different values that match the schema; at most two."""
     candidates = list(dict.fromkeys(words))
     if not candidates:
         return []
@@ -194,7 +194,7 @@ def _fitting(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
 
 
 def _typed(word: str, kinds: frozenset[str]) -> Iterator[Any]:
-    """A word as a value of one of the types."""
+    """Yield a word as a value of the possible types."""
     if kinds & {"integer", "number"}:
         number = str(_NUMBER_WORDS.get(word.lower(), word))
         if _NUMBER.fullmatch(number):

@@ -1,10 +1,9 @@
 """
-The notation of the draft's examples, as the values that it stands for (AGIS v01 section 11).
+A parser of the notation of the draft's examples (AGIS v01 section 11).
 
-``BOOK /reservation { semantic { ... } input { ... } }`` is neither YAML nor
-JSON. What it means is plain, but for what it leaves out: ``...`` is filled
-with empty contracts, and said so. Indentation helps where there is some, and
-is not needed: copies of the draft have lost theirs.
+``BOOK /reservation { semantic { ... } input { ... } }`` is neither YAML nor JSON. Its meaning is clear except for what
+it leaves out: ``...`` is replaced by empty contracts, with a note. Indentation is used if it exists, but is not
+required, because copies of the draft have lost it.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _DOTS = re.compile(r"\.\.\.|…")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15})?")
 _TEXTS = ("agis", "version")
-"""Members whose value is text, however it looks."""
+"""Members whose value is always a text."""
 
 _OUTER = ("pre_auth_discovery",)
-"""What follows a list and is no member of its last item, where no indentation tells."""
+"""Members after a list that do not belong to its last item, if there is no indentation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rewritten:
-    """A document that was written so."""
+    """A document that was parsed from the notation."""
 
     root: dict[str, Any]
     notes: tuple[str, ...]
-    """Sentences: what it left out, and is empty now."""
+    """Sentences about parts that were left out and are now empty."""
 
 
 def from_illustrative(octets: bytes) -> Rewritten:
     """
-    Read the notation.
+    Parse the notation.
 
     :param octets: UTF-8.
-    :raises Unreadable: naming what is wrong, and where.
+    :raises Unreadable: the text is invalid; the message says what is wrong and where.
     """
     if len(octets) > MAX_OCTETS:
         raise Unreadable(f"it has more than {MAX_OCTETS} octets", None)
@@ -64,7 +63,7 @@ def from_illustrative(octets: bytes) -> Rewritten:
 
 
 def comments(octets: bytes) -> int:
-    """How many comments a text of the notation has."""
+    """Return the number of comments in a text of the notation."""
     text = octets.decode("utf-8-sig")
     return sum(found[1] is not None for found in re.finditer(r'"(?:[^"\\]|\\.)*"|(?<!\S)(#)[^\n]*', text))
 
@@ -103,7 +102,7 @@ class _Reader:
         return self._at - (self.text.rfind("\n", 0, self._at) + 1)
 
     def _ends(self, depth: int, opened: int) -> bool:
-        """Whether a block ends here, which is read then."""
+        """Return whether a block ends here, and consume its brace."""
         if self._at >= len(self.text):
             if depth:
                 self._refuse("this brace is never closed", opened)
@@ -123,7 +122,7 @@ class _Reader:
     # Blocks of members
 
     def members(self, depth: int) -> dict[str, Any]:
-        """The members of a block, up to its brace; of the whole text at depth 0."""
+        """Return the members of a block up to its brace; at depth 0 those of the whole text."""
         opened, found = self._at - 1, dict[str, Any]()
         while True:
             self._take(_GAP)
@@ -132,7 +131,7 @@ class _Reader:
             self._member(found, depth)
 
     def _member(self, found: dict[str, Any], depth: int) -> None:
-        """One of them, or an endpoint, or what is left out."""
+        """Parse one member, an endpoint, or an ellipsis."""
         at = self._at
         if self._take(_DOTS):
             self._left_out = True
@@ -150,7 +149,7 @@ class _Reader:
 
     def _put(self, found: dict[str, Any], name: str, value: Any, at: int) -> None:
         if name in found:
-            self._refuse(f"the name {name} stands twice", at)
+            self._refuse(f"the name {name} occurs twice", at)
         found[name] = value
 
     def _endpoint(self, name: str, at: int, depth: int) -> None:
@@ -160,7 +159,9 @@ class _Reader:
             empty: dict[str, Any] = {"input": {"type": "object"}, "output": {"type": "object"}, "errors": []}
             missing = [member for member in empty if member not in members]
             members |= {member: empty[member] for member in missing}
-            self.notes.append(f"{name} leaves out {', '.join(missing) or 'nothing'}: empty here")
+            self.notes.append(
+                f"{name} leaves out {', '.join(missing) or 'no required member'}, which is treated as empty"
+            )
             self._left_out = False
         self._put(self.endpoints, name, members, at)
 
@@ -176,7 +177,7 @@ class _Reader:
         return self.members(depth)
 
     def _items(self, depth: int) -> list[tuple[str, Any]]:
-        """``reservation_id, status (string), restaurants: [array of objects]``: names, and their schemas."""
+        """Return names with their schemas: ``reservation_id, status (string), restaurants: [array of objects]``."""
         opened, found = self._at - 1, list[tuple[str, Any]]()
         while True:
             self._take(_GAP)
@@ -211,7 +212,7 @@ class _Reader:
     # Values
 
     def _value(self, name: str, column: int, depth: int) -> Any:
-        """What stands behind a colon: on the line, or indented below it."""
+        """Return the value after a colon, on the line or indented below it."""
         while self._at < len(self.text) and self.text[self._at] in " \t":
             self._at += 1
         if self._at < len(self.text) and self.text[self._at] not in "\r\n#":
@@ -243,7 +244,7 @@ class _Reader:
         return said if name in _TEXTS else _scalar(said)
 
     def _below(self, name: str, column: int, depth: int) -> Any:
-        """Members that are indented more than the name; of a flat text those that say what becomes of what."""
+        """Return the members that are indented more than the name; in a flat text, those that contain ``->``."""
         found: dict[str, Any] = {}
         while _KEY.match(self.text, self._at) is not None or _BLOCK.match(self.text, self._at) is not None:
             end = self.text.find("\n", self._at)
@@ -257,7 +258,7 @@ class _Reader:
         return found
 
     def _listed(self, depth: int) -> list[Any]:
-        """Items behind hyphens."""
+        """Return the items of a list with hyphens."""
         found: list[Any] = []
         column = self._column()
         while self.text.startswith("-", self._at) and self._column() == column:
@@ -280,7 +281,7 @@ class _Reader:
         return found
 
     def _bracketed(self, left: str, right: str) -> str:
-        """What stands between two brackets, which may have others inside."""
+        """Return the text between two brackets, which may contain others."""
         start, depth = self._at, 0
         for found in re.compile(f"[{re.escape(left + right)}]").finditer(self.text, start):
             depth += 1 if found[0] == left else -1
@@ -302,7 +303,7 @@ def _unquoted(found: re.Match[str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are in no brackets."""
+    """Split a text at the commas outside of brackets."""
     parts, depth, start = list[str](), 0, 0
     for found in re.finditer(r"[(\[{)\]},]", text):
         if found[0] == ",":

@@ -1,11 +1,10 @@
 """
-A document as a map of what a service can do, and what of it somebody's words mean (AGIS v01 section 12).
+Matching of instructions with a service's endpoints (AGIS v01 section 12).
 
-The draft's steps, in its order: the verb of an instruction against the
-methods, its other words against the nouns of the paths, all of it against the
-statements of intent, and how sure that is against what each endpoint asks
-for. Words are compared by their stems, by groups of words that people use for
-the same, and, for statements, by BM25. Nothing is fetched and nothing guessed.
+It follows the draft's steps in order. The verb of an instruction is compared with the methods, its other words with the
+nouns of the paths, and the whole with the statements of intent; the resulting confidence is compared with what each
+endpoint requires. Words are compared by stems, by groups of synonyms, and, for statements, by BM25. Nothing is fetched
+and nothing is guessed.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from agtphost.search.lexical import Lexicon
 from agtphost.search.words import stem, terms
 
 METHOD, PATH, INTENT = 0.5, 0.3, 0.2
-"""How much each step weighs: methods first, then nouns, then statements."""
+"""Weights of the steps: methods first, then nouns, then statements."""
 
 LIKE = 0.8
-"""Of a verb that people use for the same."""
+"""Score of a synonym of the verb."""
 
 ALSO = 0.4
-"""Of a verb that stands in an instruction and is not what it begins with: ``book`` in ``find a book``."""
+"""Score of a verb that is in the instruction but not its first: ``book`` in ``find a book``."""
 
 NOUN = 0.7
-"""Of a noun that people use for the same."""
+"""Score of a synonym of a noun."""
 
 Measure = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 
@@ -42,7 +41,7 @@ LONGEST = 1_000
 """Characters of an instruction that are read."""
 
 GRAVE = frozenset({"EXECUTE", "CANCEL", "TRANSFER"})
-"""Methods that nobody calls unsure, whatever the service asks for (AGIS v01 section 6)."""
+"""Methods that require confidence, for every service (AGIS v01 section 6)."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 _AUXILIARY = frozenset(
@@ -51,77 +50,81 @@ _AUXILIARY = frozenset(
         *("PLEASE", "SHALL", "SHOULD", "TRY", "WANT", "WILL", "WISH", "WOULD"),
     ]
 )
-"""What an instruction may begin with and is not what it asks for."""
+"""Verbs at the beginning of an instruction that are not the requested action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """An endpoint that may be meant."""
+    """An endpoint that an instruction may mean."""
 
     endpoint: Endpoint
     method: float
-    """0 to 1: how near the method is to the instruction's verb."""
+    """0 to 1: similarity of the method to the instruction's verb."""
 
     path: float
-    """The same of the path's nouns to its other words."""
+    """0 to 1: similarity of the path's nouns to the other words."""
 
     intent: float
-    """The same of the statement of intent to all of it, compared with the best."""
+    """0 to 1: similarity of the statement of intent to the instruction, relative to the best."""
 
     needed: float
-    """How sure a caller should be: the service's guidance, or more for what cannot be undone."""
+    """The confidence that a caller needs: the service's guidance, or more for what is irreversible."""
 
     alike: bool = False
-    """Whether another one answers as well."""
+    """Whether another endpoint matches equally well."""
 
     @property
     def confidence(self) -> float:
-        """0 to 1: how sure the choice is."""
+        """Return the confidence of the match, 0 to 1."""
         return round(METHOD * self.method + PATH * self.path + INTENT * self.intent, 3)
 
     @property
     def escalate(self) -> str:
-        """Why a person should be asked first; empty where nothing speaks for it."""
+        """Return why a person should be asked first; empty if there is no reason."""
         if self.alike:
-            return "another endpoint answers as well"
+            return "another endpoint matches equally well"
         if self.confidence < self.needed:
-            return f"{self.confidence:.2f} is less than {self.needed:.2f}, which it should be"
+            return f"{self.confidence:.2f} is less than the required {self.needed:.2f}"
         return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceMap:
-    """What a service can do."""
+    """An index of a service's endpoints by what they do."""
 
     document: Document
-    """One that conforms: nothing of another is used (AGIS v01 section 14)."""
+    """A document that conforms; others are not used (AGIS v01 section 14)."""
 
     _lexicon: list[Lexicon] = field(default_factory=list)
 
     @property
     def namespace(self) -> str:
-        """Empty where it has none."""
+        """Return the namespace of the vocabulary; empty if it has none."""
         return str(self.document.vocabulary.get("namespace", ""))
 
     @functools.cached_property
     def verbs(self) -> Mapping[str, list[Endpoint]]:
-        """The index that comes first: every verb that the vocabulary declares, and the endpoints that use it."""
+        """Return every verb that the vocabulary declares, with the endpoints that use it."""
         found: dict[str, list[Endpoint]] = {verb.upper(): [] for verb in self.document.vocabulary["declared_verbs"]}
         for endpoint in self.document.endpoints:
             found.setdefault(endpoint.verb, []).append(endpoint)
         return found
 
     def qualified(self, endpoint: Endpoint) -> str:
-        """``logistics.DISPATCH``: the method among those of several services (AGIS v01 section 8.2 (d))."""
+        """
+        Return the method with its namespace, for use with several services (AGIS v01 section 8.2 (d)):
+        ``logistics.DISPATCH``.
+        """
         return f"{self.namespace}.{endpoint.verb}" if self.namespace else endpoint.verb
 
     def match(self, instruction: str, *, limit: int = 5, measure: Measure | None = None) -> list[Match]:
         """
-        What an instruction may mean, the likeliest first.
+        Return the endpoints that an instruction may mean, best first.
 
-        :param instruction: what somebody said, such as ``schedule a meeting``.
-        :param limit: no more than these.
-        :param measure: how near pairs of texts are in meaning, -1 to 1; None: statements are found by words alone.
+        :param instruction: the instruction in words, such as ``schedule a meeting``.
+        :param limit: most matches to return.
+        :param measure: returns the semantic similarity of pairs of texts, -1 to 1; None: statements are compared by
+            words only.
         """
         said = _Said.of(instruction[:LONGEST])
         if not self._lexicon:
@@ -143,19 +146,19 @@ class ServiceMap:
             for endpoint, score in zip(self.document.endpoints, scores, strict=True)
         ]
         found = [each for each in found if each.method or each.path or each.intent]
-        # Of two that are as sure the one whose method was said comes first: the draft compares methods before all else.
+        # Of equal matches, the better method comes first, because the draft compares methods first.
         found.sort(key=lambda each: (-each.confidence, -each.method, -each.path, each.endpoint.name))
         return [*_alike(found[: max(limit, 2)])][:limit]
 
     def _scores(self, text: str) -> list[float]:
-        """How well each statement answers, compared with the best."""
+        """Return the score of each statement, relative to the best."""
         scores, _ = self._lexicon[0].scores(text, b"\1" * len(self.document.endpoints))
         best = max(scores, default=0.0) or 1.0
         return [score / best for score in scores]
 
 
 def _alike(found: list[Match]) -> Iterator[Match]:
-    """With those marked that nothing tells from the best."""
+    """Yield the matches; those equal to the best are marked."""
     top = [each for each in found if each.confidence == found[0].confidence]
     for each in found:
         alone = len(top) == 1 or each not in top
@@ -170,7 +173,7 @@ def _needed(endpoint: Endpoint) -> float:
 
 
 def _statement(endpoint: Endpoint) -> str:
-    """What is said of an endpoint, with what people say for its parameters."""
+    """Return the statement of an endpoint's intent, with the phrases for its parameters."""
     hints = endpoint.semantic.get("parameter_hints")
     phrases = [phrase for each in hints.values() for phrase in each] if isinstance(hints, Mapping) else []
     return " ".join([str(endpoint.semantic.get("intent", "")), *phrases])
@@ -178,16 +181,16 @@ def _statement(endpoint: Endpoint) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _Said:
-    """An instruction, as its words."""
+    """The words of an instruction."""
 
     verb: str
-    """What it begins with, in its base form; empty where that is no verb."""
+    """The first verb in its base form; empty if there is none."""
 
     lemmas: frozenset[str]
-    """Of all its words; upper-case."""
+    """Base forms of all its words, in upper case."""
 
     nouns: frozenset[str]
-    """Stems of all words but that verb."""
+    """Stems of all words but the verb."""
 
     @classmethod
     def of(cls, instruction: str) -> _Said:
@@ -201,7 +204,7 @@ class _Said:
             else:
                 left.append(word)
         if not verb:
-            # "I need a table booked": the first word that is a verb and no noun.
+            # In "I need a table booked", use the first word that is a verb and not a noun.
             lemmas = (known.lemma(word) for word in left)
             verb = next((each for each in lemmas if known.is_verb(each) and each not in known.nouns_too), "")
         lemmas = (known.lemma(word) for word in left)
@@ -209,13 +212,13 @@ class _Said:
         return cls(verb=verb, lemmas=frozenset(lemmas), nouns=nouns)
 
     def like(self) -> Iterator[str]:
-        """What people would say for its words, and they themselves."""
+        """Yield the words with their synonyms."""
         yield from sorted(synonyms().verbs.get(self.verb, frozenset({self.verb})))
         for noun in sorted(self.nouns):
             yield from sorted(synonyms().nouns.get(noun, frozenset({noun})))
 
     def method(self, verb: str) -> float:
-        """How near a method is."""
+        """Return the similarity of a method to the instruction's verb."""
         if verb == self.verb:
             return 1.0
         if self.verb and verb in synonyms().verbs.get(self.verb, ()):
@@ -223,7 +226,7 @@ class _Said:
         return ALSO if verb in self.lemmas else 0.0
 
     def path(self, path: str) -> float:
-        """How near a path's nouns are: those of the segment that says most."""
+        """Return the similarity of a path's nouns, by its best segment."""
         literal = (segment for segment in path.split("/") if segment and not segment.startswith("{"))
         return max((self._segment(segment) for segment in literal), default=0.0)
 
@@ -239,10 +242,10 @@ class _Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Synonyms:
-    """Words that people use for the same."""
+    """Groups of synonyms."""
 
     verbs: Mapping[str, frozenset[str]]
-    """Upper-case, in their base form."""
+    """Verbs by their base form, in upper case."""
 
     nouns: Mapping[str, frozenset[str]]
     """Stems."""
@@ -250,7 +253,7 @@ class Synonyms:
 
 @functools.cache
 def synonyms() -> Synonyms:
-    """The one set of lists."""
+    """Return the shared lists."""
     lists: dict[str, Any] = tomllib.loads(resources.files(__package__).joinpath("synonyms.toml").read_text("utf-8"))
     return Synonyms(
         verbs=_groups([line.split() for line in lists["verbs"].splitlines()]),

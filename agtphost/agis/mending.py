@@ -1,8 +1,7 @@
 """
-What is mechanical in a document, mended: capitals, snake_case, slashes and braces of paths, verbs, suppressions.
+Automatic corrections of a document: capitals, snake_case, slashes and braces of paths, verbs, suppressions.
 
-Nothing that takes a decision is touched: a verb in a path stays, and so does
-a name whose mended form another has already.
+Nothing is changed that needs a decision: a verb in a path stays, and so does a name whose corrected form is taken.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _ELSEWHERE = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
     | {"dependentRequired", "dependentSchemas", "dependencies", "patternProperties", "propertyNames"}
 )
-"""Keywords of an input that may speak of its parameters: who renames these has to read them."""
+"""Keywords of an input that may refer to its parameters; such an input is not renamed."""
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
-"""What snake_case may be made of without losing anything."""
+"""Names that can be converted to snake_case without loss."""
 
 
 @dataclass(kw_only=True)
@@ -37,7 +36,7 @@ class _Mending:
     root: dict[str, Any]
     changes: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
-    """Endpoints by the names that they had."""
+    """New names of endpoints by their old ones."""
 
     def change(self, where: str, was: str, now: str) -> None:
         self.changes.append(f"{where}: {was} is {now}")
@@ -45,9 +44,10 @@ class _Mending:
 
 def mended(document: Document) -> tuple[Document, tuple[str, ...]]:
     """
-    A document with everything mended that is mechanical.
+    Return a document with all automatic corrections.
 
-    :return: the document, without the lines of its text; and what was changed, a line each. No changes: the same one.
+    :return: the document, without the lines of its text; and one line for each change. Without changes: the same
+        document.
     """
     mending = _Mending(root=copy.deepcopy(dict(document.members)))
     _endpoints(mending, endpoints(mending.root))
@@ -77,7 +77,7 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
             mending.change("endpoints", endpoint.name, name)
         mending.places[place_of(endpoint.name)] = name
         if endpoint.keyed:
-            # A name that differs in capitals alone is defined twice, and stays for a person to see.
+            # An endpoint that differs only in capitals is defined twice, and stays for a person to resolve.
             written[name if name not in written else endpoint.name] = members
         else:
             mending.root["endpoints"][endpoint.at[1]] = {**members, "method": method, "path": path}
@@ -87,13 +87,17 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
 
 def _path(path: str, renamed: Mapping[str, str]) -> str:
     if "?" in path or "#" in path:
-        return path  # What varies belongs into the input, and nobody here knows of which kind it is.
+        return path  # The variable part belongs into the input, but its type is unknown here.
     mended_path = re.sub("/{2,}", "/", "/".join(mended_segment(each, renamed) for each in path.split("/")))
     return mended_path if mended_path.startswith("/") else f"/{mended_path}"
 
 
 def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> Mapping[str, str]:
-    """Parameters of an input, and what speaks of them, in snake_case. :return: the new names by the old ones."""
+    """
+    Rename the parameters of an input, and references to them, to snake_case.
+
+    :return: the new names by the old ones.
+    """
     contract = members.get("input")
     if isinstance(contract, (dict, list)) and is_shorthand(contract):
         contract = schema_of(contract, closed=True)
@@ -124,7 +128,7 @@ def _named(renamed: Mapping[str, str], name: Any) -> Any:
 
 
 def _renamed(names: Any) -> dict[str, str]:
-    """Those that are not in snake_case, unless their new name is taken."""
+    """Return the names that are not in snake_case, with their new ones unless these are taken."""
     found: dict[str, str] = {}
     taken = {*names}
     for name in names:
@@ -157,7 +161,7 @@ def _vocabulary(mending: _Mending) -> None:
 
 
 def _suppressions(mending: _Mending) -> None:
-    """Those of endpoints that have another name now; and without those that leave nothing out."""
+    """Update the suppressions of renamed endpoints, and remove unused ones."""
     listed = mending.root.get(MEMBER)
     if not isinstance(listed, list):
         return
@@ -166,7 +170,7 @@ def _suppressions(mending: _Mending) -> None:
             entry["endpoint"] = mending.places.get(place_of(entry["endpoint"]), entry["endpoint"])
     idle = {*unused(validate_tree(Tree(root=mending.root)).findings)}
     for index in sorted(idle):
-        mending.changes.append(f"{MEMBER}[{index}]: {listed[index]['rule']} was not there to be left out, and is gone")
+        mending.changes.append(f"{MEMBER}[{index}]: {listed[index]['rule']} suppressed nothing, and was removed")
     kept = [entry for index, entry in enumerate(listed) if index not in idle]
     if kept:
         mending.root[MEMBER] = kept

@@ -1,8 +1,8 @@
 """
 The canonical form of a document, in YAML or JSON (AGIS v01 section 10).
 
-Names in their order, methods in capitals, contracts written out as JSON
-Schemas, endpoints by ``METHOD /path`` where the document has them so.
+Members are in a fixed order, methods in capitals, contracts written out as JSON Schemas, and endpoints keyed by
+``METHOD /path`` if the document has them so.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _TOP = (
 )
 _VOCABULARY = ("declared_verbs", "domain", "namespace", "version", "negotiable")
 _POWERS = re.compile(r'"(?:[^"\\]|\\.)*+"|-?[0-9.]++e[-+]?[0-9]+')
-"""Texts of JSON, in which nothing is a number; and numbers with powers of ten."""
+"""JSON texts, which contain no numbers, and numbers with powers of ten."""
 
 LONGEST_NUMBER = 64
-"""Characters of a number that is read."""
+"""Characters of a number that are accepted."""
 
 _ENDPOINT = ("method", "path", "semantic", "input", "output", "errors")
 
 
 def normal(document: Document) -> dict[str, Any]:
-    """The canonical values of a document."""
+    """Return the canonical values of a document."""
     found = _ordered(document.members, _TOP)
     block = _ordered(document.vocabulary, _VOCABULARY)
     endpoints = [(capitals(endpoint.method), endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
@@ -45,7 +45,7 @@ def normal(document: Document) -> dict[str, Any]:
         own, named = {endpoint.name for endpoint in document.endpoints}, dict[str, Any]()
         for endpoint, (method, path, members) in zip(document.endpoints, endpoints, strict=True):
             name = f"{method} {path}"
-            # One that is defined twice, in other capitals, stays for a person to see.
+            # An endpoint that is defined twice, with different capitals, stays for a person to resolve.
             named[endpoint.name if name in own or name in named else name] = members
         found["endpoints"] = named
     else:
@@ -72,20 +72,20 @@ def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def as_json(value: Mapping[str, Any]) -> str:
-    """JSON text."""
+    """Return a value as JSON text."""
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     return _POWERS.sub(lambda found: found[0] if found[0][0] == '"' else _decimal(float(found[0])), text)
 
 
 def _decimal(number: float) -> str:
-    """In standard decimal notation, as long as that can be read again."""
+    """Return a number in decimal notation, if that is not too long to be read again."""
     text = format(Decimal(repr(number)), "f")
     text = text if "." in text else f"{text}.0"
     return text if len(text) <= LONGEST_NUMBER else repr(number)
 
 
 class _Dumper(yaml.SafeDumper):
-    """No aliases, and items of lists further in than what they belong to."""
+    """A dumper without aliases, with indented lists."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -95,7 +95,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Plain where every reader of YAML takes it for the same text; in double quotes where one may not."""
+    """Return a plain scalar if every YAML reader reads it as the same text; otherwise a quoted one."""
     plain = text.replace(" ", "").replace("-", "").replace("_", "").replace("/", "").isalnum() and text[:1].isalpha()
     words = text.lower() not in {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain and words else '"')
@@ -113,6 +113,6 @@ _Dumper.add_representer(float, _float)
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """YAML text."""
+    """Return a value as YAML text."""
     text: str = yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text

@@ -1,8 +1,7 @@
 """
-The text of a document: YAML or JSON to plain values, with the place of each (AGIS v01 section 10).
+The parser of documents: YAML or JSON to plain values, with the place of each (AGIS v01 section 10).
 
-Both notations go the same way and give the same values. Everything is
-bounded while it is read, and one fault of the text is one finding.
+Both notations give the same values. Everything is bounded while it is read, and a fault of the text is one finding.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from agtphost.vocabulary import jsontext, yamltext
 from agtphost.vocabulary.yamltext import Mark, Marks
 
 MAX_OCTETS = 4 << 20
-"""Of a document."""
+"""Most octets of a document."""
 
 MAX_DEPTH = 32
-"""Lists and mappings inside each other."""
+"""Depth of nested lists and mappings."""
 
 MAX_VALUES = 500_000
-"""Values and names of a document; 5,000 endpoints have about 300,000."""
+"""Most values and names of a document; 5,000 endpoints have about 300,000."""
 
 Place = tuple[str | int, ...]
 """Names and indexes, from the document's root inwards."""
@@ -37,45 +36,46 @@ _ILLUSTRATIVE = re.compile(r"(?m)^[ \t]*+(?:[A-Z]++ /\S*+(?<!:) \{|(?:semantic|v
 
 
 _FORBIDDEN = "[^\\t\\n\\r\\x20-\\x7e\\x85\\xa0-\\ud7ff\\ue000-\\ufeff\\uff00-\\ufffd\\U00010000-\\U0010ffff]"
-"""What YAML has in no text: compiled where it is wanted, which takes some milliseconds."""
+"""Characters that YAML forbids; the pattern is compiled when it is needed, which takes some milliseconds."""
 
 _NO_YAML = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.|[\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]", re.DOTALL
 )
-"""What JSON may have in a string and YAML may not; and other escapes, so that none is taken for half of one."""
+"""Characters that JSON strings may have and YAML may not; other escapes are matched so that none is split."""
 
 _BREAK = re.compile("\\r\\n|[\\n\\r\\x85\\u2028\\u2029]")
 _GUESSED = re.compile(r"the plain scalar '(.*)' means")
 
 _FIXES = (
-    ("illustrative", "agtp agis fmt --from-illustrative writes it as YAML"),
+    ("illustrative", "convert it to YAML with agtp agis fmt --from-illustrative"),
     ("it is empty", 'begin with agis: "1.0", and service, agtp and so on'),
-    ("more than one document", "write each document into a file of its own"),
-    ("directive", "take the line that begins with % out"),
-    ("an alias", "write out what it stands for"),
-    ("an anchor", "take it out, and write out what is the same elsewhere"),
-    ("a tag", "take it out"),
+    ("more than one document", "write each document into a separate file"),
+    ("directive", "remove the line that begins with %"),
+    ("an alias", "write out its value"),
+    ("an anchor", "remove it, and write out the repeated value"),
+    ("a tag", "remove it"),
     ("stands twice", "keep one of them"),
+    ("occurs twice", "keep one of them"),
     ("a name is not a string", "put it in quotes"),
-    ("nested more than", "name what is deep among the document's schemas, and refer to it: #/schemas/NAME"),
-    ("octets outside", "make several services of it"),
-    ("it has more than", "make several services of it"),
+    ("nested more than", "move the inner part to the document's schemas, and refer to it: #/schemas/NAME"),
+    ("octets outside", "split it into several services"),
+    ("it has more than", "split it into several services"),
     ("UTF-", "save it as UTF-8"),
     ("byte order mark", "save it with one byte order mark, or none"),
-    ("control character", "take it out"),
-    ("a tab indents", "put spaces in its place"),
+    ("control character", "remove it"),
+    ("a tab indents", "replace it by spaces"),
     ("beyond 2**53", "put it in quotes, or write a smaller number"),
     ("a number", "write a shorter number, or put it in quotes"),
     ("cannot start any token", "put the text in quotes"),
-    ("mapping values are not allowed", "put a text that has a colon and a space in it in quotes"),
-    ("Extra data", "end the document where its first value ends"),
-    ("", "look at the indentation, the commas, brackets and quotes of this line, and of those before it"),
+    ("mapping values are not allowed", "put a text that contains a colon and a space in quotes"),
+    ("Extra data", "remove everything after the first value"),
+    ("", "check the indentation, commas, brackets and quotes of this line and the lines before it"),
 )
-"""What helps against each reason: the first that is in it."""
+"""What to do for each reason; the first entry whose text is in the reason applies."""
 
 
 class Unreadable(ValueError):
-    """The text is no document."""
+    """The text is not a document."""
 
     def __init__(self, reason: str, mark: Mark | None, fix: str = "", *, illustrative: bool = False) -> None:
         super().__init__(reason)
@@ -85,21 +85,21 @@ class Unreadable(ValueError):
         """What to do about it."""
 
         self.illustrative = illustrative
-        """Whether it is the notation of the draft's examples."""
+        """Whether it is in the notation of the draft's examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """Values, and where they stand."""
+    """Values with their places in the text."""
 
     root: Any
     marks: Marks = field(default_factory=dict)
 
     def mark(self, place: Place) -> Mark:
         """
-        Line and column of a place, or of what is around it.
+        Return line and column of a place, or of the value around it.
 
-        :return: (0, 0) where no text was read.
+        :return: (0, 0) if the values were not read from a text.
         """
         within, found = self.root, (1, 1) if self.marks else (0, 0)
         for name in place:
@@ -116,7 +116,7 @@ def read(octets: bytes) -> Tree:
     Read one document.
 
     :param octets: UTF-8, with or without a byte order mark.
-    :raises Unreadable: naming what is wrong.
+    :raises Unreadable: the text is invalid; the message says what is wrong.
     """
     if len(octets) > MAX_OCTETS:
         raise Unreadable(f"it has more than {MAX_OCTETS} octets", None)
@@ -138,9 +138,13 @@ def read(octets: bytes) -> Tree:
 
 
 def _utf_8(octets: bytes) -> None:
-    """:raises Unreadable: it is written otherwise, with the place of what shows it."""
+    """
+    Check that a text is UTF-8.
+
+    :raises Unreadable: it is not; the mark is the place that shows it.
+    """
     if octets.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in octets[:4]:
-        raise Unreadable("it is UTF-16 or UTF-32, and documents are UTF-8", None)
+        raise Unreadable("it is UTF-16 or UTF-32, but documents must be UTF-8", None)
     try:
         octets.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -151,12 +155,12 @@ def _utf_8(octets: bytes) -> None:
 
 
 def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
-    """In words of somebody who does not know what tokens are."""
+    """Return the error in words for people who do not know what tokens are."""
     reason = error.reason.partition("\n")[0]
     if error.mark is not None:
         line = text.split("\n", error.mark[0])[error.mark[0] - 1 :][:1]
         if line and line[0].lstrip(" ").startswith("\t"):
-            return Unreadable("a tab indents this line, and YAML is indented by spaces", error.mark)
+            return Unreadable("a tab indents this line, but YAML must be indented by spaces", error.mark)
         guessed = _GUESSED.match(reason)
         return Unreadable(reason, error.mark, _sure(guessed[1]) if guessed else "")
     odd = re.search(_FORBIDDEN, text)
@@ -167,26 +171,22 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
 
 
 def _sure(plain: str) -> str:
-    """What to write in place of a scalar that readers disagree about."""
+    """Return the replacement of a scalar that YAML readers interpret differently."""
     word = plain.lower()
     if word in ("yes", "no", "on", "off", "true", "false", "y", "n"):
         meant = "true" if word in ("yes", "on", "true", "y") else "false"
-        return f'{meant}, or "{plain}" where it is text'
+        return f'{meant}, or "{plain}" if it is a text'
     if word in ("~", "null"):
-        return f'null, or "{plain}" where it is text'
+        return f'null, or "{plain}" if it is a text'
     try:
         number = float(plain)
     except ValueError:
         return f'"{plain}"'
-    return (
-        f'{number:g}, or "{plain}" where it is text'
-        if math.isfinite(number)
-        else f'a number that is finite, or "{plain}"'
-    )
+    return f'{number:g}, or "{plain}" if it is a text' if math.isfinite(number) else f'a finite number, or "{plain}"'
 
 
 def _read_json(octets: bytes) -> Tree:
-    """JSON, or YAML's flow style, which begins like it."""
+    """Parse JSON, or YAML's flow style, which begins alike."""
     try:
         root = jsontext.decode(octets, max_depth=MAX_DEPTH, max_tokens=MAX_VALUES)
     except jsontext.JSONTextError as error:
@@ -201,7 +201,7 @@ def _read_json(octets: bytes) -> Tree:
 
 
 def _mark_of(octets: bytes, found: yamltext.YAMLTextError) -> Mark | None:
-    """Where a fault of JSON is that YAML has as well; letters stand for what is good JSON and no YAML."""
+    """Return the place of a fault that JSON and YAML share; valid JSON that YAML forbids is replaced by letters."""
     text = _NO_YAML.sub(_letters, octets.decode("utf-8"))
     try:
         yamltext.decode(text.encode("utf-8"), _BOUNDS)
@@ -211,13 +211,13 @@ def _mark_of(octets: bytes, found: yamltext.YAMLTextError) -> Mark | None:
 
 
 def _letters(found: re.Match[str]) -> str:
-    """As many as it has characters; other escapes are as they were."""
+    """Return as many letters as a match has characters; other escapes stay unchanged."""
     text = found[0]
     return text if len(text) == 2 else text.replace("\\", "_") if text[0] == "\\" else "_"
 
 
 class _Marking:
-    """Goes over a JSON text beside its values, which say what comes next."""
+    """A pass over a JSON text in parallel with its values, which tell what comes next."""
 
     def __init__(self, text: str) -> None:
         self._text = text

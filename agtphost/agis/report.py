@@ -1,4 +1,4 @@
-"""Findings as people, pipelines and code reviews read them: text, JSON, JUnit and SARIF."""
+"""Formats of findings for people, pipelines and code reviews: text, JSON, JUnit and SARIF."""
 
 from __future__ import annotations
 
@@ -17,26 +17,30 @@ from agtphost.agis.rules import RULES
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
-    """One file and what was found in it."""
+    """A validated file with its findings."""
 
     file: str
     conforms: bool
     findings: Sequence[Finding]
     suppressed: Sequence[Finding] = ()
     ended: bool = False
-    """Whether pass 1 ended the examination, so that nobody knows of the others."""
+    """Whether pass 1 ended the validation, so that the results of the other passes are unknown."""
 
     outside: frozenset[str] = frozenset()
-    """Rules that the command leaves out, and not the document."""
+    """Rules that the command suppresses, not the document."""
 
     @property
     def counts(self) -> Counter[Severity]:
-        """How many of each severity."""
+        """Return the number of findings by severity."""
         return Counter(each.severity for each in self.findings)
 
 
 def line(file: str, finding: Finding) -> str:
-    """``file:12:5: error AGIS-P4-verb-in-path [AGIS v01 section 5 (b)] FETCH /getUser: ...; say FETCH /user``."""
+    """
+    Return a finding as one line.
+
+    Such as ``file:12:5: error AGIS-P4-verb-in-path [AGIS v01 section 5 (b)] FETCH /getUser: ...; try: FETCH /user``.
+    """
     fix = f"; try: {finding.fix}" if finding.fix else ""
     rule = f"{finding.rule.name} [AGIS v01 section {finding.rule.section}]"
     where = f"{file}:{finding.line}:{finding.column}" if finding.line else file
@@ -46,7 +50,7 @@ def line(file: str, finding: Finding) -> str:
 
 
 def verdict(examined: Examined) -> str:
-    """``conforms`` or not, with the counts."""
+    """Return whether a file conforms, with the counts, as one line."""
     counts = examined.counts
     said = ", ".join(
         f"{counts[each]} {each.value}{'' if counts[each] == 1 else 's'}" for each in Severity if counts[each]
@@ -58,14 +62,14 @@ def verdict(examined: Examined) -> str:
 
 
 def passes(examined: Examined) -> Iterator[tuple[int, str, bool | None]]:
-    """Each pass: its number, its name, and whether it holds; None of one that was not made."""
+    """Yield number and name of each pass, and whether it succeeded; None if it was not run."""
     failed = {each.rule.number for each in examined.findings if each.severity is Severity.ERROR}
     for number, name in enumerate(PASSES, 1):
         yield number, name, None if examined.ended and number > 1 else number not in failed
 
 
 def members(finding: Finding) -> dict[str, Any]:
-    """One finding as JSON."""
+    """Return a finding as JSON members."""
     return {
         "rule": finding.rule.name,
         "severity": finding.severity.value,
@@ -80,7 +84,7 @@ def members(finding: Finding) -> dict[str, Any]:
 
 
 def as_json(examined: Sequence[Examined]) -> list[dict[str, Any]]:
-    """Every file with its findings."""
+    """Return every file with its findings as JSON."""
     return [
         {
             "file": each.file,
@@ -98,19 +102,19 @@ _SIGNS = str.maketrans(
 
 
 def _xml(text: str) -> str:
-    """Text as XML has it, in an attribute or outside; what no XML can hold is written as Python would."""
+    """Return a text escaped for XML; characters that XML forbids are written as Python escapes."""
     if not text.isprintable():
         text = "".join(char if _in_xml(char) else ascii(char)[1:-1] for char in text)
     return text.translate(_SIGNS)
 
 
 def _in_xml(char: str) -> bool:
-    """Whether XML 1.0 may have a character at all."""
+    """Return whether XML 1.0 allows a character."""
     return char in "\t\n\r" or " " <= char <= "\ud7ff" or "\ue000" <= char <= "\ufffd" or char > "\uffff"
 
 
 def as_junit(examined: Sequence[Examined]) -> str:
-    """A test suite for each file and a test case for each pass, as pipelines show them."""
+    """Return JUnit XML with a test suite for each file and a test case for each pass."""
     suites = "".join(_suite(each) for each in examined)
     return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="agis">{suites}</testsuites>\n'
 
@@ -138,7 +142,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: 
 
 
 def as_sarif(examined: Sequence[Examined]) -> str:
-    """SARIF 2.1.0, which code reviews show beside the lines."""
+    """Return SARIF 2.1.0, which code reviews show next to the lines."""
     used = sorted({finding.rule.name for each in examined for finding in (*each.findings, *each.suppressed)})
     numbers = {name: number for number, name in enumerate(used)}
     rules = [
@@ -153,7 +157,7 @@ def as_sarif(examined: Sequence[Examined]) -> str:
     driver = {"name": "agtp agis", "version": __version__, "rules": rules}
     results = [_result(each, finding, numbers) for each in examined for finding in (*each.findings, *each.suppressed)]
     if any("suppressions" in each for each in results):
-        # Where one result says of what it is suppressed, all do.
+        # If one result has suppressions, all results must have them.
         results = [{"suppressions": [], **each} for each in results]
     document = {
         "version": "2.1.0",
@@ -166,7 +170,7 @@ def as_sarif(examined: Sequence[Examined]) -> str:
 def _result(examined: Examined, finding: Finding, numbers: Mapping[str, int]) -> dict[str, Any]:
     fix = f" Try: {finding.fix}." if finding.fix else ""
     region = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
-    # What is suppressed is a result all the same: code reviews show it as settled, with the reason.
+    # Suppressed findings are results as well: code reviews show them as resolved, with the reason.
     kind = "external" if finding.rule.name in examined.outside else "inSource"
     settled = {"suppressions": [{"kind": kind, "justification": finding.reason}]} if finding.reason else {}
     return {

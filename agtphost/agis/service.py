@@ -1,8 +1,8 @@
 """
-A service's own document, made of its endpoints and examined before anybody gets it (AGIS v01 sections 8 and 9).
+A service's own AGIS document, built from its endpoints and validated before publication (AGIS v01 sections 8 and 9).
 
-An AGIS document conforms or it does not: one endpoint that breaks the grammar would make the whole of no use to its
-readers. So what cannot be said in AGIS is left out, and is told with the rule that it breaks.
+A document conforms or it does not: one endpoint that breaks the grammar would make the whole document useless. So an
+endpoint that AGIS cannot express is left out and reported with the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from agtphost.agis.validation import validate_value
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """What a document says of the service itself."""
+    """The service's description of itself in a document."""
 
     name: str
     agtp: str
-    """Its address."""
+    """Address of the service."""
 
     description: str
     version: str
-    """Of what it offers."""
+    """Version of its endpoints."""
 
     domain: str = ""
     namespace: str = ""
     negotiable: bool = False
     data_classes: Sequence[Mapping[str, Any]] = ()
     anonymous: bool = False
-    """Whether who shows no credential may read what the service says of itself."""
+    """Whether clients without credentials may read the document."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
-    """``prepared_for``: whose document it is."""
+    """``prepared_for``: who the document is for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Own:
-    """A document that conforms, and what is not in it."""
+    """A document that conforms, with the endpoints that it leaves out."""
 
     document: Mapping[str, Any]
     left_out: Mapping[str, Finding]
-    """By ``METHOD /path``, the first rule that each breaks."""
+    """By ``METHOD /path``, the first rule that each endpoint breaks."""
 
     warnings: Sequence[Finding]
 
 
 class Unpublishable(ValueError):
-    """The service itself cannot be said in AGIS: the message names the rule."""
+    """AGIS cannot express the service itself; the message names the rule."""
 
 
 def own(service: Service, entries: Iterable[Mapping[str, Any]]) -> Own:
     """
-    The document of endpoints.
+    Return the document of a service.
 
-    :param entries: each as :func:`agtphost.agis.endpoints.exported` has it.
-    :raises Unpublishable: what is wrong concerns no endpoint, or no endpoint is left.
+    :param entries: endpoints from :func:`agtphost.agis.endpoints.exported`.
+    :raises Unpublishable: a fault belongs to no endpoint, or no endpoint is left.
     """
     kept = list(entries)
     left_out: dict[str, Finding] = {}
@@ -79,7 +79,7 @@ def own(service: Service, entries: Iterable[Mapping[str, Any]]) -> Own:
 
 
 def examined(service: Service, entries: Sequence[Mapping[str, Any]]) -> Sequence[Finding]:
-    """What is found in the document of endpoints, none of them left out."""
+    """Return the findings of the document with all endpoints."""
     return validate_value(_document(service, entries, ())).findings
 
 

@@ -1,8 +1,8 @@
 """
-The draft's shorthand for contracts, as the JSON Schemas that it stands for (AGIS v01 section 7, reading D7-68).
+The draft's shorthand for contracts, converted to JSON Schemas (AGIS v01 section 7, reading D7-68).
 
-``required: [party_size (integer, minimum: 1)]`` is the property ``party_size``
-of a closed object, ``{type: integer, minimum: 1}``, and required.
+``required: [party_size (integer, minimum: 1)]`` is the required property ``party_size`` of a closed object, with the
+schema ``{type: integer, minimum: 1}``.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BOUNDS = {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems
 
 
 def is_shorthand(contract: Any) -> bool:
-    """Whether a contract is written so, and not as a JSON Schema."""
+    """Return whether a contract is in shorthand, not a JSON Schema."""
     if isinstance(contract, list):
         return all(isinstance(item, (str, Mapping)) for item in contract)
     if not isinstance(contract, Mapping) or _KEYWORDS & contract.keys():
@@ -68,10 +68,10 @@ def _is_list(value: Any) -> bool:
 
 def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
     """
-    The JSON Schema of a contract in shorthand.
+    Return the JSON Schema of a contract in shorthand.
 
-    :param contract: one for which :func:`is_shorthand` is true.
-    :param closed: whether other members are refused: so is an input.
+    :param contract: a contract for which :func:`is_shorthand` is true.
+    :param closed: whether other members are refused, as for an input.
     """
     if isinstance(contract, list):
         properties = dict(_properties(contract))
@@ -88,9 +88,9 @@ def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
 
 def doubts(contract: Any) -> Iterator[tuple[str, str]]:
     """
-    What of a contract in shorthand says nothing, or says it twice: names, and sentences.
+    Yield names and sentences about unknown types and duplicates of a contract in shorthand.
 
-    :param contract: one for which :func:`is_shorthand` is true.
+    :param contract: a contract for which :func:`is_shorthand` is true.
     """
     groups = (
         [contract] if isinstance(contract, list) else [contract.get(name) or [] for name in ("required", "optional")]
@@ -99,18 +99,18 @@ def doubts(contract: Any) -> Iterator[tuple[str, str]]:
     for item in (each for group in groups for each in _joined(group)):
         found = _ITEM.fullmatch(item) if isinstance(item, str) else None
         if found is None:
-            continue  # What is no name is told for what it is: not in snake_case.
+            continue  # An invalid name is reported elsewhere: it is not in snake_case.
         if found[1] in seen:
             yield found[1], f"{found[1][:64]} is declared twice"
         seen.add(found[1])
         if found[2] is not None and not _kind(found[2]):
-            yield found[1], f"({found[2][:64]}) is no type of JSON Schema, so that {found[1][:64]} may be anything"
+            yield found[1], f"({found[2][:64]}) is not a type of JSON Schema, so {found[1][:64]} can be anything"
 
 
 def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     for item in _joined(items):
         if isinstance(item, Mapping):
-            # YAML takes `party_size (integer, minimum: 1)` for a mapping: the colon is to blame.
+            # YAML reads `party_size (integer, minimum: 1)` as a mapping, because of the colon.
             for name, value in item.items():
                 if "(" in name:
                     yield _property(f"{name}: {value}")
@@ -121,7 +121,9 @@ def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
 
 
 def _joined(items: Iterable[Any]) -> Iterable[Any]:
-    """In brackets, YAML parts ``month (string, format: date)`` at its comma: what a parenthesis opens goes on."""
+    """
+    Yield items with their parentheses rejoined: YAML splits ``month (string, format: date)`` in brackets at its comma.
+    """
     opened: list[str] = []
     for item in items:
         text = ", ".join(f"{name}: {value}" for name, value in item.items()) if isinstance(item, Mapping) else item
@@ -152,7 +154,7 @@ def _described(value: Any) -> dict[str, Any]:
 
 
 def _kind(text: str) -> dict[str, Any]:
-    """``integer, minimum: 1, maximum: 20`` and ``string, enum: [A, B]``; words that say nothing known are left out."""
+    """Return the schema of ``integer, minimum: 1, maximum: 20`` or ``string, enum: [A, B]``, without unknown words."""
     schema: dict[str, Any] = {}
     choices = re.search(r"enum:\s*+\[([^\[\]]*+)\]", text)
     if choices is not None:

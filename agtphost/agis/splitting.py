@@ -1,4 +1,4 @@
-"""Documents with more endpoints than one document may hold, written as several: each conforms by itself."""
+"""Splitting of documents with too many endpoints into several that each conform."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ Render = Callable[[Mapping[str, Any]], str]
 
 
 class TooLarge(ValueError):
-    """One endpoint alone is more than a document may hold; the message names it."""
+    """A single endpoint exceeds the limit of a document; the message names it."""
 
 
 def split_document(document: Mapping[str, Any], render: Render, most: int = MAX_OCTETS) -> list[bytes]:
     """
     Return the texts of a document, or of several with its endpoints in order.
 
-    Each has the members of the whole, and of the declared verbs those of its own endpoints.
+    Each has the members of the whole document, and the declared verbs of its own endpoints.
 
-    :param document: in its normal form.
-    :param render: writes one.
-    :param most: octets that each may have.
-    :raises TooLarge: an endpoint alone has more.
+    :param document: a document in its canonical form.
+    :param render: returns the text of a document.
+    :param most: most octets of each text.
+    :raises TooLarge: one endpoint alone has more.
     """
     endpoints = document["endpoints"]
     entries = list(endpoints.items() if isinstance(endpoints, Mapping) else endpoints)
-    # In YAML a document has fewer octets than in JSON that is indented: most endpoints are written only once so.
+    # YAML takes fewer octets than indented JSON, so most endpoints are rendered only once.
     octets = len(json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8"))
     each = max(1, len(entries) * most // octets if octets > 2 * most else len(entries))
     found: list[bytes] = []
@@ -42,7 +42,7 @@ def _fitting(document: Mapping[str, Any], entries: Sequence[Any], render: Render
     if len(text) <= most:
         yield text
     elif len(entries) == 1:
-        raise TooLarge(f"{_name_of_entry(entries[0])} has {len(text)} octets, and a document at most {most}")
+        raise TooLarge(f"{_name_of_entry(entries[0])} has {len(text)} octets; the limit of a document is {most}")
     else:
         half = len(entries) // 2
         yield from _fitting(document, entries[:half], render, most)

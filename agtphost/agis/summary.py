@@ -1,8 +1,8 @@
 """
-``/.well-known/agis.json``: what a service offers, on one page, for who looks it up (AGIS v01 section 12.2).
+``/.well-known/agis.json``: a one-page summary of a service (AGIS v01 section 12.2).
 
-The members that the draft has, each true of this host. What nobody has said is null, such as the trade that a
-service is in. Of data classes there are the names alone: how sensitive they are is for those who are known.
+It has the draft's members, with values that are true for this host. Unknown values are null, such as the service's
+domain. Data classes are listed by name only: their sensitivity is for known callers.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def agis_summary(
     version: str,
 ) -> dict[str, Any]:
     """
-    The document.
+    Return the summary of a service.
 
-    :param root: the ``agtp://`` URI of the host, at which it describes itself.
-    :param domain: the trade it is in; None where nobody has said.
-    :param related: addresses of services that belong to it.
-    :param endpoints: method, capability and whether it only reads, of each endpoint of the operator's.
-    :param tools: whether hosted tools are called as well.
-    :param tools_list: the URL at which an MCP client lists the tools; None where there is none, and no member says so.
+    :param root: the ``agtp://`` URI of the host, which describes itself there.
+    :param domain: the service's domain; None if it is unknown.
+    :param related: addresses of related services.
+    :param endpoints: method, capability and whether it only reads, of each of the operator's endpoints.
+    :param tools: whether hosted tools can be called as well.
+    :param tools_list: the URL at which an MCP client lists the tools; None if there is none; then the member is absent.
     :param negotiable: whether endpoints can be negotiated.
     :param confirms: whether people approve calls.
-    :param anonymous: whether callers without a name may read what the host says of itself.
+    :param anonymous: whether callers without a name may read the host's descriptions.
     """
     methods = {method for method, _, _ in endpoints} | ({"EXECUTE"} if tools else set())
     on = {

@@ -1,5 +1,5 @@
 """
-Warnings that a document leaves out, each for a reason that stands in it.
+Warnings that a document suppresses, each with a reason in the document.
 
 ``suppressions`` is a member of the document, so that it is the same in YAML
 and JSON and goes wherever the document goes::
@@ -7,10 +7,10 @@ and JSON and goes wherever the document goes::
     suppressions:
       - rule: AGIS-P3-borderline
         endpoint: RUN /job
-        reason: Run is what our users say of jobs.
+        reason: Our users call this running a job.
 
-Errors are never left out. A suppression that has no reason, or leaves nothing
-out, is told.
+Errors cannot be suppressed. A suppression without a reason, or without a
+matching warning, is reported.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from agtphost.agis.passes.subject import Subject, shortened
 from agtphost.agis.rules import RULES
 
 MEMBER = "suppressions"
-"""Of a document."""
+"""The member of a document that has its suppressions."""
 
 _KINDS = ("AGIS-P1-suppression", "AGIS-P1-unused-suppression")
-"""What is said of suppressions cannot be suppressed."""
+"""Findings about suppressions cannot be suppressed."""
 
 MOST_GUESSES = 20
-"""Suppressions of a document of which is looked for what was meant."""
+"""Suppressions of a document for which a similar rule is suggested."""
 
 _Key = tuple[str, str]
-"""A rule and an endpoint; an empty one is every place of the document."""
+"""A rule and an endpoint; an empty endpoint means the whole document."""
 
 
 def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """
     Apply a document's suppressions.
 
-    :param found: everything that was found in it.
-    :return: what is left, with what there is to say of the suppressions; and what they left out, with the reasons.
+    :param found: all findings of the document.
+    :return: the remaining findings, with those about suppressions; and the suppressed findings with their reasons.
     """
     given = document.members.get(MEMBER)
     if given is None:
@@ -56,8 +56,8 @@ def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Find
         if fault is None:
             key = entry["rule"], place_of(entry.get("endpoint", ""))
             if key in reasons:
-                message = "the same is left out above"
-                told.append(_finding(subject, "1-unused-suppression", index, message, "take one of them out"))
+                message = "it repeats a suppression above"
+                told.append(_finding(subject, "1-unused-suppression", index, message, "remove one of them"))
             else:
                 reasons[key] = index, entry["reason"].strip()
         else:
@@ -74,13 +74,13 @@ def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Find
     for key, (index, _) in reasons.items():
         if key not in used:
             rule, place = key
-            message = f"there is no {rule}{f' at {place}' if place else ''} to leave out"
-            told.append(_finding(subject, "1-unused-suppression", index, message, "agtp agis fmt --fix takes it out"))
+            message = f"it finds no {rule}{f' at {place}' if place else ''} to suppress"
+            told.append(_finding(subject, "1-unused-suppression", index, message, "agtp agis fmt --fix removes it"))
     return (*kept, *told), tuple(left_out)
 
 
 def unused(found: Sequence[Finding]) -> Iterator[int]:
-    """The indexes of the suppressions that left nothing out."""
+    """Yield the indexes of unused suppressions."""
     for finding in found:
         if finding.rule.name == _KINDS[1]:
             yield int(finding.place.removeprefix(f"{MEMBER}[").removesuffix("]"))
@@ -88,31 +88,34 @@ def unused(found: Sequence[Finding]) -> Iterator[int]:
 
 def _fault(entry: Any, *, guess: bool) -> tuple[str, str] | None:
     """
-    What is wrong with a suppression, and what to write instead; None of one that counts.
+    Return what is wrong with a suppression, and the replacement; None for a valid one.
 
-    :param guess: whether a rule is looked for that is like one that is none.
+    :param guess: whether to search a similar rule for an unknown one.
     """
     if not isinstance(entry, Mapping):
-        return "it is not a mapping of rule, endpoint and reason", "{rule: AGIS-P3-borderline, reason: why it is right}"
+        return (
+            "it must be a mapping of rule, endpoint and reason",
+            "{rule: AGIS-P3-borderline, reason: why it is right}",
+        )
     rule, reason, endpoint = entry.get("rule"), entry.get("reason"), entry.get("endpoint", "")
     if not isinstance(rule, str) or rule not in RULES:
         near = difflib.get_close_matches(str(rule)[:64], RULES, 1) if guess else []
-        return f"{str(rule)[:64]!r} is no rule; each finding names its own", near[
+        return f"{str(rule)[:64]!r} is not a rule; use the name that a finding shows", near[
             0
         ] if near else "the rule of a warning"
     if RULES[rule].severity is Severity.ERROR:
-        return f"{rule} is an error, and errors count", "take it out, and mend what the error says"
+        return f"{rule} is an error, and errors cannot be suppressed", "remove the suppression, and correct the error"
     if rule in _KINDS:
-        return f"{rule} is said of suppressions, and cannot be left out", "take it out"
+        return f"{rule} is about suppressions, and cannot be suppressed", "remove it"
     if not isinstance(reason, str) or not reason.strip():
-        return f"{rule} is left out without a reason", "reason: why it is right here"
+        return f"{rule} is suppressed without a reason", "reason: why it is right here"
     if not isinstance(endpoint, str):
-        return "its endpoint is not METHOD /path", "endpoint: BOOK /reservation"
+        return "its endpoint must be METHOD /path", "endpoint: BOOK /reservation"
     return None
 
 
 def place_of(endpoint: str) -> str:
-    """As findings call it, whatever capitals and spaces it is written with."""
+    """Return an endpoint's name as findings have it, for any capitals and spaces."""
     method, _, path = endpoint.strip().partition(" ")
     return shortened(f"{method.upper()} {path.strip()}") if path else method.upper()
 

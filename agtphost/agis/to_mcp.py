@@ -1,4 +1,4 @@
-"""The tools of a document, as ``tools/list`` has them (AGIS v01 appendix C, rules (a) to (d))."""
+"""Conversion of a document to MCP tools, as in ``tools/list`` (AGIS v01 appendix C, rules (a) to (d))."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agtphost.agis.validation import Verdict, validate_value
 from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
 
 ORIGINAL = "x_mcp_tool"
-"""The member of an endpoint that keeps the name of the tool that it was made from, where AGIS allows no such name."""
+"""The member of an endpoint that keeps the original tool name if AGIS does not allow it."""
 
 WITHOUT = ("confidence_guidance", "state_transition", "impact_tier", "is_idempotent", "capability")
-"""Members of a semantic block that a tool has no counterpart for: nothing that they say makes a conversion fail."""
+"""Members of a semantic block without a counterpart in a tool; their faults do not prevent a conversion."""
 
 
 def to_mcp(document: Document, *, original: bool = False) -> dict[str, Any]:
     """
-    A result of ``tools/list``.
+    Return a result of ``tools/list``.
 
-    :param document: one that :func:`may_be_tools` is true of.
-    :param original: call tools what they were called where the document was made from them.
+    :param document: a document for which :func:`may_be_tools` is true.
+    :param original: whether tools get their original names, if the document was made from tools.
     """
     return {"tools": [*_tools(document, original)]}
 
@@ -45,9 +45,9 @@ def _tools(document: Document, original: bool) -> Iterator[dict[str, Any]]:
 
 def may_be_tools(verdict: Verdict) -> bool:
     """
-    Whether tools can be made of a document: all that they are made of conforms.
+    Return whether a document can be converted to tools: all parts that tools need must conform.
 
-    Output, errors and what else has no counterpart in a tool cannot make it fail (rule d).
+    Output, errors and other parts without a counterpart in a tool cannot make the conversion fail (rule d).
     """
     if verdict.conforms:
         return True

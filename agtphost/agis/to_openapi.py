@@ -1,9 +1,8 @@
 """
-A document as OpenAPI 3.1, for clients of HTTP (AGIS v01 section 10, AGIS v01 appendix B).
+Conversion of a document to OpenAPI 3.1 for HTTP clients (AGIS v01 section 10, AGIS v01 appendix B).
 
-As the transitional binding has it: ``X-AGIS-Method`` names the method, and
-HTTP's own is transport. What OpenAPI has no member for stands in ``x-agis``,
-from which ``from-openapi`` makes the same endpoints again.
+It follows the transitional binding: ``X-AGIS-Method`` names the method, and the HTTP method is transport. What OpenAPI
+cannot express is in ``x-agis``, from which ``from-openapi`` restores the same endpoints.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from agtphost.contract.openapi.placing import Verbs
 from agtphost.vocabulary import media_types
 
 OWN = "x-agis"
-"""The member that has what OpenAPI has no word for."""
+"""The member for what OpenAPI cannot express."""
 
 CONTRACTS = {"input_schema": "input", "output_schema": "output"}
-"""The contracts of an endpoint, and what AGIS calls them."""
+"""The contracts of an endpoint, with their names in AGIS."""
 
 NAMESPACE = "X-AGIS-Namespace"
 
-SAID = "Made from an AGIS document. X-AGIS-Method names what is done; HTTP's method carries it."
-"""What a description ends with."""
+SAID = "Made from an AGIS document. X-AGIS-Method names the method; the HTTP method only carries it."
+"""The end of a description."""
 
 _REFUSED = "422"
 
 
 def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """
-    A document of operations.
+    Return a document of operations.
 
-    :param document: one that conforms.
-    :param server_url: where an HTTP face answers, if there is one.
-    :return: the document; and sentences that say what OpenAPI has otherwise.
+    :param document: a document that conforms.
+    :param server_url: URL of an HTTP gateway, if there is one.
+    :return: the document; and sentences about the differences in OpenAPI.
     """
     members, vocabulary = document.members, document.vocabulary
     operations = Operations(Verbs(own={}, reads=reads))
@@ -66,12 +65,12 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     found[OWN] = {"agtp": members["agtp"], "vocabulary": dict(vocabulary)}
     if "data_manifest" in members:
         found[OWN]["data_manifest"] = members["data_manifest"]
-    losses = () if server_url is not None else ("no HTTP address is known: servers is left out",)
+    losses = () if server_url is not None else ("the HTTP address is unknown, so servers is left out",)
     return found, (*losses, *operations.losses)
 
 
 def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[str, Any]:
-    """An endpoint as operations are made of."""
+    """Return an endpoint in the form that operations are made of."""
     block, required = dict(endpoint.semantic), endpoint.members.get("required_scopes")
     return {
         "method": endpoint.verb,
@@ -89,14 +88,16 @@ def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[s
 def _rewrite(
     operation: dict[str, Any], entries: Mapping[str, Mapping[str, Any]], errors: Mapping[str, Any], namespace: Any
 ) -> None:
-    """An operation without what is this host's own: the result is the whole answer, and a refusal names its error."""
+    """
+    Remove the members of this host from an operation: the result is the whole answer, and a refusal names its error.
+    """
     said = operation.pop("x-agtp")
     listed = said if isinstance(said, list) else [said]
     for each in listed:
         name = f"{each['method']} {each['path']}"
         each["errors"] = errors[name]
         if isinstance(said, list):
-            # Of those that share an operation, its body and its answer are any one's: here is which is whose.
+            # Body and answer of a shared operation are alternatives: record which endpoint has which.
             each |= {CONTRACTS[member]: entries[name][member] for member in CONTRACTS}
     operation[OWN] = said
     operation["x-outcome"] = "; or: ".join(dict.fromkeys(each["semantic"]["outcome"] for each in listed))

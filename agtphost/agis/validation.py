@@ -1,4 +1,4 @@
-"""A document's examination: eight passes, in their order, and one verdict (AGIS v01 section 9)."""
+"""Validation of a document: eight passes in their order, and one verdict (AGIS v01 section 9)."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ LATER: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
 """Passes 2 to 8."""
 
 MOST = 10_000
-"""Findings of one document; what a reader of more would do with them is to fix the first."""
+"""Most findings of one document; a reader would correct the first ones before reading more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What an examination came to."""
+    """The result of a validation."""
 
     findings: tuple[Finding, ...]
     document: Document | None
-    """None where pass 1 ended it."""
+    """None if pass 1 ended the validation."""
 
     suppressed: tuple[Finding, ...] = ()
-    """Warnings that the document leaves out, each with its reason."""
+    """Warnings that the document suppresses, each with its reason."""
 
     @property
     def conforms(self) -> bool:
-        """Whether all eight passes hold: there is no partial conformance (AGIS v01 section 9)."""
+        """Return whether all eight passes succeeded: there is no partial conformance (AGIS v01 section 9)."""
         return self.document is not None and all(each.severity is not Severity.ERROR for each in self.findings)
 
 
 def validate(octets: bytes, *, level: int = 1, similar: similarity.Similarity | None = None) -> Verdict:
     """
-    Examine the text of a document.
+    Validate the text of a document.
 
     :param octets: YAML or JSON.
     :param level: 1 or 2 (AGIS v01 section 3).
-    :param similar: measures intents against methods as well.
+    :param similar: also compares intents with methods by embeddings.
     """
     try:
         tree = read(octets)
@@ -73,14 +73,14 @@ def validate(octets: bytes, *, level: int = 1, similar: similarity.Similarity | 
 
 
 def validate_value(root: Any, *, level: int = 1) -> Verdict:
-    """The same of a document that was made, and never was a text: findings have no line."""
+    """Validate a generated document that was not read from a text; findings have no line."""
     return validate_tree(Tree(root=root), level=level)
 
 
 def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity | None = None) -> Verdict:
-    """The same of values that were read."""
+    """Validate values that were read from a text; see :func:`validate`."""
     if level not in (1, 2):
-        raise ValueError("level is neither 1 nor 2")
+        raise ValueError("level must be 1 or 2")
     found = [*structural.check(tree)]
     if any(each.severity is Severity.ERROR and each.rule.name == "AGIS-P1-schema" for each in found):
         return Verdict(findings=tuple(found), document=None)
@@ -94,7 +94,8 @@ def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity 
             if len(found) < MOST:
                 found.append(finding)
             elif finding.severity is Severity.ERROR:
-                # However much there is to be looked at: what does not conform is never said to.
+                # An error replaces the last finding, so that a document that does not conform is never reported as
+                # conforming.
                 found[-1] = finding
                 return Verdict(findings=tuple(found), document=document)
     kept, left_out = suppressed(document, found)

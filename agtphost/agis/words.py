@@ -1,9 +1,8 @@
 """
-What the validator knows of words: verbs, their forms, and what they do.
+The validator's knowledge of words: verbs, their forms and effects.
 
-Verbs are those of the method catalog and of ``words.toml``. There is no
-dictionary: a word that is in neither may be a verb of another language
-(AGIS v01 section 15).
+Verbs are those of the method catalog and of ``words.toml``. There is no dictionary: a word in neither may be a verb of
+another language (AGIS v01 section 15).
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ _INNER = re.compile(r"[a-z][A-Z]", re.ASCII)
 
 
 _NOUN_ENDINGS = ("TION", "SION", "MENT", "NESS", "ANCE", "ENCE", "ABILITY", "SHIP", "HOOD")
-"""Endings of nouns that are made of verbs and of adjectives; verbs that end so are in ``words.toml``."""
+"""Endings of nouns that are derived from verbs or adjectives; verbs with these endings are in ``words.toml``."""
 
 _SHORTEST_NOUN = 6
-"""Letters of a word whose ending counts: ``PAYMENT`` has seven."""
+"""Most letters of a word whose ending is ignored: ``PAYMENT`` has seven."""
 
 
 class Effect(Enum):
-    """What a verb does, as far as an intent can contradict it."""
+    """The effect of a verb, as far as an intent can contradict it."""
 
     READS = "finds or returns something"
     ANALYSES = "works something out"
@@ -43,7 +42,7 @@ class Effect(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """The lists, as sets of upper-case words."""
+    """The word lists, as sets of upper-case words."""
 
     verbs: frozenset[str]
     nouns_too: frozenset[str]
@@ -54,20 +53,22 @@ class Words:
     effects: dict[str, Effect]
 
     def is_verb(self, word: str) -> bool:
-        """Whether it is one in its base form."""
+        """Return whether a word is a verb in its base form."""
         return word.upper() in self.verbs
 
     def run_together(self, method: str) -> bool:
-        """Whether inner capitals part the words of a method: ``bOOK`` is one verb, and ``CheckOut`` is two words."""
+        """
+        Return whether a method is several words in camel case: ``bOOK`` is one verb, and ``CheckOut`` is two words.
+        """
         if _INNER.search(method) is None:
             return False
         return not self.is_verb(method) or parts(method)[0] in self.verbs
 
     def base(self, word: str) -> str | None:
         """
-        The verb whose form a word is: ``BOOKING`` gives ``BOOK``.
+        Return the verb of which a word is a form: ``BOOKING`` gives ``BOOK``.
 
-        :return: None for a verb in its base form, and for a word that is no form of a verb.
+        :return: None for a verb in its base form, and for a word that is not a form of a verb.
         """
         word = word.upper()
         if word in self.verbs:
@@ -78,31 +79,31 @@ class Words:
 
     def inflected(self, method: str) -> str | None:
         """
-        The verb whose form a method is; ``BOOKINGS``, the plural of a form, is one as well.
+        Return the verb of which a method is a form; the plural of a form, ``BOOKINGS``, counts as well.
 
-        :return: None for a verb in its base form, and for a word that is no form of a verb.
+        :return: None for a verb in its base form, and for a word that is not a form of a verb.
         """
         method = method.upper()
         single = method[:-1] if method.endswith("INGS") and method not in self.things else ""
         return self.base(method) or (self.base(single) if single else None)
 
     def lemma(self, word: str) -> str:
-        """The verb of a word, or the word; upper-case."""
+        """Return the verb of a word, or the word, in upper case."""
         return self.base(word) or word.upper()
 
     def is_act_noun(self, word: str) -> bool:
-        """Whether a word is a noun by its ending, such as RESERVATION, and no verb that is known."""
+        """Return whether a word is a noun by its ending, such as RESERVATION, and not a known verb."""
         word = word.upper()
         single = word[:-1] if word.endswith("S") and not word.endswith("SS") else word
         return single not in self.verbs and len(single) > _SHORTEST_NOUN and single.endswith(_NOUN_ENDINGS)
 
     def american(self, verb: str) -> str:
-        """The American spelling of a verb: ``SUMMARIZE`` of ``SUMMARISE``."""
+        """Return the American spelling of a verb: ``SUMMARIZE`` for ``SUMMARISE``."""
         other = f"{verb[:-2]}ZE"
         return other if verb.endswith("SE") and other in self.verbs and other in self.effects else verb
 
     def effect(self, verb: str) -> Effect:
-        """What a verb does; a verb that is known and in no list acts."""
+        """Return the effect of a verb; a known verb in none of the lists acts."""
         return self.effects.get(verb.upper(), Effect.ACTS if self.is_verb(verb) else Effect.UNKNOWN)
 
 
@@ -113,7 +114,7 @@ def _plural(noun: str) -> str:
 
 
 def _stems(word: str) -> Iterable[str]:
-    """What a word may be a form of, the likeliest first."""
+    """Yield the words of which a word may be a form, likeliest first."""
     if word.endswith("ING") and len(word) > 4:
         yield from _joined(word[:-3])
         if word.endswith("YING"):
@@ -135,7 +136,7 @@ def _stems(word: str) -> Iterable[str]:
 
 
 def _joined(stem: str) -> Iterable[str]:
-    """A stem before -ED and -ING: as it is, with its E, and with one consonant of two."""
+    """Yield the base forms of a stem before -ED and -ING: unchanged, with E, and with a single final consonant."""
     yield stem
     yield f"{stem}E"
     if len(stem) > 2 and stem[-1] == stem[-2] and stem[-1] not in _VOWELS:
@@ -145,34 +146,34 @@ def _joined(stem: str) -> Iterable[str]:
 
 
 def plain(text: str) -> str:
-    """A text without its accents: ``BÖOK`` is ``BOOK``."""
+    """Return a text without its accents: ``BÖOK`` is ``BOOK``."""
     return text if text.isascii() else "".join(char for char in unicodedata.normalize("NFKD", text) if char.isascii())
 
 
 def snake(name: str) -> str:
-    """A name in snake_case: ``partySize`` is ``party_size``."""
+    """Return a name in snake_case: ``partySize`` is ``party_size``."""
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
 def spaced(segment: str) -> str:
-    """A path's segment or an identifier with spaces where hyphens, underscores and inner capitals part its words."""
+    """Return a path's segment or an identifier with its words separated by spaces."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_\s]+", " ", segment)
 
 
 def parts(segment: str) -> list[str]:
-    """The words of a path's segment or an identifier, without digits; upper-case."""
+    """Return the words of a path's segment or an identifier, without digits, in upper case."""
     return [word.upper() for word in _WORD.findall(spaced(segment))]
 
 
 @functools.cache
 def words() -> Words:
-    """The one set of lists."""
+    """Return the shared lists."""
     lists = tomllib.loads(resources.files(__package__).joinpath("words.toml").read_text("utf-8"))
     named = {name: frozenset(text.split()) for name, text in lists.items() if name != "irregular"}
     irregular = dict(pair.split(":") for pair in lists["irregular"].split())
     catalog = Catalog.load()
     verbs = named["verbs"] | catalog.methods
-    # As they are written in Britain: SUMMARISE, ANALYSE.
+    # British spellings: SUMMARISE, ANALYSE.
     british = {f"{verb[:-2]}SE": verb for verb in verbs if verb.endswith(("IZE", "YZE"))}
     british = {verb: other for verb, other in british.items() if verb not in verbs}
     verbs |= british.keys()

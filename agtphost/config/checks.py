@@ -126,7 +126,7 @@ def _host(config: Config) -> Iterator[ConfigFault]:
     if os.path.exists(state) and not os.path.isdir(state):
         yield ConfigFault(location=("host", "state_dir"), message=f"is not a directory: {state}")
     if state == state.parent:
-        hint = 'name a directory of its own, such as "state"'
+        hint = 'name a separate directory, such as "state"'
         yield ConfigFault(location=("host", "state_dir"), message="is the root of the file system", hint=hint)
 
 

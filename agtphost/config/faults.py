@@ -93,7 +93,7 @@ def admit(model: type[M], tree: dict[str, Any], context: LoadContext) -> tuple[M
             faults.extend(
                 _fault(model, location, details, tree)
                 for location, details in found
-                # One that was taken out in an earlier pass is told already.
+                # A key that an earlier pass removed is already reported.
                 if details["type"] != "missing" or (*location, details["loc"][-1]) not in removed
             )
             removed.extend(_remove(tree, location) for location, _ in found)
@@ -265,7 +265,7 @@ _MISSPELLED = 0.8
 
 
 def _elsewhere(model: type[BaseModel], location: Location, given: Any, tree: Mapping[str, Any]) -> str:
-    """Return what to write where a key or a table stands at the wrong place; empty where it fits none, or many."""
+    """Return what to write for a key or table at a wrong place; empty if it fits none or several."""
     name, sections = str(location[-1]), dict(_sections(model))
     if isinstance(given, dict) or (isinstance(given, list) and any(isinstance(each, dict) for each in given)):
         found = [header for path, header in sections.items() if path == name]

@@ -1,4 +1,4 @@
-"""What a request was resolved to: one thing that can be called, and what calling it needs."""
+"""A binding is what a request resolves to: something that can be called, with its handler and its requirements."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PAYMENT = "payments:purchase"
 """The scope that every PURCHASE needs; without it 455."""
 
 ACTIVATION = "activation:run"
-"""The same of every RUN."""
+"""The scope that every RUN needs; without it 455."""
 
 LIGHT = "light"
-"""Of a binding whose handler works in the reactor's thread, and sees to it that it does so briefly."""
+"""Weight of a binding whose handler works in the reactor's thread, and only briefly."""
 
 COMPUTE = "compute"
-"""Of a binding whose handler may return a Computation, which runs in a worker process: :mod:`agtphost.compute`."""
+"""Weight of a binding whose handler may return a Computation for a worker process: :mod:`agtphost.compute`."""
 
 DEMANDED: Mapping[str, str] = {"PURCHASE": PAYMENT, "RUN": ACTIVATION}
 
@@ -36,10 +36,9 @@ DEMANDED: Mapping[str, str] = {"PURCHASE": PAYMENT, "RUN": ACTIVATION}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
     """
-    A method on a path (or an action of EXECUTE) with its handler and its needs.
+    A method on a path, or an action of EXECUTE, with its handler and its requirements.
 
-    Built-in methods, endpoints, hosted tools and, later, contracts are all
-    bindings, so that one set of gates decides about all of them.
+    Built-in methods, endpoints, hosted tools and negotiated contracts are all bindings, so the same gates apply to all.
     """
 
     method: str
@@ -51,7 +50,7 @@ class Binding:
     """``A`` protocol-native, ``B`` operator's, ``C`` negotiated (AGTP-API section 6.1)."""
 
     name: str = ""
-    """What lists call it where method and path do not: a tool's ``server.tool``."""
+    """Name in lists if it differs from method and path: a tool's ``server.tool``."""
 
     description: str = ""
     required_scopes: tuple[str, ...] = ()
@@ -60,127 +59,131 @@ class Binding:
 
     min_assurance: Assurance = BELIEVED
     operators: bool = False
-    """Whether operators may call it as well whose certificate names no agent: what is asked of agents is not theirs."""
+    """
+    Whether operators whose certificate names no agent may call it as well. They may not call what is meant for agents.
+    """
 
     people: bool = False
-    """Whether people of ``[notify.people]`` may call it as well, whose certificates name no agent either."""
+    """Whether people of ``[notify.people]`` may call it as well, although their certificates name no agent."""
 
     input_schema: CompiledSchema | None = None
     output_schema: CompiledSchema | None = None
     table: CompiledSchema | None = None
-    """What its input follows besides: the table of the standard method in whose place an operator's endpoint is."""
+    """A further schema of its input: the table of the standard method that an operator's endpoint replaces."""
 
     absent: bool = False
-    """Whether nobody provides it yet: it says so when it is called, and is in no list."""
+    """Whether no handler exists yet: a call is refused with that reason, and lists leave it out."""
 
     errors: frozenset[str] = frozenset()
-    """Names that an EndpointError may carry."""
+    """Names that an EndpointError of its handler may have."""
 
     idempotent: bool = False
     state_changing: bool = True
     """Whether its records carry an ``action_id``."""
 
     server_level: bool = False
-    """Answered by the host itself: its record goes to the host's chain."""
+    """Whether the host itself answers; then its record goes to the host's chain."""
 
     vital: bool = False
-    """Whether it works on while the disk is nearly full: what stops an agent, and what a person decides."""
+    """Whether it works while the disk is nearly full: what stops an agent, and what a person decides."""
 
     approval: bool = False
     """Whether a person approves each call (``[approvals]``)."""
 
     why_approved: str = ""
-    """Why that is so, as a sentence, where the operator did not say it of this one; empty where it did."""
+    """Why an approval is needed, as a sentence, if that is not the operator's own setting; otherwise empty."""
 
     definition: str = ""
-    """SHA-256, hex, of all that it leads to, where lists do not show that."""
+    """SHA-256, in hex, of all that it leads to, if lists do not show that."""
 
     unknown: Callable[[], Awaitable[None]] | None = None
-    """Finds out what it is, where its upstream has not said yet: nobody can approve it before. None: it is known."""
+    """Asks the upstream what this is, because it cannot be approved before; None if it is known."""
 
     missing: Callable[[Callable[[Any], bool]], Exception] | None = None
     """
-    Makes the refusal that nothing of that name is there, of what tells which bindings may be named; None: it is there.
+    Makes the refusal for a name that does not exist, from a function that tells which bindings may be named. None if
+    this binding exists.
 
-    Such a binding stands in the place of what doesn't exist. It asks of its caller what all its neighbours ask, so
-    that whoever may call none of them is not told which of them there are.
+    Such a placeholder requires of its caller what all its neighbours require. A caller who may call none of them does
+    not learn which of them exist.
     """
 
     alike: Binding | None = None
     """
-    What stands in the place of a neighbour that doesn't exist, where this asks for something else than its neighbours.
+    A placeholder with the requirements of its neighbours, if this binding's own requirements differ.
 
-    Who could not call the neighbour either is refused as there. None: this asks for the same. The neighbour may have
-    one itself, as where a name says nothing of its server: whoever could call the first is told what this asks for.
+    A caller who could not call the neighbours is refused as there. None if the requirements are the same. The
+    placeholder may have one itself, for example if a name does not tell its server: a caller who could call the first
+    placeholder learns the requirements of this binding.
     """
 
     covers: Collection[Reason] | None = None
-    """Of a neighbour: the refusals that its ``missing`` is given instead of; None: of all of them."""
+    """For a placeholder: the refusals that ``missing`` replaces; None: all of them."""
 
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """What the caller says to the handler besides the input: an approval is bound to it as well."""
+    """Members that the caller sends to the handler in addition to the input; an approval is bound to them as well."""
 
     agents: frozenset[str] = frozenset()
-    """Agent-IDs of the hosted agents that offer it; empty means every one."""
+    """Agent-IDs of the hosted agents that offer it; empty: all of them."""
 
     piecewise: bool = False
-    """Whether it needs no grant of its own (:mod:`agtphost.contract.rights`): what it shows or reaches does, each."""
+    """Whether it needs no grant itself (:mod:`agtphost.contract.rights`), because each of its parts does."""
 
     parts: tuple[Binding, ...] = ()
-    """What else calling it leads to, each of which its caller needs a grant of."""
+    """Bindings that a call leads to; the caller needs a grant of each."""
 
     keyed: str = ""
-    """Keeps Idempotency-Keys of calls of this binding apart from those of others: an offer, and what is offered."""
+    """Separates the Idempotency-Keys of this binding from those of others, such as an offer from what it offers."""
 
     weight: str = LIGHT
-    """Where its work is done: :data:`LIGHT` or :data:`COMPUTE`."""
+    """Where its handler works: :data:`LIGHT` or :data:`COMPUTE`."""
 
     in_turn: bool = False
-    """Whether calls of one caller with large bodies are read and answered one after the other."""
+    """Whether calls of one caller with large bodies are handled one after the other."""
 
     most_octets: int | None = None
-    """Of a request's body, where it takes less than the host does."""
+    """Largest body of a request, if it is smaller than the host's limit."""
 
     timeout: float | None = None
-    """Seconds; None means the host's default."""
+    """Seconds; None: the host's default."""
 
     cost: Mapping[str, Decimal] | None = None
-    """What a call takes, by budget unit; None where nobody said (core v08 section 11.6)."""
+    """Price of a call, by budget unit; None if it is unknown (core v08 section 11.6)."""
 
     headers: tuple[tuple[str, str], ...] = ()
     """Response header fields of every answer, success or failure: ``AGTP-Endpoint-Warning``."""
 
     call: CarriedCall | None = None
-    """The EXECUTE that calls it, of a hosted tool; None where method and path call it."""
+    """The EXECUTE that calls a hosted tool; None if method and path call the binding."""
 
     structured: Mapping[str, Any] | None = None
-    """JSON Schema of the structured content that an MCP tool says it answers with; None where it says none."""
+    """JSON Schema of the structured content that an MCP tool declares; None if it declares none."""
 
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further members for the binding's record, such as the MCP server and tool."""
 
     origin: str = ""
-    """The file that declares it, with the line; for its operator."""
+    """The file that declares it, with the line; for the operator."""
 
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Those of its members in the file of :attr:`origin`."""
+    """The lines of its members in the file of :attr:`origin`."""
 
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What lists show besides: semantic block, schemas, annotations."""
+    """Further members that lists show: semantic block, schemas, annotations."""
 
     @property
     def spoken(self) -> str:
-        """What it is called where people read of it: ``files.read_file``, ``QUERY /library/{isbn}``."""
+        """Return the name that people read: ``files.read_file``, ``QUERY /library/{isbn}``."""
         return self.name or str(self.extra.get("action") or f"{self.method} {self.path}")
 
     @property
     def label(self) -> str:
-        """The same for counters: a name that no caller chose."""
+        """Return the name for counters; it contains nothing that a caller chose."""
         if self.tier == "C":
             return "contracts"
         server = self.extra.get("mcp_server")
         if server and (self.unknown is not None or not self.details):
-            # What a server has not listed, a resource or a prompt: the caller's own word.
+            # If the server has not listed the name, or it is a resource or prompt, the name is the caller's own text.
             return f"{server}.*"
         return self.spoken
 
@@ -200,10 +203,10 @@ class Binding:
         weight: str = LIGHT,
     ) -> Binding:
         """
-        What the host itself answers; whatever only reads may be repeated.
+        Return a binding of the host itself; one that only reads is idempotent.
 
-        :param least: how surely its caller must be known.
-        :param weight: where its work is done.
+        :param least: the lowest assurance of its caller.
+        :param weight: where its handler works.
         """
         return cls(
             method=method,
@@ -223,7 +226,7 @@ class Binding:
     def __post_init__(self) -> None:
         demanded = DEMANDED.get(self.method)
         if demanded is not None:
-            # Nobody can bind it without (methods v01 sections 5.7, 8.8 and 10.1).
+            # The drafts require this scope for every binding (methods v01 sections 5.7, 8.8 and 10.1).
             if demanded not in self.required_scopes:
                 object.__setattr__(self, "required_scopes", (*self.required_scopes, demanded))
             object.__setattr__(self, "scope_status", Status.SCOPE_VIOLATION)
@@ -231,7 +234,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """What an EXECUTE names: the binding, and the input to call it with."""
+    """The result of resolving an EXECUTE: the binding, and the input to call it with."""
 
     binding: Binding
     input: Mapping[str, Any]

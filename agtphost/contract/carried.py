@@ -1,4 +1,4 @@
-"""How a hosted tool is called: the EXECUTE that carries its arguments, and where it is sent."""
+"""The EXECUTE that carries the arguments of a hosted tool, and the path it is sent to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agtphost.vocabulary import jsontext
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedCall:
     """
-    The EXECUTE that calls a tool: what every list of tools shows, and what every caller inside the host sends.
+    The EXECUTE that calls a tool, for lists of tools and for every caller inside the host.
 
-    Two of the same values are equal, so that what is published is compared by them.
+    Two calls with the same values are equal, because published lists are compared.
     """
 
     action: str
@@ -25,10 +25,10 @@ class CarriedCall:
     """Members of the payload that are the same in each call, such as the tool's name."""
 
     member: str = ""
-    """The member of the payload that has the arguments; empty: they are members of the payload themselves."""
+    """The member of the payload that has the arguments; empty: they are the payload's own members."""
 
     upstream_member: str = ""
-    """The member of the payload that names the upstream where the path does not; empty: none does."""
+    """The member of the payload that names the upstream if the path does not; empty: none."""
 
     def parameters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of the EXECUTE: ``action``, ``payload_type`` and ``payload``."""
@@ -41,9 +41,9 @@ class CarriedCall:
 
     def body(self, arguments: bytes) -> bytes:
         """
-        Return the body of the EXECUTE, as JSON: its parameters around the arguments as they are.
+        Return the body of the EXECUTE as JSON, with the arguments unchanged.
 
-        :param arguments: a JSON object; whether it is one is not looked at.
+        :param arguments: a JSON object; this is not checked.
         """
         if self.member:
             payload = _with_member(self.constants, self.member, arguments)
@@ -57,7 +57,7 @@ class CarriedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAddress:
-    """Where a tool of one upstream is called, over AGTP: the path of the EXECUTE, and what it carries."""
+    """The address of a tool over AGTP: the path of the EXECUTE, and what it carries."""
 
     path: str
     call: CarriedCall
@@ -67,14 +67,14 @@ def upstream_of(name: str, path: str) -> tuple[str, str]:
     """
     Return the names of a tool's upstream and of the tool there: ``files`` and ``read_file`` of ``files.read_file``.
 
-    :param name: what lists call the tool.
-    :param path: of its EXECUTE, whose last segment is the upstream where the name has no dot.
+    :param name: the tool's name in lists.
+    :param path: path of its EXECUTE; its last segment is the upstream if the name has no dot.
     """
     upstream, dot, tool = name.partition(".")
     return (upstream, tool) if dot and upstream and tool else (path.rpartition("/")[2], name)
 
 
 def _with_member(members: Mapping[str, Any], name: str, value: bytes) -> bytes:
-    """Return a JSON object with one more member, whose value is written already."""
+    """Return a JSON object with one more member, whose value is already encoded."""
     head = jsontext.encode(members)[:-1] + b"," if members else b"{"
     return b"".join((head, jsontext.encode(name), b":", value, b"}"))

@@ -1,7 +1,7 @@
 """
-What changes between two versions of the method catalog, and what of a deployment it breaks (AGTP-API section 4).
+Differences between two versions of the method catalog, and what they break in a deployment (AGTP-API section 4).
 
-Pure: catalogs and the deployment's documents come in parsed.
+The functions are pure: catalogs and the deployment's documents are passed in parsed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agtphost.vocabulary.tomltext import Document, Location
 
 
 class Bump(IntEnum):
-    """The part of a version that grows (AGTP-API section 4.1)."""
+    """The part of a version that is incremented (AGTP-API section 4.1)."""
 
     NONE = 0
     PATCH = 1
@@ -30,7 +30,7 @@ class Bump(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A member of one method's entry that is not what it was."""
+    """A changed member of one method's entry."""
 
     method: str
     member: str
@@ -40,7 +40,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogDiff:
-    """What a newer catalog says otherwise; names are in alphabetical order."""
+    """The differences of a newer catalog; names are in alphabetical order."""
 
     old_version: str
     new_version: str
@@ -51,13 +51,13 @@ class CatalogDiff:
 
     changed: tuple[Change, ...]
     needed: Bump
-    """The smallest step of the version that the changes allow."""
+    """The smallest version step that the changes allow."""
 
     violations: tuple[str, ...]
-    """Sentences: where the new version breaks the rules of AGTP-API section 4.1."""
+    """Sentences about how the new version breaks the rules of AGTP-API section 4.1."""
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON members."""
+        """Return the differences as JSON members."""
         return {
             "old_version": self.old_version,
             "new_version": self.new_version,
@@ -74,7 +74,7 @@ class CatalogDiff:
 
 
 def compare(old: Catalog, new: Catalog) -> CatalogDiff:
-    """Everything that ``new`` says otherwise than ``old``."""
+    """Return all differences between ``old`` and ``new``."""
     both = sorted(old.methods & new.methods)
     changed = tuple(change for name in both for change in _changes(old.entries[name], new.entries[name]))
     added = tuple(sorted(new.methods - old.methods))
@@ -117,7 +117,7 @@ def _needed(old: Catalog, new: Catalog, added: bool, removed: bool, changed: Col
 
 
 def _bump(old: tuple[int, ...], new: tuple[int, ...]) -> Bump:
-    """The first part in which a later version differs."""
+    """Return the first part in which a later version differs."""
     for bump, before, after in zip((Bump.MAJOR, Bump.MINOR, Bump.PATCH), old, new, strict=True):
         if before != after:
             return bump
@@ -131,14 +131,14 @@ def _violations(old: Catalog, new: Catalog, removed: Iterable[str], needed: Bump
     elif _bump(before, after) < needed:
         made = _bump(before, after)
         step = f"a {made.name} step" if made else "no step at all"
-        yield f"the changes need a {needed.name} step, and {old.version} to {new.version} is {step}"
+        yield f"the changes need a {needed.name} step, but {old.version} to {new.version} is {step}"
     for name in removed:
         yield from _removal(old.entries[name], new.version)
     for name in sorted(new.warnings.keys() - old.warnings.keys()):
         since = new.entries[name].deprecated_in
         assert since is not None, "only deprecated methods have a warning"
         if not before < version_of(since) <= after:
-            yield f"{name} is newly deprecated, but says that it has been since {since}"
+            yield f"{name} is newly deprecated, but its deprecated_in is {since}"
 
 
 def _removal(entry: CatalogEntry, version: str) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _removal(entry: CatalogEntry, version: str) -> Iterator[str]:
 
 
 def irregularities(catalog: Catalog) -> tuple[str, ...]:
-    """What one catalog says of its own versions that AGTP-API sections 4.1 and 4.2 do not mean; sentences."""
+    """Return sentences about where a catalog's own versions break AGTP-API sections 4.1 and 4.2."""
     return tuple(_irregularities(catalog))
 
 
@@ -165,18 +165,18 @@ def _irregularities(catalog: Catalog) -> Iterator[str]:
             continue
         until = version_of(entry.removed_in)
         if until[0] <= since[0]:
-            yield f"{name} is to go in {entry.removed_in}, which is no MAJOR step after {entry.deprecated_in}"
+            yield f"{name} has removed_in {entry.removed_in}, which is not a MAJOR step after {entry.deprecated_in}"
         if until <= current:
-            yield f"{name} was to go in {entry.removed_in}, and is still in {catalog.version}"
+            yield f"{name} has removed_in {entry.removed_in}, but is still in {catalog.version}"
         if entry.successor in catalog.warnings:
-            yield f"{name} names the successor {entry.successor}, which is deprecated itself"
+            yield f"{name} has the successor {entry.successor}, which is deprecated too"
 
 
 # The deployment
 
 
 class Kind(Enum):
-    """Which of the conflicts of AGTP-API section 4.7."""
+    """The kind of a conflict in AGTP-API section 4.7."""
 
     PATH = "path"
     """A path has a segment that became a method name."""
@@ -188,7 +188,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One place of a deployment that the new catalog concerns."""
+    """A place of a deployment that the new catalog affects."""
 
     kind: Kind
     file: str
@@ -196,14 +196,14 @@ class Conflict:
     """From 1; 0 where unknown."""
 
     method: str
-    """The method name that is the trouble."""
+    """The method name that causes the conflict."""
 
     message: str
     breaking: bool
-    """False: it works on, with a warning, because the method is only deprecated."""
+    """False if it keeps working with a warning, because the method is only deprecated."""
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON members."""
+        """Return the conflict as JSON members."""
         return {
             "kind": self.kind.value,
             "file": self.file,
@@ -215,7 +215,7 @@ class Conflict:
 
 
 class Role(Enum):
-    """What a document of a deployment is."""
+    """The role of a document in a deployment."""
 
     HOST = "host"
     ENDPOINTS = "endpoints"
@@ -224,7 +224,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """One TOML document of a deployment, parsed."""
+    """A parsed TOML document of a deployment."""
 
     role: Role
     file: str
@@ -233,9 +233,9 @@ class Artifact:
 
 def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list[Conflict]:
     """
-    Everything in a deployment that breaks, or is warned of, when ``new`` replaces ``old``.
+    Return what breaks in a deployment, or gets a warning, when ``new`` replaces ``old``.
 
-    What is wrong under both catalogs is no matter of the upgrade, and not reported.
+    What is wrong under both catalogs is not reported, because the upgrade does not cause it.
     """
     everything = list(artifacts)
     customs = {
@@ -288,7 +288,7 @@ class _Scan:
             return
         if name in self._removed:
             entry = self._old.entry(name)
-            instead = f"; its successor is {entry.successor}" if entry and entry.successor else ""
+            instead = f"; use its successor {entry.successor}" if entry and entry.successor else ""
             message = f"{subject} {name}, which catalog {self._version} does not have{instead}"
             yield kind, location, name, message, True
         elif name in self._deprecated:
@@ -322,7 +322,7 @@ class _Scan:
             yield from self._path((*here, "path"), successor.get("path"), "the successor's path")
 
     def _recipes(self, tree: Any, at: Location = ()) -> Iterator[_Finding]:
-        """Whatever is called ``method`` or ``path``, however recipes are nested."""
+        """Check each member named ``method`` or ``path``, at every level of nested recipes."""
         if isinstance(tree, list):
             for index, item in enumerate(tree):
                 yield from self._recipes(item, (*at, index))
@@ -345,7 +345,7 @@ class _Scan:
             here = (*top, "aliases", name)
             yield from self._method(Kind.POLICY, here, target, f"the alias {name} leads to")
             if name in self._added:
-                message = f"the alias {name} is a method of its own in catalog {self._version}"
+                message = f"the alias {name} is the name of a method in catalog {self._version}"
                 yield Kind.POLICY, here, name, message, True
         redirects = policy.get("redirects")
         for index, entry in enumerate(redirects if isinstance(redirects, list) else ()):

@@ -1,4 +1,4 @@
-"""One endpoint's TOML table, checked member by member (AGTP-API sections 5, 6 and 7)."""
+"""A checker of one endpoint's TOML table, member by member (AGTP-API sections 5, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ OPTIONAL = (
     *("min_assurance", "timeout", "strict_output", "agents", "cost", "action", "approval", "data_classes"),
     "definitions",
 )
-"""AGTP-API section 6.3, then our own."""
+"""Optional members: those of AGTP-API section 6.3, then members of this project."""
 
 DEFINITIONS = "definitions: "
-"""What is said before a file of definitions that cannot be used, and what is wrong with it."""
+"""The beginning of messages about a file of definitions that cannot be used."""
 
 REQUIRED_APPROVAL = "required"
 """The one value of ``approval``."""
@@ -50,16 +50,16 @@ DEPRECATED = ("deprecated_in", "removed_in", "successor")
 """Members of the ``deprecated`` table; the first one is required."""
 
 RESERVED_DISCOVER = ("methods", "agents", "genesis", "tools", "apis", "patterns", "contracts")
-"""First segments, and beginnings of first segments, that DISCOVER keeps for itself (AGTP-API section 5.9)."""
+"""First path segments, and beginnings of them, that DISCOVER reserves (AGTP-API section 5.9)."""
 
 IN_PATHS = ("string", "integer", "number", "boolean")
-"""Types of a path's parameters: the text is read as what the schema says."""
+"""Types of a path's parameters; the text is converted to the type that the schema declares."""
 
 LONGEST_TIMEOUT = 86_400.0
 """Seconds: one day."""
 
 FRAMEWORKS = ("mcp", "a2a", "acp")
-"""What the actions of carried frameworks begin with: ``mcp.tools.call``."""
+"""First parts of the actions of carried frameworks: ``mcp.tools.call``."""
 
 _ACTION = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)*", re.ASCII)
 _ERROR_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
@@ -71,38 +71,38 @@ Say = Callable[[Location, str, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What declarations are checked against."""
+    """The rules that declarations are checked by."""
 
     catalog: Catalog
     custom: Collection[str] = ()
-    """Methods beyond the catalog: declared in ``policies.methods``, of its profiles, of other supported versions."""
+    """Methods that the catalog lacks: from ``policies.methods``, its profiles, and other supported versions."""
 
     removed: Collection[str] = ()
-    """Methods that earlier catalogs had; an endpoint that still has one is left out, whatever else is configured."""
+    """Methods that earlier catalogs had; an endpoint with one of them is always left out."""
 
     reserved: Collection[tuple[str, str]] = ()
-    """Methods and paths that the host itself is bound to (tier A)."""
+    """Methods and paths of the host itself (tier A)."""
 
     irreversible_approved: bool = False
-    """Whether a person approves each call of what is irreversible (``[approvals]``)."""
+    """Whether a person approves each irreversible call (``[approvals]``)."""
 
     hints: HintsOf | None = None
-    """What functions say of their endpoints; None: nobody asks them."""
+    """Returns the hints of a handler function; None if functions are not consulted."""
 
     relaxed: bool = False
     """Whether ``min_assurance`` is ``header`` wherever it is not set: for development on loopback."""
 
     schemas: SchemaPool = field(default_factory=SchemaPool, compare=False, repr=False)
-    """Compiled schemas of what is read under these rules; equal ones are compiled once and kept once."""
+    """Cache of compiled schemas of everything that is checked by these rules."""
 
 
 class Declaration:
     """
-    Checks one table.
+    Checker of one endpoint's table.
 
     :param table: the parsed TOML.
-    :param say: called for everything that is wrong.
-    :param folder: where its file is; None: it is in none, and names no file of definitions.
+    :param say: called for every fault.
+    :param folder: folder of its file; None if the text is not in a file and cannot name a file of definitions.
     """
 
     def __init__(self, table: Mapping[str, Any], rules: Rules, say: Say, folder: Path | None = None) -> None:
@@ -113,10 +113,10 @@ class Declaration:
         self._tell = say
         self._wrong = False
         self.removed = ""
-        """The endpoint's method, where the catalog removed it (AGTP-API section 4.5); not said as a fault."""
+        """The endpoint's method if the catalog removed it (AGTP-API section 4.5); this is not reported as a fault."""
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
-        """The endpoint; None where anything was wrong."""
+        """Return the endpoint; None if anything is wrong."""
         table, unfound = completed(self._table, self._rules.hints, self._say)
         if table is None:
             return None
@@ -150,7 +150,7 @@ class Declaration:
         found["approval"] = self._approval(impact, found["min_assurance"] is Assurance.NONE)
         if self._wrong or block is None or taken is None or given is None:
             if unfound is not None:
-                # Of a sound declaration it is told where the handler is made: here, or nobody would hear of it.
+                # The handler is only created for a sound declaration, so report its fault here.
                 self._say(("handler", "function"), str(unfound), unfound.hint)
             return None
         return Endpoint(
@@ -189,32 +189,32 @@ class Declaration:
     def _table_at(self, name: str, shape: str) -> Mapping[str, Any] | None:
         value = self._table.get(name)
         if value is not None and not isinstance(value, Mapping):
-            self._say((name,), f"{name} is not a table", f"write {shape}")
+            self._say((name,), f"{name} must be a table", f"write {shape}")
             return None
         return value
 
     def _line(self, name: str, at: Location) -> str:
         value = self._table.get(name)
         if value is not None and not is_statement(value):
-            self._say((*at, name), f"{name} is not one line of text of 1 to 1000 characters")
+            self._say((*at, name), f"{name} must be one line of text of 1 to 1000 characters")
         return value if isinstance(value, str) else ""
 
     def _flag(self, name: str) -> bool:
         value = self._table.get(name, False)
         if not isinstance(value, bool):
-            self._say((name,), f"{name} is not true or false")
+            self._say((name,), f"{name} must be true or false")
         return value is True
 
     def _names(self, name: str, grammar: Callable[[str], object], form: str) -> tuple[str, ...]:
         values = self._table.get(name, [])
         if not isinstance(values, list):
-            self._say((name,), f"{name} is not a list")
+            self._say((name,), f"{name} must be a list")
             return ()
         for index, value in enumerate(values):
             if not isinstance(value, str) or not grammar(value):
-                self._say((name, index), f"{name} holds {str(value)[:64]!r}, which is not {form}")
+                self._say((name, index), f"{name} has {str(value)[:64]!r}, which is not {form}")
             elif value in values[:index]:
-                self._say((name, index), f"{name} holds {value!r} twice")
+                self._say((name, index), f"{name} has {value!r} twice")
         return tuple(map(str, values))
 
     # Method and path
@@ -227,7 +227,7 @@ class Declaration:
         if not isinstance(method, str) or not is_method_name(method):
             self._say(("method",), f"method {str(method)[:40]!r} is not a method name (3 to 32 letters A-Z)")
         elif method in LEGACY:
-            hint = f"use {catalog.legacy[method]}; aliases still take {method} from callers"
+            hint = f"use {catalog.legacy[method]}; callers can still send {method} if an alias maps it"
             self._say(("method",), f"method {method} is an HTTP verb, which new endpoints may not use", hint)
         elif catalog.knows(method) or method in self._rules.custom:
             return method
@@ -238,7 +238,7 @@ class Declaration:
             self._say(
                 ("method",),
                 f"method {method} is not in catalog {catalog.version}",
-                f"close to it: {close}" if close else "",
+                f"similar methods: {close}" if close else "",
             )
         return str(method)
 
@@ -247,7 +247,7 @@ class Declaration:
         if path is None:
             return ""
         if not isinstance(path, str):
-            self._say(("path",), "path is not text")
+            self._say(("path",), "path must be a text")
             return ""
         for fault in paths.template_faults(path, self._rules.catalog.methods):
             self._say(("path",), f"path {path[:128]}: {fault}")
@@ -264,25 +264,33 @@ class Declaration:
         elif first == "agents":
             self._say(("path",), f"path {path[:128]} is reserved: /agents/NAME addresses the agents of this host")
         elif (method, path) in self._rules.reserved:
-            self._say(("path",), f"{method} {path[:128]} is answered by the host itself")
+            self._say(("path",), f"{method} {path[:128]} is answered by the host itself; choose another path")
 
     def _action(self, method: str, path: str) -> str:
-        """The application's own name for it, by which ``EXECUTE /`` calls it (core v08 section 7.2.8)."""
+        """Return the application's name for the endpoint, by which ``EXECUTE /`` calls it (core v08 section 7.2.8)."""
         value = self._table.get("action", "")
         if "action" not in self._table:
             return ""
         if not isinstance(value, str) or len(value) > 64 or _ACTION.fullmatch(value) is None:
-            self._say(("action",), f"action {str(value)[:64]!r} is no name such as reserve-flight")
+            self._say(("action",), f"action {str(value)[:64]!r} is not a valid name such as reserve-flight")
         elif value.partition(".")[0] in FRAMEWORKS:
-            self._say(("action",), f"action {value!r} begins as those of {', '.join(FRAMEWORKS)} do")
+            self._say(
+                ("action",),
+                f"action {value!r} begins with the name of a framework, which is reserved: {', '.join(FRAMEWORKS)}",
+            )
         if method != "EXECUTE":
-            self._say(("action",), f"action is for EXECUTE, and this endpoint is {method or 'none'}")
+            self._say(
+                ("action",),
+                f"action is allowed only with method EXECUTE, and this endpoint has {method or 'no method'}",
+            )
         if "{" in path:
-            self._say(("action",), "an endpoint with an action has parameters in its path, which no action names")
+            self._say(("action",), "an endpoint with an action must not have parameters in its path")
         return str(value)
 
     def _parameters(self, path: str) -> None:
-        """Every parameter of the path is declared, with a type that a text can be read as (AGTP-API section 5.3)."""
+        """
+        Check that every parameter of the path is declared with a type that a text can have (AGTP-API section 5.3).
+        """
         schema = self._table.get("input_schema")
         properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
         if not isinstance(properties, Mapping):
@@ -296,19 +304,19 @@ class Declaration:
             if declared not in IN_PATHS and (not isinstance(declared, list) or "string" not in declared):
                 self._say(
                     ("input_schema", "properties", name),
-                    f"the path's parameter {name!r} is declared as {declared}, which nothing in a path is",
+                    f"the path's parameter {name!r} is declared as {declared}, which a part of a path cannot be",
                     f"use one of {', '.join(IN_PATHS)}",
                 )
 
     def _hints(self, block: Mapping[str, Any] | None) -> None:
-        """What users call the parameters: of those that there are."""
+        """Check that ``parameter_hints`` name only parameters that exist."""
         schema = self._table.get("input_schema")
         properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
         for name in block.get("parameter_hints", {}) if block is not None else ():
             if isinstance(properties, Mapping) and name not in properties:
                 known = f"its parameters: {', '.join(map(str, properties)) or 'none'}"
                 at = ("semantic", "parameter_hints", name)
-                self._say(at, f"semantic.parameter_hints.{str(name)[:64]} is no parameter of input_schema", known)
+                self._say(at, f"semantic.parameter_hints.{str(name)[:64]} is not a parameter of input_schema", known)
 
     # Blocks
 
@@ -330,7 +338,7 @@ class Declaration:
             return None
         shared = self._definitions
         if shared is None and "definitions" in self._table:
-            return None  # What it leads to is missing, and that was said.
+            return None  # The definitions are missing, which is already reported.
         whole = schema if shared is None else shared.complete(schema)
         try:
             return self._rules.schemas.compile(whole, role, strict=strict)
@@ -339,19 +347,21 @@ class Declaration:
                 where = tuple(tokens(fault.pointer))
                 said = f"{name} {fault}"
                 if shared is not None and where[:1] == ("$defs",) and shared.has_given(schema, where[1:2]):
-                    said += f", as {shared.file.name}:{shared.line(where[1])} has it"
+                    said += f", at {shared.file.name}:{shared.line(where[1])}"
                 self._say((name, *where), said, keyword_example(where, fault.message))
             return None
 
     def _definition_file(self) -> DefinitionFile | None:
-        """The definitions that its schemas share with those of other endpoints."""
+        """Return the file of definitions that the endpoint's schemas share with others."""
         value = self._table.get("definitions")
         if value is None:
             return None
         if not isinstance(value, str) or not value:
-            self._say(("definitions",), "definitions is not the name of a file", 'write definitions = "NAME.json"')
+            self._say(("definitions",), "definitions must be the name of a file", 'write definitions = "NAME.json"')
         elif self._folder is None:
-            self._say(("definitions",), "definitions names a file, and this text is in none", "write $defs instead")
+            self._say(
+                ("definitions",), "definitions names a file, but this text is not in a file", "write $defs instead"
+            )
         else:
             try:
                 return self._rules.schemas.definitions(self._folder / value)
@@ -380,10 +390,10 @@ class Declaration:
         for member in ("deprecated_in", "removed_in"):
             value = block.get(member)
             if value is not None and (not isinstance(value, str) or _VERSION.fullmatch(value) is None):
-                self._say(("deprecated", member), f"deprecated.{member} is not a version such as 2.1.0")
+                self._say(("deprecated", member), f"deprecated.{member} must be a version such as 2.1.0")
         successor = block.get("successor", {})
         if not isinstance(successor, Mapping):
-            self._say(("deprecated", "successor"), "deprecated.successor is not a table of method and path")
+            self._say(("deprecated", "successor"), "deprecated.successor must be a table of method and path")
             successor = {}
         self._members(successor, ("method", "path"), (), ("deprecated", "successor"))
         method, path = successor.get("method"), successor.get("path")
@@ -409,13 +419,13 @@ class Declaration:
         return labels.get(str(value), Assurance.CERTIFICATE)
 
     def _approval(self, impact: Impact, anonymous: bool) -> bool:
-        """Whether a person approves each call: as the declaration says, and as ``[approvals] irreversible`` does."""
+        """Return whether a person approves each call, by the declaration or by ``[approvals] irreversible``."""
         value = self._table.get("approval")
         if value not in (None, REQUIRED_APPROVAL):
-            self._say(("approval",), "approval is not required", 'write approval = "required", or leave it out')
+            self._say(("approval",), "approval has an unknown value", 'write approval = "required", or leave it out')
         needed = value == REQUIRED_APPROVAL or (self._rules.irreversible_approved and impact is Impact.IRREVERSIBLE)
         if needed and anonymous:
-            self._say(("min_assurance",), "min_assurance is none, and an approval is for a caller", "leave it out")
+            self._say(("min_assurance",), "min_assurance is none, but an approval needs a known caller", "leave it out")
         return needed
 
     def _cost(self) -> Mapping[str, Decimal] | None:
@@ -424,10 +434,10 @@ class Declaration:
             return None
         try:
             if not isinstance(value, str):
-                raise budget.BudgetError("it is not text")
+                raise budget.BudgetError("it must be a text")
             return budget.parse(value) or None
         except budget.BudgetError as error:
-            self._say(("cost",), f"cost is not what a call takes: {error}", 'write "tokens=500, USD=0.02"')
+            self._say(("cost",), f"cost is not a valid price: {error}", 'write "tokens=500, USD=0.02"')
             return None
 
     def _timeout(self) -> float | None:
@@ -435,6 +445,6 @@ class Declaration:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-            self._say(("timeout",), f"timeout is not a number of seconds up to {LONGEST_TIMEOUT:.0f}")
+            self._say(("timeout",), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
             return None
         return float(value)

@@ -1,9 +1,9 @@
 """
-Definitions that the schemas of many endpoints share: a JSON file, which their member ``definitions`` names.
+Definitions that the schemas of many endpoints share: a JSON file that the endpoints' member ``definitions`` names.
 
-The file is a JSON Schema of definitions alone, ``{"$defs": {...}}``. A schema of an endpoint refers to them as to its
-own, ``#/$defs/NAME``. What it has itself under that name counts; the others are taken from the file, with what they
-refer to. So every reader of the endpoint gets one schema that is complete.
+The file is a JSON Schema that contains only definitions, ``{"$defs": {...}}``. A schema of an endpoint refers to them
+by ``#/$defs/NAME``, like its own. Its own definition of a name takes precedence; the others are copied from the file,
+with everything that they refer to. So every reader of the endpoint gets one complete schema.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from urllib.parse import unquote
 from agtphost.contract.openapi.text import DocumentTextError, read_json
 
 SUFFIX = ".definitions.json"
-"""What names of such files end with."""
+"""The suffix of such files' names."""
 
 MAX_OCTETS = 64 << 20
-"""Of one file; the definitions of Kubernetes have one MiB."""
+"""Largest size of a file; the definitions of Kubernetes have one MiB."""
 
 PLACE = "#/$defs/"
 
-HINT = "it lies beside the endpoint's file, where `agtp openapi import` wrote both; keep them together"
+HINT = "keep it in the folder of the endpoint's file, where `agtp openapi import` wrote both"
 
 
 class DefinitionsError(ValueError):
     """
-    A file of definitions that cannot be used; the message says why, without the file's name.
+    A file of definitions cannot be used; the message says why, without the file's name.
 
-    :param hint: what to do about it.
+    :param hint: how to correct it.
     """
 
     def __init__(self, message: str, hint: str = HINT) -> None:
@@ -43,8 +43,8 @@ class DefinitionFile:
     """
     The definitions of one file.
 
-    :param file: where they are.
-    :param bodies: by name.
+    :param file: path of the file.
+    :param bodies: definitions by name.
     """
 
     def __init__(self, file: Path, bodies: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class DefinitionFile:
         try:
             document = read_json(octets)
         except DocumentTextError as error:
-            raise DefinitionsError(f"is not JSON: {error}", "mend it, or import the document again") from None
+            raise DefinitionsError(f"is not JSON: {error}", "correct it, or import the document again") from None
         bodies = document.get("$defs") if isinstance(document, dict) else None
         if not isinstance(bodies, dict):
             raise DefinitionsError("has no $defs", 'write {"$defs": {"NAME": {...}}}')
@@ -94,15 +94,15 @@ class DefinitionFile:
 
     def has_given(self, schema: Mapping[str, Any], names: Sequence[str]) -> bool:
         """
-        Return whether a definition that a schema was completed with is one of this file.
+        Return whether a schema got a definition from this file.
 
-        :param names: its name, or nothing.
+        :param names: the definition's name, or nothing.
         """
         own = schema.get("$defs", {})
         return any(name in self._bodies and not (isinstance(own, Mapping) and name in own) for name in names)
 
     def line(self, name: str) -> int:
-        """Return the line of a definition, counted from 1; 0 where it is not found."""
+        """Return the line of a definition, counted from 1; 0 if it is not found."""
         try:
             text = self.file.read_text(encoding="utf-8")
         except (OSError, UnicodeError):
@@ -112,7 +112,7 @@ class DefinitionFile:
 
 
 def referred_names(schema: Any) -> Iterator[str]:
-    """Return the names of the definitions that a schema refers to; some several times."""
+    """Yield the names of the definitions that a schema refers to; names may repeat."""
     waiting = [schema]
     while waiting:
         item = waiting.pop()
@@ -127,7 +127,7 @@ def referred_names(schema: Any) -> Iterator[str]:
 
 
 def write_definitions(bodies: Mapping[str, Any]) -> str:
-    """Return the text of a file: one definition a line."""
+    """Return the text of a file, with one definition a line."""
     lines = (
         f"{json.dumps(name, ensure_ascii=False)}: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}"
         for name, body in sorted(bodies.items())

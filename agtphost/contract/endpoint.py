@@ -1,4 +1,4 @@
-"""The endpoint: a method on a path, what it is for, what it takes and gives (AGTP-API section 6)."""
+"""An endpoint: a method on a path, with its purpose, input and output (AGTP-API section 6)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HANDLER_TYPES = ("registered_function", "composition", "external_service")
 """The binding kinds of AGTP-API section 12 that this host runs."""
 
 PLUGIN = "plugin"
-"""What a declaration says in their place for a registered function that an installed package provides."""
+"""The value of ``type`` for a registered function that an installed package provides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerReference:
-    """What answers an endpoint. Nothing but ``type`` ever leaves the host (AGTP-API section 8.9)."""
+    """A reference to an endpoint's handler. Only ``type`` is ever published (AGTP-API section 8.9)."""
 
     type: str
     """One of :data:`HANDLER_TYPES`."""
@@ -36,16 +36,16 @@ class HandlerReference:
     """Dotted path of a Python function."""
 
     blocking: bool = False
-    """Whether the function waits or computes for long, and so runs in a thread of its own."""
+    """Whether the function waits or computes for long, and so runs in a separate thread."""
 
     asyncio: bool = False
-    """Whether the function is one of asyncio, and so runs on an event loop of asyncio, in a thread of its own."""
+    """Whether the function is an asyncio function, and so runs on an asyncio event loop in a separate thread."""
 
     plugin: str = ""
-    """The plugin whose ``handle`` is the function, in place of a dotted path."""
+    """The plugin whose ``handle`` is the function, instead of a dotted path."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What the plugin's factory is called with."""
+    """Arguments of the plugin's factory."""
 
     recipe: str = ""
     """``name`` or ``name@version`` of a composition's recipe."""
@@ -56,7 +56,7 @@ class HandlerReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deprecation:
-    """That an endpoint will go, and what to call instead (AGTP-API section 6.5)."""
+    """The deprecation of an endpoint, and its successor (AGTP-API section 6.5)."""
 
     deprecated_in: str
     removed_in: str | None = None
@@ -68,7 +68,7 @@ class Deprecation:
 
     @property
     def warning(self) -> str:
-        """The value of ``AGTP-Endpoint-Warning``, which every response of the endpoint carries."""
+        """Return the value of ``AGTP-Endpoint-Warning``, which every response of the endpoint has."""
         parts = ["deprecated"]
         successor = " ".join(part for part in (self.successor_method, self.successor_path) if part)
         if successor:
@@ -78,7 +78,7 @@ class Deprecation:
         return "; ".join(parts)
 
     def document(self) -> dict[str, Any]:
-        """The manifest's form; absent members are left out."""
+        """Return the manifest's form; absent members are left out."""
         members: dict[str, Any] = {"deprecated_in": self.deprecated_in}
         if self.removed_in:
             members["removed_in"] = self.removed_in
@@ -91,11 +91,11 @@ class Deprecation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One endpoint of the operator's, checked (tier B of AGTP-API section 6.1)."""
+    """A checked endpoint of the operator (tier B of AGTP-API section 6.1)."""
 
     method: str
     path: str
-    """The template."""
+    """The path template."""
 
     description: str
     """One sentence for people; :attr:`semantic` is for agents."""
@@ -103,58 +103,60 @@ class Endpoint:
     semantic: Semantic
     input_schema: CompiledSchema
     output_schema: CompiledSchema
-    """Compiled closed where the endpoint has ``strict_output``."""
+    """Compiled as a closed schema if the endpoint has ``strict_output``."""
 
     errors: tuple[str, ...]
     """Names that the handler may raise, answered 422."""
 
     handler: HandlerReference
     namespace: str | None = None
-    """Groups endpoints for readers; no effect."""
+    """Group name for readers; it has no effect."""
 
     required_scopes: tuple[str, ...] = ()
-    """All of them are required."""
+    """Scopes of which the caller needs all."""
 
     deprecated: Deprecation | None = None
     min_assurance: Assurance
-    """Where the declaration has none: :func:`agtphost.identity.required_assurance.default_assurance`."""
+    """Default: :func:`agtphost.identity.required_assurance.default_assurance`."""
 
     timeout: float | None = None
-    """Seconds; None means the host's default."""
+    """Seconds; None: the host's default."""
 
     agents: tuple[str, ...] = ()
-    """Names of the hosted agents that offer it; empty means every one."""
+    """Names of the hosted agents that offer it; empty: all of them."""
 
     cost: Mapping[str, Decimal] | None = None
-    """What a call takes, by budget unit: every answer says so in ``Cost-Estimate``, and Budget-Limit is held to it."""
+    """Price of a call, by budget unit: it is sent as ``Cost-Estimate`` and compared with Budget-Limit."""
 
     approval: bool = False
-    """Whether a person approves each call: declared, by ``[approvals]``, or because a step of its recipe needs it."""
+    """
+    Whether a person approves each call: as declared, by ``[approvals]``, or because a step of its recipe needs it.
+    """
 
     definition: str = ""
-    """SHA-256, hex, of what it is and leads to; an approval is bound to it. Empty where none is needed."""
+    """SHA-256, in hex, of what it is and leads to; an approval is bound to it. Empty if no approval is needed."""
 
     data_classes: tuple[str, ...] = ()
-    """Names of ``[[data_class]]``: the data that it works with, as far as negotiation is concerned."""
+    """Names of ``[[data_class]]`` entries that it works with; negotiation compares them."""
 
     action: str = ""
-    """What ``EXECUTE /`` calls it by, besides its own path; empty: it has no such name (core v08 section 7.2.8)."""
+    """The name by which ``EXECUTE /`` calls it; empty if it has none (core v08 section 7.2.8)."""
 
     file: str = ""
-    """Where it was declared."""
+    """The file that declares it."""
 
     line: int = 0
     lines: Mapping[str, int] = field(default_factory=dict)
-    """The lines of its members in :attr:`file`, for what is told of them."""
+    """The lines of its members in :attr:`file`, for messages."""
 
     @property
     def name(self) -> str:
-        """``METHOD /path``."""
+        """Return ``METHOD /path``."""
         return f"{self.method} {self.path}"
 
     @property
     def warning(self) -> str | None:
-        """The value of ``AGTP-Endpoint-Warning``; None where the endpoint is not deprecated."""
+        """Return the value of ``AGTP-Endpoint-Warning``; None if the endpoint is not deprecated."""
         return self.deprecated.warning if self.deprecated is not None else None
 
     def _headers(self) -> tuple[tuple[str, str], ...]:
@@ -164,7 +166,7 @@ class Endpoint:
         return tuple(fields)
 
     def projection(self) -> dict[str, Any]:
-        """The endpoint as the manifest shows it (AGTP-API section 8.9): of its handler, the kind alone."""
+        """Return the endpoint as in the manifest, with only the kind of its handler (AGTP-API section 8.9)."""
         members: dict[str, Any] = {
             "method": self.method,
             "path": self.path,
@@ -190,9 +192,9 @@ class Endpoint:
 
     def bind(self, handler: IHandler, agent_ids: Collection[str] = ()) -> Binding:
         """
-        The endpoint with its handler, as the endpoint table takes it.
+        Return a binding of the endpoint to its handler.
 
-        :param handler: what :attr:`handler` refers to.
+        :param handler: the handler that :attr:`handler` refers to.
         :param agent_ids: the Agent-IDs of :attr:`agents`.
         """
         return Binding(

@@ -1,4 +1,4 @@
-"""What to write for a member of an endpoint's or a recipe's file, where a finding has no better answer."""
+"""Samples of members of an endpoint's or a recipe's file, for findings without a better hint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from agtphost.vocabulary.tomltext import Location
 
 ENDPOINT: Mapping[str, str] = {
-    "method": 'write method = "QUERY", or another method of the catalog: `agtp methods` lists them',
+    "method": 'write method = "QUERY", or another method of the catalog; `agtp methods` lists them',
     "path": 'write path = "/room", nouns in lower case',
     "description": 'write description = "Books a room.", one line',
     "semantic": "write [semantic] with intent, actor, outcome, capability, confidence, impact, is_idempotent",
@@ -24,14 +24,14 @@ ENDPOINT: Mapping[str, str] = {
     "actor": 'write actor = "agent"',
     "outcome": 'write outcome = "The room is taken for these nights."',
     "capability": 'write capability = "retrieval", or another of these',
-    "impact": 'write impact = "irreversible", or "reversible" or "informational" where that is true',
+    "impact": 'write impact = "irreversible", or "reversible" or "informational" if that is true',
     "confidence": "write confidence = 0.9",
-    "is_idempotent": "write is_idempotent = false, or true where a second call changes nothing more",
+    "is_idempotent": "write is_idempotent = false, or true if a second call changes nothing more",
     "required_scopes": 'write required_scopes = ["booking:room"], or []',
     "data_classes": 'write data_classes = ["NAME"] of [[data_class]], or leave it out',
-    "agents": "leave it out: every agent is served then",
-    "definitions": 'write definitions = "NAME.definitions.json", a file beside this one, or leave it out',
-    "namespace": "leave it out: the endpoint has no namespace then",
+    "agents": "leave it out to serve every agent",
+    "definitions": 'write definitions = "NAME.definitions.json", a file in this folder, or leave it out',
+    "namespace": "leave it out if the endpoint has no namespace",
     "strict_output": "write strict_output = true or false",
     "min_assurance": 'write min_assurance = "certificate", or leave it out',
     "timeout": "write timeout = 30, or leave it out",
@@ -50,7 +50,7 @@ RECIPE: Mapping[str, str] = {
     "capture": 'write capture = "first_room", a name that later steps use',
     "retries": "write retries = 0, up to 5",
     "on_error": 'write on_error = "fail" or on_error = "continue"',
-    "when": "leave it out: the step always runs then",
+    "when": "leave it out if the step always runs",
 }
 """Members of a recipe's table, and of its steps."""
 
@@ -68,18 +68,18 @@ _NEEDED = re.compile(r"must be (\"\w+\"|true|false)(?!\w)")
 
 
 def meant_members(table: Mapping[str, object], known: Collection[str]) -> dict[str, str]:
-    """For each unknown member that resembles a known one, which that is."""
+    """Return, for each unknown member that resembles a known one, the known one."""
     close = ((name, difflib.get_close_matches(name, known, 1)) for name in table if name not in known)
     return {name: names[0] for name, names in close if names and names[0] not in table}
 
 
 def example(known: Mapping[str, str], location: Location, missing: str = "") -> str:
     """
-    What to write; empty where nothing is known of the member.
+    Return a sample of a member; empty if none is known.
 
     :param known: :data:`ENDPOINT` or :data:`RECIPE`.
-    :param location: of what is wrong.
-    :param missing: the member that is not there, where that is what is wrong.
+    :param location: location of the fault.
+    :param missing: the missing member, if one is missing.
     """
     named: Sequence[str] = [missing] if missing else [step for step in reversed(location) if isinstance(step, str)]
     return next((known[name] for name in named if name in known), "")
@@ -87,7 +87,7 @@ def example(known: Mapping[str, str], location: Location, missing: str = "") -> 
 
 def keyword_example(pointer: Sequence[str | int], message: str) -> str:
     """
-    What to write for a keyword of a schema.
+    Return a sample of a schema's keyword.
 
     :param pointer: the steps to the keyword.
     :param message: what is wrong with it.

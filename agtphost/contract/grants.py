@@ -1,4 +1,4 @@
-"""One grant: what it names, how long it holds, and who said so."""
+"""A grant: what it names, how long it holds, and who issued it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from agtphost.vocabulary import times
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One grant."""
+    """A permission for one agent to call what the grant names."""
 
     agent_id: str
     allow: str
     """What it names: see :mod:`agtphost.vocabulary.grants`."""
 
     until: float | None = None
-    """Seconds since the Unix epoch from which on it grants nothing; None: for good."""
+    """Seconds since the Unix epoch at which it expires; None: never."""
 
     by: str = ""
-    """The fingerprint of the key, or the Agent-ID, that said so; empty: the configuration does."""
+    """The fingerprint of the key, or the Agent-ID, of its issuer; empty if it is in the configuration."""
 
     at: str = ""
     audit_id: str = ""
-    """The record of it."""
+    """Audit id of the record that created it."""
 
     def in_force(self, now: float) -> bool:
-        """Whether it grants anything."""
+        """Return whether the grant has not expired."""
         return self.until is None or now < self.until
 
 
 def granted(value: Mapping[str, object]) -> Grant:
-    """A grant as its state item says it."""
+    """Return a grant from its state item."""
     until = value["until"]
     return Grant(
         agent_id=str(value["agent_id"]),
@@ -46,7 +46,7 @@ def granted(value: Mapping[str, object]) -> Grant:
 
 
 def entry_of(grant: Grant, now: float) -> dict[str, Any]:
-    """A grant as answers and commands show it."""
+    """Return a grant as answers and commands show it."""
     return {
         "allow": grant.allow,
         "until": stamp_of(grant.until),
@@ -58,5 +58,5 @@ def entry_of(grant: Grant, now: float) -> dict[str, Any]:
 
 
 def stamp_of(until: float | None) -> str | None:
-    """The end of a grant as text; None where it has none."""
+    """Return the expiry of a grant as text; None if it has none."""
     return None if until is None else times.stamp(until)

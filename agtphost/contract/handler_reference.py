@@ -1,4 +1,4 @@
-"""The ``handler`` table of an endpoint: one of three binding kinds (AGTP-API section 12)."""
+"""A checker of the ``handler`` table of an endpoint: one of three binding kinds (AGTP-API section 12)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agtphost.vocabulary.tomltext import Location
 FORM = '[handler] with type = "registered_function" and function'
 
 WHERE: Mapping[str, str] = {"blocking": "in a thread", "asyncio": "on an event loop of asyncio"}
-"""Members that say where a function runs that cannot run in the reactor's thread."""
+"""Members that move a function out of the reactor's thread."""
 
 _DOTTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)+", re.ASCII)
 
 Say = Callable[[Location, str, str], None]
 Members = Callable[[Mapping[str, Any], Collection[str], Collection[str], Location], None]
-"""Checks a table's member names: the table, those known, those required, where it is."""
+"""Checks a table's member names; takes the table, the known names, the required ones, and its location."""
 
 
 def read_handler(
@@ -36,10 +36,10 @@ def read_handler(
     """
     Check one handler table.
 
-    :param errors: what the endpoint declares; None where it says nothing, which is told elsewhere.
+    :param errors: errors that the endpoint declares; None if it declares none, which is reported separately.
     :param schema: its input schema.
     :param say: takes locations in the endpoint's table.
-    :return: None where the kind is not one this host runs, or an external service is faulty.
+    :return: None if this host does not run the kind, or an external service is faulty.
     """
     kind = block.get("type")
     if kind == PLUGIN:
@@ -77,12 +77,12 @@ def _function(block: Mapping[str, Any], say: Say) -> str:
 
 
 def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
-    """A registered function, as far as anybody outside is concerned (AGTP-API section 8.9)."""
+    """Return the reference to a plugin's function; others see it as a registered function (AGTP-API section 8.9)."""
     name, settings = block.get("plugin", "a"), block.get("settings", {})
     if not isinstance(name, str) or not name:
-        say(("handler", "plugin"), "handler.plugin is not the name of a plugin", "such as library")
+        say(("handler", "plugin"), "handler.plugin must be the name of a plugin", "such as library")
     if not isinstance(settings, Mapping):
-        say(("handler", "settings"), "handler.settings is not a table", "write [handler.settings]")
+        say(("handler", "settings"), "handler.settings must be a table", "write [handler.settings]")
         settings = {}
     blocking, on_loop = _where(block, say)
     return HandlerReference(
@@ -91,16 +91,18 @@ def _plugin(block: Mapping[str, Any], say: Say) -> HandlerReference:
 
 
 def _where(block: Mapping[str, Any], say: Say) -> tuple[bool, bool]:
-    """Whether the function runs in a thread, and whether on a loop of asyncio; else it runs in the reactor's thread."""
+    """
+    Return whether the function runs in a thread, and whether on an asyncio loop; otherwise it runs in the reactor.
+    """
     for name, meaning in WHERE.items():
         if not isinstance(block.get(name, False), bool):
-            say(("handler", name), f"handler.{name} is not true or false", f"true runs it {meaning}")
+            say(("handler", name), f"handler.{name} must be true or false", f"true runs the function {meaning}")
     blocking, on_loop = block.get("blocking") is True, block.get("asyncio") is True
     if blocking and on_loop:
         say(
             ("handler", "asyncio"),
             "handler.blocking and handler.asyncio are both true",
-            "write blocking for a function that waits in a thread, asyncio for a coroutine of asyncio",
+            "set only blocking for a function that waits in a thread, or only asyncio for an asyncio coroutine",
         )
     return blocking, on_loop
 
@@ -152,13 +154,13 @@ def _service(
         say(
             ("handler", "input_transform"),
             f"handler.input_transform gives two members the same name in the {part}: {one[:64]!r} and {other[:64]!r}",
-            "name them apart, or send one of them in the path or the query",
+            "give them different names, or send one of them in the path or the query",
         )
     return HandlerReference(type="external_service", service=found)
 
 
 def _declared_members(found: service.ServiceReference, properties: Mapping[str, Any], say: Say) -> None:
-    """Check that what the request is made of are properties of the input."""
+    """Check that the members that the request is built from are properties of the input."""
     placed, queried = set(map(found.ours, found.places)), set(map(found.ours, found.query))
     for name in found.input_headers:
         if name not in properties or name in placed or name in queried or name == found.whole_body:
@@ -174,16 +176,16 @@ def _declared_members(found: service.ServiceReference, properties: Mapping[str, 
     if found.whole_body:
         sent = {*placed, *queried, *found.input_headers, found.whole_body}
         if left := [name for name in properties if name not in sent]:
-            said = f"handler.whole_body is the body, so {left[0][:64]!r} would not be sent"
+            said = f"handler.whole_body is the whole body, so {left[0][:64]!r} would not be sent"
             say(("handler", "whole_body"), said, "name it in query or input_headers")
 
 
 def _declared(wanted: Sequence[str], errors: Sequence[str] | None, kind: str, say: Say) -> None:
-    """Failures of the binding's own are part of the contract (AGTP-API sections 12.1 and 12.3)."""
+    """Check that the endpoint declares the failures of its binding kind (AGTP-API sections 12.1 and 12.3)."""
     if errors is None:
         return
     whole = ", ".join(f'"{name}"' for name in dict.fromkeys((*map(str, errors), *wanted)))
     for name in wanted:
         if name not in errors:
-            message = f"errors lacks {name}, which every {kind} endpoint declares"
+            message = f"errors lacks {name}, which every {kind} endpoint must declare"
             say(("errors",), message, f"write errors = [{whole}]")

@@ -1,8 +1,8 @@
 """
-What a handler's own type hints and docstring say of its endpoint, where its TOML says nothing.
+What a handler's type hints and docstring add to its endpoint's TOML.
 
-The TOML is the authority: what it says counts. Where a function was declared with :func:`agtphost.endpoint`, members
-that are left out come from there, and what contradicts the function is told, as the first call would fail for it.
+The TOML takes precedence. If a function was declared with :func:`agtphost.endpoint`, members that the TOML leaves out
+come from the function. A contradiction between the two is reported, because the first call would fail.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from agtphost.vocabulary.tomltext import Location
 
 DERIVED = ("description", "input_schema", "output_schema", "errors")
-"""Members that may be left out of a declaration whose function says them."""
+"""Members that a declaration may leave out if its function provides them."""
 
 Say = Callable[[Location, str, str], None]
 
@@ -26,42 +26,43 @@ class NoHints(Exception):
         super().__init__(message)
         self.hint = hint
         self.place = place
-        """The file and the line to mend, where that is not the declaration."""
+        """The file and the line to correct, if they are not the declaration's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """What one function says."""
+    """The members that one function provides."""
 
     description: str
     intent: str
     input_schema: Mapping[str, Any] | None
-    """None: it takes the call as a whole, and no member by name."""
+    """None: it takes the call as a whole, not members by name."""
 
     output_schema: Mapping[str, Any] | None
-    """None: it does not say what it returns."""
+    """None: it does not declare what it returns."""
 
     errors: tuple[str, ...] = ()
     for_tools: Mapping[str, Any] = field(default_factory=dict)
-    """``mcp_tool_name`` and ``parameter_hints`` of the semantic block, where it says them."""
+    """``mcp_tool_name`` and ``parameter_hints`` of the semantic block, if the function has them."""
 
     where: str = field(default="", compare=False)
-    """The function, for people: file and line."""
+    """File and line of the function, for messages."""
 
 
 HintsOf = Callable[[str], Hints | None]
-"""Hints by dotted path; None for a function that was not declared so. Raises :class:`NoHints`."""
+"""Returns hints by dotted path; None for a function without a declaration. Raises :class:`NoHints`."""
 
 
 def completed(
     table: Mapping[str, Any], hints_of: HintsOf | None, say: Say
 ) -> tuple[Mapping[str, Any] | None, NoHints | None]:
     """
-    A declaration with what its function says besides.
+    Complete a declaration with the members that its function provides.
 
-    :param say: told of every contradiction.
-    :return: None where members are missing that the function would have to say, and it cannot be asked: that is told.
-        And why it cannot be asked, where nothing is missing: whoever makes the handler tells it, if it comes to that.
+    :param say: called for every contradiction.
+    :return: The completed table; None if members are missing that only the function could provide, and the function
+        cannot be read, which is reported. Second, the reason why the function cannot be read if nothing is missing; the
+        caller reports it if it needs the handler.
     """
     handler, semantic = table.get("handler"), table.get("semantic")
     dotted = handler.get("function") if isinstance(handler, Mapping) else None
@@ -89,12 +90,12 @@ def completed(
         intent = {"intent": hints.intent} if hints.intent else {}
         found["semantic"] = {**intent, **hints.for_tools, **semantic}
     for location, message in contradictions(table, hints):
-        say(location, message, f"mend one of the two: the function is at {hints.where}")
+        say(location, message, f"correct one of the two; the function is at {hints.where}")
     return found, None
 
 
 def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Location, str]]:
-    """Where what a declaration says, and what its function takes, gives and raises, cannot both be true."""
+    """Yield where a declaration and its function's parameters, result and errors contradict each other."""
     for name, ours in (("input_schema", hints.input_schema), ("output_schema", hints.output_schema)):
         said = table.get(name)
         if isinstance(said, Mapping) and ours is not None:
@@ -124,7 +125,7 @@ def _between(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Ite
     for member, inner in given.items():
         types, hinted = _types(inner), _types(taken.get(member))
         if types and hinted and not (types <= hinted or ("number" in hinted and types <= {"integer", *hinted})):
-            text = f"{name} says {member!r} is {_said(types)}, and the function's hint {_said(hinted)}"
+            text = f"{name} declares {member!r} as {_said(types)}, but the function's hint is {_said(hinted)}"
             yield (name, "properties", member), text
 
 

@@ -1,8 +1,8 @@
 """
-What a record keeps of an input: which of the members that are known were there, and of which JSON type.
+The shape of an input that a record keeps: which known members it had, and their JSON types.
 
-Never a value, and never a name that the schema does not have: nothing that a credential could hide in. It is enough to
-ask later whether a call of that shape would still be taken.
+A shape contains no values, and no names that the schema lacks, so it cannot contain a credential. It is enough to
+decide later whether a call of that shape would still be accepted.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ MOST = 16
 """Members of one shape."""
 
 LONGEST = 64
-"""Signs of a member's name; longer ones are not kept."""
+"""Characters of a member's name; longer names are left out."""
 
 OTHERS = "..."
-"""Stands for members that the schema does not name."""
+"""Represents the members that the schema does not name."""
 
 _TYPES: Mapping[type, str] = {
     str: "string",
@@ -31,7 +31,7 @@ _TYPES: Mapping[type, str] = {
 
 
 def shape_of(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, str]:
-    """The shape of an input; empty where its schema names no members."""
+    """Return the shape of an input; empty if its schema names no members."""
     known = schema.get("properties")
     if not known or not given:
         return {}
@@ -48,7 +48,9 @@ def shape_of(schema: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, s
 
 
 def faults_of(schema: Mapping[str, Any], shape: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Why an input of that shape would not be taken, as far as a shape tells: members as ``faults`` have them."""
+    """
+    Return why an input of this shape would be refused, as far as a shape shows that; entries are as in ``faults``.
+    """
     known = schema.get("properties")
     known = known if isinstance(known, Mapping) else {}
     required = schema.get("required")
@@ -65,7 +67,7 @@ def faults_of(schema: Mapping[str, Any], shape: Mapping[str, Any]) -> list[dict[
             continue
         types = known[name].get("type") if isinstance(known[name], Mapping) else None
         allowed = [types] if isinstance(types, str) else types
-        # 1.0 is an integer to JSON Schema, and what the value was is not recorded.
+        # 1.0 is an integer in JSON Schema, and the record does not have the value.
         numbers = kind in ("integer", "number") and isinstance(allowed, list) and {"integer", "number"} & {*allowed}
         if isinstance(allowed, list) and kind not in allowed and not numbers:
             faults.append({"path": f"/{name}", "message": f"is {kind}, not {' or '.join(map(str, allowed))}"})

@@ -1,5 +1,5 @@
 """
-Endpoints from TOML files: every problem, with file and line, and whatever is sound besides.
+Loading of endpoints from TOML files: it returns the sound endpoints and every problem with file and line.
 
 A file holds one endpoint at its top level, or several as ``[[endpoint]]``.
 """
@@ -23,27 +23,26 @@ from agtphost.vocabulary.tomltext import Location, TomlError
 @dataclass(frozen=True, kw_only=True)
 class RemovedMethod(Problem):
     """
-    An endpoint whose method the catalog no longer has (AGTP-API section 4.5).
+    An endpoint has a method that the catalog no longer has (AGTP-API section 4.5).
 
-    It never keeps the host from starting: the endpoint is left out, and the
-    operator is told.
+    It does not prevent the host's start: the endpoint is left out, and the operator is informed.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class AbsentTarget(Problem):
-    """A recipe or an endpoint that is named and is not there; it may be in a file that could not be read."""
+    """A recipe or an endpoint is named but does not exist; it may be in a file that could not be read."""
 
 
 class AbsentRecipe(AbsentTarget):
-    """A recipe that an endpoint names; a fault of its steps may be why it is absent."""
+    """An endpoint names a recipe that does not exist; a fault of its steps may be the reason."""
 
 
 def causes(problems: Sequence[Problem]) -> list[Problem]:
     """
-    What to tell of problems that keep the host from starting.
+    Return the problems to report of those that prevent the host's start.
 
-    :return: without absent targets, where something else is wrong that may be why they are absent.
+    :return: without absent targets, if another problem may be the reason for them.
     """
     others = [problem for problem in problems if not isinstance(problem, AbsentTarget)]
     steps = [problem for problem in problems if not isinstance(problem, AbsentRecipe)]
@@ -52,12 +51,12 @@ def causes(problems: Sequence[Problem]) -> list[Problem]:
 
 def lasting(found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]) -> list[Problem]:
     """
-    Those problems that are no consequence of a removed method: that it would not solve to have it back.
+    Return the problems that are not a consequence of a removed method.
 
-    An endpoint with such a method is left out, and so is what cannot do without that endpoint.
+    An endpoint with a removed method is left out, and so is everything that needs that endpoint.
 
-    :param found: what is wrong by ``rules``.
-    :param find: what is wrong by other rules.
+    :param found: the problems under ``rules``.
+    :param find: returns the problems under other rules.
     """
     if not found or not rules.removed:
         return list(found)
@@ -88,7 +87,7 @@ def load_endpoints(directory: Path, rules: Rules) -> tuple[list[Endpoint], list[
 
 
 def summarize(problems: Sequence[Problem]) -> Problem:
-    """Return one problem for several with one cause: thousands of endpoints may name one variable that is not set."""
+    """Return one problem for several with the same cause: thousands of endpoints may name one unset variable."""
     first, others = problems[0], len(problems) - 1
     if not others:
         return first
@@ -97,7 +96,7 @@ def summarize(problems: Sequence[Problem]) -> Problem:
 
 
 def _gather(problems: Sequence[Problem]) -> list[Problem]:
-    """Report a file of definitions that cannot be used once, with the first endpoint that names it."""
+    """Report an unusable file of definitions once, with the first endpoint that names it."""
     causes: dict[object, list[Problem]] = {}
     for problem in problems:
         _, named, cause = problem.message.partition(DEFINITIONS)
@@ -109,8 +108,8 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
     """
     Read the endpoints of one document.
 
-    :param source: a file, or what it says.
-    :param file: its name, for the problems.
+    :param source: a file, or its text.
+    :param file: the file's name, for problems.
     """
     try:
         document = tomltext.read(source)
@@ -139,7 +138,7 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
     if not endpoints and not problems:
         problems.append(
             Problem(
-                message="it declares no endpoint", file=file, line=1, hint="remove the file, or write method and path"
+                message="it declares no endpoints", file=file, line=1, hint="remove the file, or write method and path"
             )
         )
     return endpoints, sorted(problems, key=lambda problem: problem.line)
@@ -152,14 +151,14 @@ def _removal(method: str, label: str, file: str, line: int, version: str) -> Rem
 
 
 def _tables(document: Mapping[str, Any]) -> Iterator[tuple[Location, Mapping[str, Any]]]:
-    """The tables that are endpoints, and where they are."""
+    """Yield the tables that are endpoints, with their locations."""
     listed = document.get("endpoint")
     rest = {name: value for name, value in document.items() if name != "endpoint"}
     if isinstance(listed, list) and not rest.keys() & set(REQUIRED):
         for index, table in enumerate(listed):
             yield ("endpoint", index), table if isinstance(table, Mapping) else {}
         if rest:
-            # Reported as unknown members, in their own place: no table of the list owns them.
+            # They are reported as unknown members at their own place, because no table of the list owns them.
             yield (), {"endpoint": listed, **rest}
     elif document:
         yield (), document

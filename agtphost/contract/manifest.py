@@ -1,8 +1,7 @@
 """
-The server manifest: what a host says it offers (AGTP-API section 8).
+The server manifest: a signed document of what a host offers (AGTP-API section 8).
 
-Pure: everything comes in as arguments, the time and the version included, so
-that the same facts give the same octets.
+The functions are pure: the time and the version are arguments, so the same facts give the same octets.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ AGTP_VERSION = "1.0"
 AGTP_API_VERSION = "1.0"
 
 DIGESTED = 1 << 20
-"""Octets of which a digest is made in one step."""
+"""Octets that are hashed in one step."""
 
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object", "additionalProperties": True}
 
@@ -56,7 +55,7 @@ class ServerFacts:
     """The ``server`` block (AGTP-API section 8.3), and the document's own version."""
 
     server_id: str
-    """Stable over revisions."""
+    """Identifier that stays the same over revisions."""
 
     operator: str
     contact: str
@@ -70,25 +69,25 @@ class ServerFacts:
     """Changes whenever :func:`content_digest` does."""
 
     domain: str | None = None
-    """Where the host is reached, if ``server_id`` does not say."""
+    """The host's domain, if ``server_id`` does not contain it."""
 
     supported_features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disclosure:
-    """Who may see which agents are hosted (AGTP-API section 8.5)."""
+    """The disclosure of hosted agents to a reader (AGTP-API section 8.5)."""
 
     level: str = "public"
     """``public``, ``authenticated`` or ``private``."""
 
     notice: str | None = None
     agents: Sequence[Agent] = ()
-    """Those this reader is entitled to see."""
+    """Agents that this reader may see."""
 
     @property
     def shown(self) -> Sequence[Agent]:
-        """None where the level is ``private``, whoever asks."""
+        """Return the agents; none if the level is ``private``, for every reader."""
         return self.agents if self.level != "private" else ()
 
 
@@ -104,7 +103,7 @@ class Policies:
     max_synthesis_depth: int = 10
 
     def document(self) -> dict[str, Any]:
-        """The manifest's form."""
+        """Return the manifest's form."""
         return {
             "wildcards_accepted": self.wildcards_accepted,
             "anonymous_discovery": self.anonymous_discovery,
@@ -117,22 +116,22 @@ class Policies:
 
 @dataclass(frozen=True, kw_only=True)
 class Surface:
-    """What else a server has to offer (AGTP-API section 8.6)."""
+    """Further offers of a server (AGTP-API section 8.6)."""
 
     apis: Sequence[Mapping[str, Any]] = ()
     """Legacy HTTP APIs: the entries of ``apis``."""
 
     hosted_protocols: Sequence[Mapping[str, Any]] = ()
-    """What the payload adapters say of their upstreams."""
+    """The payload adapters' entries of their upstreams."""
 
     data_classes: Sequence[Mapping[str, Any]] = ()
     """The entries of ``data_manifest.available_data`` (AGIS v01 section 8.3)."""
 
     negotiable: bool = False
-    """Whether endpoints can be negotiated; without it and without data classes there is no ``data_manifest``."""
+    """Whether endpoints can be negotiated; without this and data classes the manifest has no ``data_manifest``."""
 
     negotiated: Sequence[Mapping[str, Any]] = ()
-    """Definitions of endpoints that were negotiated to stay (AGTP-API section 10.8)."""
+    """Definitions of negotiated endpoints that are permanent (AGTP-API section 10.8)."""
 
     directory: Sequence[str] = ()
     """Paths of the server's own DISCOVER documents (spec reading 35)."""
@@ -152,13 +151,13 @@ def build_manifest(
     versions_supported: Sequence[str] = (),
 ) -> dict[str, Any]:
     """
-    The manifest, unsigned.
+    Return the unsigned manifest.
 
-    :param endpoints: the operator's.
-    :param built_ins: the host's own bindings, which are published like any other.
-    :param signing_keys: what records and this manifest are verified with.
-    :param earlier_keys: what older records are verified with, and until when it was in use (RFC 3339).
-    :param versions_supported: of the catalog; empty means that of ``catalog`` alone.
+    :param endpoints: the operator's endpoints.
+    :param built_ins: the host's own bindings, which are published like the others.
+    :param signing_keys: keys that verify records and this manifest.
+    :param earlier_keys: keys that verify older records, and until when each was in use (RFC 3339).
+    :param versions_supported: versions of the catalog; empty: only that of ``catalog``.
     """
     manifest: dict[str, Any] = {
         "agtp_version": AGTP_VERSION,
@@ -206,18 +205,17 @@ def build_manifest(
 def project_all(
     built_ins: Sequence[Binding], endpoints: Sequence[Endpoint], catalog: Catalog
 ) -> Iterator[dict[str, Any]]:
-    """The host's own endpoints, and the operator's."""
+    """Yield the manifest's form of the host's own endpoints, and of the operator's."""
     yield from (project_binding(binding, catalog) for binding in built_ins)
     yield from (endpoint.projection() for endpoint in endpoints)
 
 
 def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
     """
-    A binding of the host's own as the manifest shows it.
+    Return a binding of the host itself as the manifest shows it.
 
-    Its contract says what it takes and leaves behind, the catalog whether it may be repeated (core v08 section
-    7.2.20), and the rest follows from the binding itself; a handler's details stay inside, as for any endpoint
-    (AGTP-API section 8.9).
+    Its contract provides input and outcome, the catalog whether it is idempotent (core v08 section 7.2.20), and the
+    binding the rest. As for every endpoint, details of the handler are not published (AGTP-API section 8.9).
     """
     entry, contract = catalog.entry(binding.method), contract_of(binding.method, binding.path)
     floor = None if entry is None else entry.floor
@@ -236,7 +234,7 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
             "capability": entry.categories[0] if entry is not None else "mechanics",
             "confidence": 1.0,
             "impact": (contract.impact or "reversible") if binding.state_changing else "informational",
-            # EXECUTE is as its action is: nobody is told that it may be repeated.
+            # EXECUTE depends on its action, so it is never published as idempotent.
             "is_idempotent": binding.idempotent if told is None else told is True,
             **binding.details.get("semantic", {}),
         },
@@ -252,7 +250,7 @@ def project_binding(binding: Binding, catalog: Catalog) -> dict[str, Any]:
 
 
 def project_agent(agent: Agent) -> dict[str, Any]:
-    """An agent as the manifest shows it (AGTP-API section 8.5)."""
+    """Return an agent as the manifest shows it (AGTP-API section 8.5)."""
     return {
         "agent_id": agent.agent_id,
         "name": agent.name,
@@ -264,11 +262,10 @@ def project_agent(agent: Agent) -> dict[str, Any]:
 
 def surface_digest(manifest: Mapping[str, Any]) -> str:
     """
-    SHA-256, hex, of what ``AGTP-API-Version`` counts the changes of (core v08 section 7.6).
+    Return the SHA-256, in hex, of the content whose changes ``AGTP-API-Version`` counts (core v08 section 7.6).
 
-    Endpoints with their semantic declarations, custom methods and data classes.
-    Nothing else: who operates the host, its policies and its agents change the
-    manifest, and not what can be called.
+    These are endpoints with their semantic declarations, custom methods and data classes. The operator, policies and
+    agents change the manifest, but not what can be called.
     """
     counted = {name: manifest.get(name) for name in ("endpoints", "custom_methods", "data_manifest")}
     return _digest(counted)
@@ -276,15 +273,15 @@ def surface_digest(manifest: Mapping[str, Any]) -> str:
 
 def content_digest(manifest: Mapping[str, Any]) -> str:
     """
-    SHA-256, hex, of what a manifest says: the same for two that differ in version, times and signature only.
+    Return the SHA-256, in hex, of a manifest's content without version, times and signature.
 
-    What ``document_version`` and the ETag follow (AGTP-API section 8.11).
+    ``document_version`` and the ETag follow it (AGTP-API section 8.11).
     """
     return run_to_end(digesting(manifest))
 
 
 def digesting(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
-    """The same in steps of some milliseconds."""
+    """Compute :func:`content_digest` in steps of some milliseconds."""
     content = {name: value for name, value in manifest.items() if name not in (SIGNATURE, "document_version")}
     server = manifest["server"]
     content["server"] = {name: value for name, value in server.items() if name not in ("issued", "updated")}

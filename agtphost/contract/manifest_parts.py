@@ -1,10 +1,9 @@
 """
 Manifests in parts: a host with thousands of endpoints publishes several documents, each of them a signed manifest.
 
-The drafts have one document and no pages, so a reader that knows nothing of
-parts gets the first one: sound, signed, with all of the host's own members
-and as many endpoints as fit. Its member ``parts`` says how many endpoints
-there are in all, and with which token ``DISCOVER /`` gives the next part.
+The drafts have one document and no pages. A reader that does not know parts gets the first one: valid, signed, with all
+of the host's own members and the endpoints that fit. Its member ``parts`` has the number of all endpoints, and the
+token with which ``DISCOVER /`` returns the next part.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ PARTS = "parts"
 """The member of a manifest, and of the input that asks for a part: ``part``."""
 
 SINGLE_OCTETS = 6 << 20
-"""JSON of endpoints up to which a manifest is one document; signed it has 14 MiB, and readers take 17."""
+"""Largest JSON of endpoints in a single document; signed it has 14 MiB, and readers take 17."""
 
 PART_OCTETS = 4 << 20
-"""JSON of the endpoints in one part; with the signature, which holds it again in base64, a part has 10 MiB."""
+"""JSON of the endpoints in one part; the signature holds it again in base64, so a part has 10 MiB."""
 
 SHARED = (("input_schema", "$defs"), ("output_schema", "$defs"))
-"""Where endpoints have parts in common: the definitions of their schemas."""
+"""Members that endpoints have in common: the definitions of their schemas."""
 
 MAX_PARTS = 256
 MAX_OCTETS = 512 << 20
-"""Parts, and their octets, that a reader takes of one manifest."""
+"""Parts, and their octets, that a reader accepts for one manifest."""
 
 
 class PartError(ValueError):
-    """Parts that are not those of one manifest; the message says why."""
+    """The parts do not belong to one manifest; the message says why."""
 
 
 def split_items(items: Sequence[EncodedItem], most: int = PART_OCTETS) -> Iterator[list[EncodedItem]]:
     """
-    Return the items in groups, in order; at least one group.
+    Yield the items in groups, in order; at least one group.
 
-    :param most: octets of JSON in a group, unless one item alone has more.
+    :param most: octets of JSON in a group; only a single larger item exceeds it.
     """
     group: list[EncodedItem] = []
     octets = 0
@@ -56,40 +55,40 @@ def split_items(items: Sequence[EncodedItem], most: int = PART_OCTETS) -> Iterat
 
 def part_token(digest: str, number: int) -> str:
     """
-    Return what asks for one part.
+    Return the token that requests one part.
 
-    :param digest: of the content of the whole manifest, so that a token ends with it.
-    :param number: from 1.
+    :param digest: digest of the whole manifest's content, so that a token expires with it.
+    :param number: the part, counted from 1.
     """
     return blake2b(f"{digest}\n{number}".encode(), digest_size=18).hexdigest()
 
 
 def next_part(manifest: Any, number: int, octets: int) -> str | None:
     """
-    Return the token of the part that follows; None where there is none.
+    Return the token of the following part; None if there is none.
 
     :param manifest: the part that was read last.
     :param number: how many parts were read.
-    :param octets: of them all.
-    :raises PartError: the server goes beyond what a reader takes, or answers with another part than was asked for.
+    :param octets: size of all parts read.
+    :raises PartError: the manifest exceeds the reader's limits, or the server sent another part.
     """
     parts = manifest.get(PARTS) if isinstance(manifest, Mapping) else None
     token = parts.get("next") if isinstance(parts, Mapping) else None
     if not isinstance(parts, Mapping) or not isinstance(token, str) or not token:
         return None
     if parts.get("number") != number:
-        raise PartError(f"part {number} was asked for, and another one came")
+        raise PartError(f"part {number} was requested, but the server sent another one")
     if number >= MAX_PARTS or octets > MAX_OCTETS:
-        raise PartError(f"it has more than {MAX_PARTS} parts, or {MAX_OCTETS} octets")
+        raise PartError(f"the manifest has more than {MAX_PARTS} parts or {MAX_OCTETS} octets")
     return token
 
 
 class PartReader:
     """
-    Takes the parts of one manifest, in order; a manifest without parts is one.
+    Collector of the parts of one manifest, in order; a manifest without parts is one part.
 
-    Equal schemas of its endpoints are one object as soon as they came: of a manifest with thousands of endpoints, only
-    one part is in memory as it was sent.
+    Equal schemas of its endpoints become one object as soon as they are added. So only one part at a time is in memory
+    with duplicate schemas.
     """
 
     def __init__(self) -> None:
@@ -101,17 +100,17 @@ class PartReader:
 
     @property
     def count(self) -> int:
-        """How many parts were added."""
+        """Return how many parts were added."""
         return len(self._documents)
 
     def add(self, document: Mapping[str, Any], octets: int) -> str | None:
         """
-        Take the next part.
+        Add the next part.
 
-        :param document: its schemas are put in place of equal ones.
-        :param octets: that it came in.
-        :return: the token of the part that follows; None where there is none.
-        :raises PartError: the server goes beyond what a reader takes, or answers with another part than was asked for.
+        :param document: the part; its schemas are replaced by equal ones that were added before.
+        :param octets: size of the part as sent.
+        :return: the token of the following part; None if there is none.
+        :raises PartError: the manifest exceeds the reader's limits, or the server sent another part.
         """
         listed = document.get("endpoints")
         if isinstance(listed, list):
@@ -121,20 +120,20 @@ class PartReader:
         number = len(self._documents) + 1
         if number > 1:
             if not isinstance(document.get(PARTS), Mapping) or not isinstance(listed, list):
-                raise PartError(f"part {number} is no part of a manifest")
+                raise PartError(f"part {number} is not part of a manifest")
             for name in ("document_version", "server"):
                 if document.get(name) != self._documents[0].get(name):
                     raise PartError(f"part {number} is of another version of the manifest")
         following = next_part(document, number, self._octets)
         if isinstance(listed, list):
             self._endpoints += listed
-        # The endpoints are kept once, and of the first part alone its signature.
+        # The endpoints are stored once; only the first part keeps its signature.
         kept_members = document if number == 1 else {PARTS: document[PARTS]}
         self._documents.append(kept_members)
         return following
 
     def written(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a part that was added with the texts of its endpoints, so that its canonical form is made fast."""
+        """Return an added part with its endpoints encoded, so that its canonical form is computed fast."""
         listed = document.get("endpoints")
         if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
             return document
@@ -145,9 +144,9 @@ class PartReader:
 
     def whole(self) -> Mapping[str, Any]:
         """
-        Return the one manifest of all parts; one that has none as it is.
+        Return the whole manifest of all parts; a manifest without parts is returned unchanged.
 
-        Its ``manifest_signature`` is null: each part is signed for itself, to be checked before.
+        Its ``manifest_signature`` is null, because each part has its own signature. Check those before.
 
         :raises PartError: a part is missing.
         """
@@ -157,7 +156,7 @@ class PartReader:
         for number, document in enumerate(self._documents, 1):
             about = document[PARTS]
             if not isinstance(about, Mapping) or not isinstance(first.get("endpoints"), list):
-                raise PartError(f"part {number} is no part of a manifest")
+                raise PartError(f"part {number} is not part of a manifest")
             if about.get("number") != number or about.get("of") != len(self._documents):
                 raise PartError(f"part {number} of {len(self._documents)} is missing")
         total = first[PARTS].get("endpoints")
@@ -175,9 +174,9 @@ class PartReader:
 
 def merge_parts(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """
-    Return the one manifest that parts make, see :class:`PartReader`.
+    Return the whole manifest of its parts, see :class:`PartReader`.
 
-    :raises PartError: a part is missing, or is of another manifest.
+    :raises PartError: a part is missing, or belongs to another manifest.
     """
     reader = PartReader()
     for document in documents:

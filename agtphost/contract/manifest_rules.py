@@ -1,10 +1,9 @@
 """
-The rules that a server manifest is held to (AGTP-API sections 3 to 13), each with its name.
+The named rules for server manifests (AGTP-API sections 3 to 13).
 
-One list for whoever looks at manifests from outside: ``agtp manifest
-validate`` names the rule of every finding, and ``agtp conformance`` has a case
-for each. What makes this host's own manifest is written without it, so that
-an error there is not an error here.
+They are one list for external checks: ``agtp manifest validate`` names the rule of every finding, and ``agtp
+conformance`` has a case for each. The code that builds this host's manifest does not use it, so that they do not share
+errors.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ SWITCHES = (
 """Policies that are true or false."""
 
 HANDLERS = ("registered_function", "composition", "external_service")
-"""The kinds of handlers that there are (AGTP-API section 12)."""
+"""The kinds of handlers (AGTP-API section 12)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing that the drafts say of manifests."""
+    """A statement of the drafts about manifests."""
 
     id: str
-    """``subject.detail``; stable."""
+    """``subject.detail``; it never changes."""
 
     section: str
-    """Of AGTP-API, such as ``8.3``."""
+    """Section of AGTP-API, such as ``8.3``."""
 
     says: str
-    """What holds in a manifest that keeps it, as a sentence."""
+    """A sentence that is true for a manifest that follows the rule."""
 
     advice: bool = False
-    """Whether the drafts allow the contrary, so that it is remarked on and no fault."""
+    """Whether the drafts only recommend it, so a violation is a remark and not a fault."""
 
 
 def _rules() -> Iterator[Rule]:
@@ -51,4 +50,4 @@ def _rules() -> Iterator[Rule]:
 
 
 RULES: Mapping[str, Rule] = {rule.id: rule for rule in _rules()}
-"""By id, as ``manifest_rules.json`` has them; ``~`` there is advice."""
+"""Rules by id, from ``manifest_rules.json``; ``~`` there marks advice."""

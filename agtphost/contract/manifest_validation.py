@@ -1,9 +1,8 @@
 """
-Whether a document is a server manifest (AGTP-API section 8): every fault, with a JSON pointer.
+Validation of server manifests (AGTP-API section 8): every fault with a JSON pointer.
 
-Meant for any server's manifest, so it asks for what the drafts demand, not
-for what this host's own limits are. Members that the drafts do not name are
-let through: they are how manifests grow.
+It is for every server's manifest, so it checks what the drafts require, not this host's own limits. Members that the
+drafts do not name are accepted, because manifests are extended by them.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ DEMANDED: Mapping[str, tuple[str, ...]] = {
     "composition": ("composition_failed",),
     "external_service": UPSTREAM_ERRORS,
 }
-"""What endpoints of a binding kind declare among their errors."""
+"""Errors that endpoints of a binding kind must declare."""
 
 _VERSION = re.compile(r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}", re.ASCII)
 
@@ -46,60 +45,60 @@ Pointer = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing about a manifest."""
+    """A fault or remark about a manifest."""
 
     pointer: str
     """JSON pointer (RFC 6901); empty for the whole document."""
 
     message: str
     rule: str
-    """Which one it is about: an id of :data:`~.manifest_rules.RULES`."""
+    """Its rule: an id of :data:`~.manifest_rules.RULES`."""
 
     @property
     def section(self) -> str:
-        """Of AGTP-API, such as ``8.3``."""
+        """Return the section of AGTP-API, such as ``8.3``."""
         return RULES[self.rule].section
 
     @property
     def fault(self) -> bool:
-        """False: a remark; the drafts allow it."""
+        """Return whether it is a fault; otherwise it is a remark that the drafts allow."""
         return not RULES[self.rule].advice
 
     def document(self) -> dict[str, str]:
-        """The same as JSON members."""
+        """Return the finding as JSON members."""
         return {"rule": self.rule, "pointer": self.pointer, "message": self.message, "section": self.section}
 
 
 def examine_answer(headers: Mapping[str, str]) -> list[Finding]:
     """
-    What is to be said about the header fields a manifest came with (AGTP-API sections 8.10 and 8.11).
+    Check the header fields that a manifest was sent with (AGTP-API sections 8.10 and 8.11).
 
-    :param headers: by lower-case name.
+    :param headers: fields by lower-case name.
     """
     found: list[Finding] = []
     kind = headers.get("content-type", "")
     if essence(kind) != MANIFEST_JSON:
-        message = f"came as {kind[:64] or 'nothing'}, not {MANIFEST_JSON}"
+        message = f"was sent as {kind[:64] or 'no media type'}, not {MANIFEST_JSON}"
         # Section 17.2 lets servers send plain JSON until the type is registered.
         rule = "own-type" if essence(kind) == JSON else "media-type"
         found.append(Finding(pointer="", message=message, rule=f"manifest-retrieval.{rule}"))
     found.extend(
-        Finding(pointer="", message=f"came without {name}", rule=f"manifest-caching.{name.lower()}")
+        Finding(pointer="", message=f"was sent without {name}", rule=f"manifest-caching.{name.lower()}")
         for name in ("ETag", "Cache-Control")
         if name.lower() not in headers
     )
     if "agtp-api-version" not in headers:
-        message = "came without AGTP-API-Version, so readers cannot tell when it changes (core v08 section 7.6)"
+        message = "was sent without AGTP-API-Version, so readers cannot tell when it changes (core v08 section 7.6)"
         found.append(Finding(pointer="", message=message, rule="manifest-caching.api-version"))
     return found
 
 
 def examine(manifest: Any, catalog: Catalog | None = None) -> list[Finding]:
     """
-    Everything to be said about a manifest's structure, in the document's order.
+    Check a manifest's structure; findings are in the document's order.
 
-    :param manifest: JSON as Python values; anything at all.
-    :param catalog: to look methods up in, if the manifest names its version.
+    :param manifest: JSON as Python values; it may be anything.
+    :param catalog: the catalog to look methods up in, if the manifest names its version.
     """
     return _Examination(manifest, catalog).findings
 
@@ -143,7 +142,7 @@ class _Examination:
         *,
         required: bool = True,
     ) -> bool:
-        """Whether a member is there and right; says so where it should be and is not."""
+        """Return whether a member exists and is right; report it if it is missing or wrong."""
         here = (*at, name)
         if name not in table:
             if required:
@@ -155,7 +154,7 @@ class _Examination:
         return True
 
     def _names(self, table: Mapping[str, Any], name: str, at: Pointer, rule: str, *, required: bool) -> list[str]:
-        """A list of method names."""
+        """Return a list of method names."""
         if not self._expect(table, name, at, _is_list, "a list", rule, required=required):
             return []
         for index, item in enumerate(table[name]):
@@ -217,7 +216,9 @@ class _Examination:
                 self._say(("embedded_methods",), f"lacks the floor method {name}", "method-inventory.floor")
             for name in sorted(set(embedded) - set(FLOOR)):
                 self._say(
-                    ("embedded_methods",), f"holds {name[:40]}, which is no floor method", "method-inventory.floor-only"
+                    ("embedded_methods",),
+                    f"holds {name[:40]}, which is not a floor method",
+                    "method-inventory.floor-only",
                 )
         customs = self._names(self._manifest, "custom_methods", (), "method-inventory.custom", required=False)
         for index, name in enumerate(customs):
@@ -325,7 +326,7 @@ class _Examination:
         """
         Return whether a schema is sound because each of its definitions is, and the rest of it.
 
-        Definitions that many endpoints have are examined once, where they are the same objects.
+        Definitions that many endpoints share as the same objects are examined once.
         """
         definitions = schema.get("$defs")
         if not isinstance(definitions, dict) or not definitions:
@@ -341,7 +342,7 @@ class _Examination:
     def _handler(self, handler: Mapping[str, Any], at: Pointer, errors: Collection[str] | None) -> None:
         for name in sorted(handler.keys() - {"type"}):
             self._say(
-                (*at, name), "is shown, but of a handler nothing but its type may be", "endpoint-projection.handler"
+                (*at, name), "is shown, but only the type of a handler may be published", "endpoint-projection.handler"
             )
         if not self._expect(handler, "type", at, _is_text, "text", "endpoint-contract.handler"):
             return
@@ -390,7 +391,7 @@ class _Examination:
                     self._expect(entry, member, ("hosted_protocols", index), _is_text, "text", rule)
 
     def _data_manifest(self) -> None:
-        """The block of AGIS v01 section 8.3, where a server has one."""
+        """Check the block of AGIS v01 section 8.3, if the manifest has one."""
         rule = "manifest-structure.data-manifest"
         if not self._expect(self._manifest, "data_manifest", (), _is_object, "an object", rule, required=False):
             return
@@ -488,7 +489,7 @@ def _is_moment(value: Any) -> bool:
 
 
 def _moment(value: Any) -> datetime | None:
-    """An ISO 8601 time that names its zone."""
+    """Return an ISO 8601 time that names its zone; None if the value is anything else."""
     if not isinstance(value, str) or "T" not in value:
         return None
     try:

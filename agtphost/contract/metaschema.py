@@ -1,8 +1,8 @@
 """
-Where a schema breaks its dialect: every place, with a readable path.
+The faults of a schema by its dialect's metaschema: every place, with a readable path.
 
-The compiled validator stops at the first fault, and is what instances are
-validated with; this is for people, at load, and on no request's path.
+The compiled validator stops at the first fault, and instances are validated with it. This module explains faults to
+people when schemas are loaded; no request uses it.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import DIALECT, DIALECTS, SchemaError, dialect_of
 
 MOST = 16
-"""Faults that are told of one schema."""
+"""Faults that are reported for one schema."""
 
 MOST_VALUES = 1_000
-"""Values of a foreign schema up to which every fault of it is looked for; the metaschemas compare items by pairs."""
+"""Values up to which all faults of a foreign schema are searched; metaschemas compare items in pairs."""
 
 
 def metaschema_faults(schema: Mapping[str, Any], dialect: str) -> list[SchemaFault]:
     """
-    What the dialect's own schema says against one, in the schema's order.
+    Return the faults of a schema by its dialect's metaschema, in the schema's order.
 
-    :param dialect: its URI, without ``#`` at the end; one that is not known is taken for 2020-12.
-    :return: empty where there is nothing.
+    :param dialect: its URI, without ``#`` at the end; an unknown one counts as 2020-12.
     """
-    # Needed by nobody whose schemas are sound.
+    # Imported here, because sound schemas do not need it.
     from jsonschema import validators
 
     known: Any = validators.validator_for({"$schema": dialect}, default=validators.Draft202012Validator)
     found: dict[str, SchemaFault] = {}
-    # One that is nested beyond what it can follow is nested beyond what the rules allow, and they say so.
+    # The rules report excessive nesting themselves.
     with suppress(RecursionError):
         for error in islice(_innermost(known(known.META_SCHEMA).iter_errors(schema)), MOST):
             pointer = "".join(f"/{escape(token)}" for token in error.absolute_path)[:160]
@@ -48,20 +47,20 @@ def metaschema_faults(schema: Mapping[str, Any], dialect: str) -> list[SchemaFau
 
 
 def all_faults(schema: Mapping[str, Any], error: SchemaError) -> list[SchemaFault]:
-    """What kept a schema of the operator's from being compiled, and what else the metaschema says against it."""
+    """Return why an operator's schema was not compiled, and the metaschema's further faults."""
     known = {fault.pointer for fault in error.faults}
-    # The compiler stops at the first place where the dialect is broken; the metaschema knows them all.
+    # The compiler stops at the first violation of the dialect; the metaschema finds all.
     return [*error.faults, *(fault for fault in metaschema_faults(schema, DIALECT) if fault.pointer not in known)]
 
 
 def foreign_faults(schema: Mapping[str, Any]) -> list[SchemaFault]:
     """
-    Where somebody else's schema breaks its dialect; for a thread of its own.
+    Return where a foreign schema breaks its dialect; call this in a thread.
 
-    Whether it does is decided by the compiled metaschema, whatever its size. Only what does and is small is looked at
-    once more, for all places and in words: a larger one has its first fault alone.
+    The compiled metaschema decides, for every size. Only a small faulty schema is examined a second time, for all
+    places and readable messages; for a larger one only the first fault is returned.
 
-    :return: empty where there is nothing, and where the dialect is none that this host runs.
+    :return: empty if there are no faults, or this host does not run the dialect.
     """
     dialect = dialect_of(schema)
     if dialect not in DIALECTS:
@@ -88,7 +87,9 @@ def _small(schema: Any) -> bool:
 
 
 def _innermost(errors: Any) -> Iterator[Any]:
-    """Of an error that is made of others, those: ``is not valid under any of the given schemas`` helps nobody."""
+    """
+    Yield the errors that a composed error consists of: ``is not valid under any of the given schemas`` does not help.
+    """
     for error in errors:
         if error.context:
             yield min(error.context, key=lambda each: (-len(each.absolute_path), str(each.message)))
@@ -97,7 +98,7 @@ def _innermost(errors: Any) -> Iterator[Any]:
 
 
 def remote_references(schema: Any) -> Iterator[str]:
-    """What a schema refers to outside itself: addresses that none of its ``$id`` is."""
+    """Yield the references that lead outside a schema: to addresses that none of its ``$id`` has."""
     addresses, references = set[str | None](), list[tuple[str, str | None]]()
     waiting: list[tuple[Any, str]] = [(schema, BASE)]
     while waiting:
@@ -117,7 +118,7 @@ def remote_references(schema: Any) -> Iterator[str]:
 
 
 def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str] | None:
-    """Where a schema breaks its dialect, and how; None where it does not."""
+    """Return where and how a schema breaks its dialect; None if it does not."""
     try:
         jsonschema_rs.meta.validate(dict(schema))
     except jsonschema_rs.ValidationError as error:
@@ -128,6 +129,6 @@ def schema_error(schema: Mapping[str, Any]) -> tuple[tuple[str | int, ...], str]
 
 
 def is_part_sound(part: Mapping[str, Any]) -> bool:
-    """Return whether a part of a schema follows 2020-12, and refers to nothing but places in the schema."""
+    """Return whether a part of a schema follows 2020-12, and refers only to places in the schema."""
     named = "$schema" not in part or part["$schema"] == DIALECT
     return named and schema_error(part) is None and next(remote_references(part), None) is None

@@ -1,11 +1,9 @@
 """
-Parameters without which no endpoint of some methods may exist: core v08 section 7.4, methods v01 sections 5, 8 and 10.
+Parameters that endpoints of some methods must have: core v08 section 7.4, methods v01 sections 5, 8 and 10.
 
-What RUN runs is named by a ``procedure_id`` out of a registry, and by nothing
-else: the registry is the list of values that the endpoint's input schema
-takes. What the procedure works on is ``input``, an object; beside it no
-parameter, nor anything inside one, takes any text whatever. TRANSFER says
-from whom to whom, AUTHORIZE what is granted to whom.
+RUN runs only procedures of a registry: ``procedure_id`` names one, and the endpoint's input schema lists the allowed
+values. The procedure's arguments are in ``input``, an object. No other parameter, and no member of one, may accept
+arbitrary text. TRANSFER names both principals, AUTHORIZE what is granted to whom.
 """
 
 from __future__ import annotations
@@ -20,19 +18,19 @@ PROCEDURE, INPUT = "procedure_id", "input"
 
 CARRIED = frozenset({"context", "session_id", "task_id"})
 """
-What every method takes beside its parameters (core v08 section 7.2).
+Members that every method takes in addition to its parameters (core v08 section 7.2).
 
-Named here once more: manifests are judged by this module, and what judges them has nothing of what makes them.
+They are repeated here because this module checks manifests, and shares no code with what builds them.
 """
 
 LISTED = ("enum", "const")
-"""Keywords of a schema that takes certain values alone."""
+"""Keywords of a schema that accepts only certain values."""
 
 LOOSE_FORMATS = frozenset({"json-pointer", "uri-reference"})
-"""Formats in which a command can be written."""
+"""Formats that can contain a command."""
 
 FREE = "/bin/sh -c 'id; rm -rf ~' | tee \"x\" && y = f(1)\n"
-"""What a free-form string is like. Whose pattern takes it, or the beginning of it in some length, takes any text."""
+"""A sample of a free-form text. A pattern that matches it, or its beginning at some length, accepts any text."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -40,21 +38,21 @@ _OPTIONS.log_errors = False
 LENGTHS = tuple(range(4, 65)) + tuple(2**power for power in range(7, 17))
 
 ANYTHING = ""
-"""In the place of a type where a schema names none."""
+"""Used instead of a type if a schema has none."""
 
 DEMANDED: Mapping[str, tuple[str, ...]] = {
     "RUN": (PROCEDURE,),
     "TRANSFER": ("resource_id", "from_principal", "to_principal"),
     "AUTHORIZE": ("subject", "resource", "scope"),
 }
-"""By method: what its input schema must require (methods v01 tables 23, 25 and 49)."""
+"""Parameters that the input schema must require, by method (methods v01 tables 23, 25 and 49)."""
 
 
 def parameter_faults(method: str, schema: object) -> Iterator[tuple[str, str]]:
     """
-    What an endpoint's input schema lacks for its method.
+    Yield what an endpoint's input schema lacks for its method.
 
-    :param schema: the schema as written; anything that is none has no parameters.
+    :param schema: the schema as written; a value that is not a schema has no parameters.
     :return: the parameter, and a sentence about it.
     """
     demanded = DEMANDED.get(method, ())
@@ -65,9 +63,9 @@ def parameter_faults(method: str, schema: object) -> Iterator[tuple[str, str]]:
     properties = written if isinstance(written, Mapping) else {}
     for name in demanded:
         if name not in properties or not isinstance(required, list) or name not in required:
-            yield name, f"{method} needs the parameter {name}, and input_schema does not require it"
+            yield name, f"{method} needs the parameter {name}, but input_schema does not require it"
         elif name == PROCEDURE and not _registered(properties[name]):
-            yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+            yield name, f"{name} accepts any text; {method} runs only procedures of a registry, not free-form strings"
     if PROCEDURE in demanded:
         yield from _free_texts(method, table, properties)
 
@@ -77,13 +75,16 @@ def _free_texts(
 ) -> Iterator[tuple[str, str]]:
     for name, schema in properties.items():
         if name == INPUT and _types(schema) - {"object", "null"}:
-            yield name, f"{name} is no object; {method} hands parameters to a procedure, and no free-form strings"
+            yield name, f"{name} must be an object; {method} passes parameters to a procedure, not free-form strings"
         elif name not in (PROCEDURE, INPUT) and name not in CARRIED and _takes_any_text(schema):
-            yield name, f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+            yield name, f"{name} accepts any text; {method} runs only procedures of a registry, not free-form strings"
     further = table.get("patternProperties")
     for name, schema in further.items() if isinstance(further, Mapping) else ():
         if _takes_any_text(schema):
-            yield str(name), f"{name} takes any text; {method} runs what stands in a registry, and no free-form strings"
+            yield (
+                str(name),
+                f"{name} accepts any text; {method} runs only procedures of a registry, not free-form strings",
+            )
 
 
 def _types(schema: object) -> set[object]:
@@ -92,7 +93,7 @@ def _types(schema: object) -> set[object]:
 
 
 def _takes_any_text(schema: object) -> bool:
-    """Whether a text is taken, somewhere inside, that no list, pattern or format bounds."""
+    """Return whether a schema accepts, at some depth, a text that no list, pattern or format restricts."""
     if not isinstance(schema, Mapping):
         return schema is not False
     if any(name in schema for name in LISTED):
@@ -115,7 +116,7 @@ def _all(schema: Mapping[Any, object], *keywords: str) -> Iterator[object]:
 
 
 def _bounded(schema: Mapping[Any, object]) -> bool:
-    """Whether a text has to be of a form in which nothing can be said that is to be run."""
+    """Return whether a text is restricted to a form that cannot contain a command."""
     form, pattern = schema.get("format"), schema.get("pattern")
     if isinstance(form, str) and form not in LOOSE_FORMATS:
         return True
@@ -127,12 +128,12 @@ def _takes_free(pattern: str) -> bool:
     try:
         search = re2.compile(pattern, _OPTIONS).search
     except re2.error:
-        return False  # Nothing is bound to a schema whose patterns are none.
+        return False  # A schema with an invalid pattern is refused elsewhere.
     return any(search((FREE * (length // len(FREE) + 1))[:length]) for length in LENGTHS)
 
 
 def _registered(schema: object) -> bool:
-    """Whether a parameter takes certain texts alone."""
+    """Return whether a parameter accepts only certain texts."""
     if not isinstance(schema, Mapping):
         return False
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
@@ -140,11 +141,11 @@ def _registered(schema: object) -> bool:
 
 
 REGISTRY = f'list the procedures: properties.{PROCEDURE} = {{ enum = ["nightly-backup"] }}, and {PROCEDURE} in required'
-"""How an operator mends a RUN endpoint."""
+"""The hint how to correct a RUN endpoint."""
 
 
 def hint(name: str) -> str:
-    """What to do about a parameter that is missing."""
+    """Return the hint about a missing parameter."""
     if name == PROCEDURE:
         return REGISTRY
     if name not in {each for demanded in DEMANDED.values() for each in demanded}:

@@ -1,13 +1,13 @@
 """
-How large the deterministic automaton of a regular expression becomes: what decides what a match costs.
+The size of a regular expression's deterministic automaton, which decides what a match costs.
 
-The engine of the validator builds that automaton as it reads, and keeps it within a megabyte. Where it fits, each
-character costs one look-up, whatever the expression. Where it does not, every state that is live at once costs time at
-each character. RE2 counts the states of the other automaton, the one that has many at once; ``^[ab]{0,200}a[ab]{200}$``
-and ``^[a-z0-9-]{1,200}$`` look alike there, and differ by a factor of 250.
+The validator's engine builds that automaton while it reads, in a cache of one megabyte. If it fits, each character
+costs one look-up, for every expression. If it does not, each active state costs time at each character. RE2 counts the
+states of the nondeterministic automaton; by that count ``^[ab]{0,200}a[ab]{200}$`` and ``^[a-z0-9-]{1,200}$`` look
+alike, but differ by a factor of 250.
 
 The construction is Glushkov's, with sets of positions as integers, over classes of characters that the expression
-cannot tell apart.
+cannot distinguish.
 """
 
 from __future__ import annotations
@@ -18,50 +18,54 @@ from dataclasses import dataclass
 from agtphost.contract.pattern_syntax import Chars, Node, Unread, parse
 
 MOST_POSITIONS = 2_000
-"""Characters, and classes of them, that an expression has when its repetitions are written out."""
+"""Characters, and classes of them, of an expression whose repetitions are expanded."""
 
 FITTING = 1_500
-"""States of an automaton over ASCII that the engine's cache holds."""
+"""States of an automaton over ASCII that fit into the engine's cache."""
 
 FITTING_BEYOND = 1_100
-"""States, where characters of several octets are taken: each of those is several states of the engine's."""
+"""States that fit if characters of several octets are matched; each of those takes several states of the engine."""
 
 ASCII = 0x7F
 
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """What was found out about one expression."""
+    """The size of the automaton of one expression."""
 
     states: int
     beyond_ascii: bool
-    """Whether it looks at characters of several octets."""
+    """Whether it matches characters of several octets."""
 
     @property
     def fits(self) -> bool:
-        """Whether the engine keeps all of it."""
+        """Return whether the whole automaton fits into the engine's cache."""
         return self.states <= (FITTING_BEYOND if self.beyond_ascii else FITTING)
 
 
 class Allowance:
     """
-    What may still be spent on such constructions, for the expressions of one schema together.
+    The remaining budget for such constructions, shared by the expressions of one schema.
 
-    :param steps: positions visited, and transitions made; 6,000 are about a millisecond.
+    :param steps: visited positions and transitions; 6,000 take about a millisecond.
     """
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
 
     def take(self, steps: int) -> None:
-        """:raises Unread: no more of it."""
+        """
+        Subtract steps from the budget.
+
+        :raises Unread: the budget is used up.
+        """
         self.steps -= steps
         if self.steps < 0:
             raise Unread
 
 
 def automaton(pattern: str, allowance: Allowance) -> Automaton | None:
-    """The automaton of an expression; None where it is too large, or uses what is not followed here."""
+    """Return the automaton of an expression; None if it is too large, or uses unsupported syntax."""
     try:
         expression = parse(pattern)
         return _Positions(allowance).explored(expression.node, expression.from_start, expression.to_end)
@@ -78,7 +82,7 @@ def _bits(mask: int) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the expression: whether it takes nothing, and the positions that it begins and ends with."""
+    """A part of the expression: whether it matches the empty text, and its first and last positions."""
 
     empty: bool
     first: int
@@ -98,13 +102,13 @@ class _Positions:
         whole = self._built(node)
         takes = self._symbols()
         always = 0 if from_start else whole.first
-        # Two sets of positions with the same ones ahead are one state: what lies ahead is the state.
+        # Sets of positions with the same successors are one state, so the successors identify the state.
         start = (whole.first, whole.empty)
         known, waiting = {start}, [start]
         while waiting:
             ahead, accepting = waiting.pop()
             if accepting and not to_end:
-                continue  # The engine asks for no more than whether there is a match.
+                continue  # The engine only asks whether there is a match.
             for wanted in takes:
                 live = ahead & wanted
                 after, size = always, 0
@@ -120,7 +124,7 @@ class _Positions:
         return Automaton(len(known), beyond)
 
     def _symbols(self) -> list[int]:
-        """For each class of characters that are all alike: the positions that take them."""
+        """Return, for each class of equivalent characters, the positions that match them."""
         cuts = sorted({edge for chars in set(self._chars) for low, high in chars for edge in (low, high + 1)})
         of_chars: dict[Chars, int] = {}
         for at, chars in enumerate(self._chars):

@@ -1,4 +1,4 @@
-"""Regular expressions read as far as :mod:`.pattern_automaton` follows them."""
+"""A parser of regular expressions, for the syntax that :mod:`.pattern_automaton` supports."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 Chars = tuple[tuple[int, int], ...]
-"""Ranges of characters, first and last of each."""
+"""Ranges of characters: first and last character of each."""
 
 Node = Any
 """
-A tuple: ``("chars", Chars)``, ``("all", nodes)`` in a row, ``("any", nodes)`` of them, or
-``("times", node, least, most)``, ``most`` None where there is no end.
+A tuple: ``("chars", Chars)``, ``("all", nodes)`` for a sequence, ``("any", nodes)`` for alternatives, or ``("times",
+node, least, most)``; ``most`` is None if it is unbounded.
 """
 
 LAST = 0x10FFFF
@@ -27,23 +27,27 @@ _PLAIN = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 
 class Unread(Exception):
-    """Something that is not followed: a look-around, a boundary, a flag, a class by its property."""
+    """The expression has unsupported syntax: a look-around, a boundary, a flag, a class by property."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One that was read."""
+    """A parsed expression."""
 
     node: Node
     from_start: bool
     """Whether it is anchored with ``^``."""
 
     to_end: bool
-    """Whether with ``$``."""
+    """Whether it is anchored with ``$``."""
 
 
 def parse(pattern: str) -> Expression:
-    """:raises Unread: it has what is not followed."""
+    """
+    Parse a regular expression.
+
+    :raises Unread: it has unsupported syntax.
+    """
     from_start = pattern.startswith("^")
     reader = _Reader(pattern, 1 if from_start else 0)
     node = reader.alternatives()
@@ -51,7 +55,7 @@ def parse(pattern: str) -> Expression:
     if reader.at + to_end != len(pattern):
         raise Unread
     if node[0] == "any" and (from_start or to_end):
-        raise Unread  # An anchor of one alternative.
+        raise Unread  # The anchor belongs to one alternative only.
     return Expression(node, from_start, to_end)
 
 
@@ -132,7 +136,7 @@ class _Reader:
         else:
             return atom
         if self._peek() == "?":
-            self.at += 1  # Which match is found first makes no difference to whether there is one.
+            self.at += 1  # Laziness does not change whether there is a match.
         if self._peek() in ("*", "+", "{") or (most is not None and most < least):
             raise Unread
         return ("times", atom, least, most)
@@ -159,7 +163,7 @@ class _Reader:
             raise Unread
         while (char := self._next()) != "]":
             if char == "[" or (char in "&~-" and self._peek() == char):
-                raise Unread  # Classes in classes, and what is done with them.
+                raise Unread  # Nested classes and set operations are not supported.
             ranges = self._escaped() if char == "\\" else ((ord(char), ord(char)),)
             if self._peek() == "-" and self._pattern[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1

@@ -1,9 +1,8 @@
 """
-The method policy: which methods a host accepts, and under which other names (AGTP-API sections 3.6 and 9).
+The method policy: which methods a host accepts, and their aliases (AGTP-API sections 3.6 and 9).
 
-Reading a policy separates two kinds of trouble. What contradicts itself keeps
-the host from starting; what merely names a method that the catalog no longer
-has is skipped with a warning (AGTP-API section 9.4).
+Reading a policy distinguishes two kinds of faults. A contradiction prevents the host's start. An entry that names a
+method that the catalog no longer has is skipped with a warning (AGTP-API section 9.4).
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ from agtphost.vocabulary.paths import template_faults
 LEGACY_METHODS: Mapping[str, str] = MappingProxyType(
     {"GET": "QUERY", "POST": "EXECUTE", "PUT": "EXECUTE", "DELETE": "EXECUTE", "PATCH": "EXECUTE"}
 )
-"""What an opted-in HTTP verb acts as where no alias says otherwise (AGTP-API section 3.6)."""
+"""The method of an opted-in HTTP verb that no alias maps (AGTP-API section 3.6)."""
 
 LEGACY_ACTIONS: Mapping[str, str] = MappingProxyType({"DELETE": "delete", "PATCH": "modify"})
-"""The ``action`` that comes with it."""
+"""The ``action`` that is added for the verb."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What the policy makes of a method and path."""
+    """The result of applying the policy to a method and path."""
 
     method: str
     path: str
     requested_method: str | None
-    """The wire method, where it was another."""
+    """The method that was sent, if it differs."""
 
     admitted: bool
-    """False: 405."""
+    """False if the answer is 405."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodPolicy:
-    """A checked policy. The defaults admit everything under the seed aliases."""
+    """A checked policy; by default it admits everything under the seed aliases."""
 
     allow: frozenset[str] | None = None
-    """None admits every method (``"*"``); else these and the floor."""
+    """None admits every method (``"*"``); otherwise these and the floor."""
 
     disallow: frozenset[str] = frozenset()
     legacy: tuple[str, ...] = ()
-    """The HTTP verbs opted in."""
+    """The HTTP verbs that are opted in."""
 
     declared_aliases: Mapping[str, str] = field(default_factory=lambda: SEED_ALIASES)
-    """As configured; see :attr:`aliases` for what applies."""
+    """Aliases as configured; see :attr:`aliases` for what applies."""
 
     redirects: tuple[Redirect, ...] = ()
     custom: frozenset[str] = frozenset()
@@ -63,13 +62,13 @@ class MethodPolicy:
     """Names of the declared profiles (core v08 section 7.4.3)."""
 
     wildcards_accepted: bool = False
-    """The host's side of the consent to ad-hoc invocation (AGTP-API section 16.4)."""
+    """Whether the host consents to ad-hoc invocation (AGTP-API section 16.4)."""
 
     aliases: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    """Wire method to method, the opted-in legacy verbs included: what the alias gate looks up."""
+    """Maps sent methods to methods, including opted-in legacy verbs; the alias gate uses it."""
 
     admits_everything: bool = field(init=False, repr=False, compare=False)
-    """Whether neither :meth:`admits` nor :meth:`redirect` ever has anything to say."""
+    """Whether :meth:`admits` is always true and :meth:`redirect` always None."""
 
     _targets: Mapping[tuple[str, str | None], Redirect] = field(init=False, repr=False, compare=False)
 
@@ -82,17 +81,17 @@ class MethodPolicy:
         object.__setattr__(self, "_targets", targets)
 
     def admits(self, method: str) -> bool:
-        """Whether a method, aliases resolved, may be called at all; ``disallow`` wins over everything."""
+        """Return whether a method may be called, after aliases; ``disallow`` takes precedence."""
         if method in self.disallow:
             return False
         return self.allow is None or method in self.allow or method in FLOOR
 
     def redirect(self, method: str, path: str) -> tuple[str, str] | None:
         """
-        The method and path that the request is answered as; None where no entry applies.
+        Return the method and path that a request is redirected to; None if no entry applies.
 
-        An entry for the very path goes before one for every path. The target
-        is subject to :meth:`admits` like any other (AGTP-API section 9.2).
+        An entry for this path takes precedence over one for every path. :meth:`admits` applies to the target as well
+        (AGTP-API section 9.2).
         """
         entry = self._targets.get((method, path)) or self._targets.get((method, None))
         if entry is None:
@@ -100,13 +99,13 @@ class MethodPolicy:
         return entry.to_method, path if entry.to_path is None else entry.to_path
 
     def redirects_at(self, path: str) -> dict[str, str]:
-        """Method to method: the redirects that apply on ``path``, for a 405 (AGTP-API section 11)."""
+        """Return the redirects that apply on ``path``, from method to method, for a 405 (AGTP-API section 11)."""
         everywhere = {e.from_method: e.to_method for e in self.redirects if e.from_path is None}
         here = {e.from_method: e.to_method for e in self.redirects if e.from_path == path}
         return everywhere | here
 
     def resolve(self, method: str, path: str) -> Resolved:
-        """Alias, admission, redirect and the target's admission, in the dispatcher's order."""
+        """Apply alias, admission, redirect and the target's admission, in the dispatcher's order."""
         canonical = self.aliases.get(method, method)
         admitted = self.admits(canonical)
         target = self.redirect(canonical, path) if admitted else None
@@ -120,22 +119,24 @@ class MethodPolicy:
 
     @property
     def legacy_acts(self) -> frozenset[str]:
-        """The HTTP verbs that act as AGTP-API section 3.6 has it: opted in, and no alias says otherwise."""
+        """Return the opted-in HTTP verbs that no alias maps, which act as AGTP-API section 3.6 defines."""
         return frozenset(self.legacy) - frozenset(self.declared_aliases)
 
     def legacy_parameters(self, requested_method: str | None) -> Mapping[str, str]:
-        """What an opted-in legacy verb adds to the parameters: DELETE and PATCH name their ``action``."""
+        """Return the parameters that an opted-in legacy verb adds: DELETE and PATCH add their ``action``."""
         if requested_method not in self.legacy_acts:
             return {}
         action = LEGACY_ACTIONS.get(requested_method)
         return {"action": action} if action else {}
 
     def demands_key(self, requested_method: str | None) -> bool:
-        """Whether the verb is PUT acting as EXECUTE with ``idempotency_key`` (AGTP-API section 3.6)."""
+        """
+        Return whether the verb is PUT acting as EXECUTE, which requires ``idempotency_key`` (AGTP-API section 3.6).
+        """
         return requested_method == "PUT" and "PUT" in self.legacy_acts
 
     def document(self) -> dict[str, Any]:
-        """``policies.methods`` of the manifest (AGTP-API section 9.3)."""
+        """Return ``policies.methods`` of the manifest (AGTP-API section 9.3)."""
         legacy: Any = "*" if set(self.legacy) == set(LEGACY) else list(self.legacy) or "NONE"
         document = {
             "allow": "*" if self.allow is None else sorted(self.allow),
@@ -149,16 +150,16 @@ class MethodPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyReading:
-    """What reading a configured policy gave."""
+    """The result of reading a configured policy."""
 
     policy: MethodPolicy
-    """Without the entries that were skipped or wrong."""
+    """The policy without skipped and wrong entries."""
 
     errors: tuple[Problem, ...] = ()
-    """Why the host must not start with it."""
+    """Faults that prevent the host's start."""
 
     warnings: tuple[Problem, ...] = ()
-    """Entries without effect."""
+    """Entries that have no effect."""
 
 
 def read_policy(
@@ -172,9 +173,8 @@ def read_policy(
     """
     Check ``[policies.methods]`` against a catalog.
 
-    :param custom: methods beyond the catalog, those of the declared profiles among them; None: those of ``given``.
-    :param registered: methods that count as known: those that endpoints are bound to, and those of other
-        catalog versions that the host supports.
+    :param custom: methods that the catalog lacks, including those of declared profiles; None: those of ``given``.
+    :param registered: methods that count as known: those of endpoints, and of other supported catalog versions.
     :param wildcards_accepted: ``[policies] wildcards_accepted``.
     """
     return _Reader(catalog, given.custom if custom is None else custom, registered).read(given, wildcards_accepted)
@@ -229,14 +229,17 @@ class _Reader:
                 yield name
 
     def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]) -> Iterator[str]:
-        """``disallow`` is compared after aliases, so an alias in it never matches (spec reading 43)."""
+        """
+        Yield the methods of ``disallow``; it is compared after aliases, so an alias in it never matches (spec reading
+        43).
+        """
         plain = []
         for name in names:
             if name in aliases:
-                self._skip(f"disallow: {name} is an alias of {aliases[name]}, which is what is compared")
+                self._skip(f"disallow: {name} is an alias; list its method {aliases[name]} instead")
             elif name in verbs:
                 acted = LEGACY_METHODS[name]
-                self._skip(f"disallow: {name} is opted in by legacy and acts as {acted}, which is what is compared")
+                self._skip(f"disallow: {name} is opted in by legacy and acts as {acted}; list {acted} instead")
             else:
                 plain.append(name)
             if name in FLOOR:
@@ -249,7 +252,7 @@ class _Reader:
                 hint = "name the final method"
                 self._error(f"aliases: {name} leads to {target}, which is itself an alias", hint)
             elif name in self._known:
-                self._error(f"aliases: {name} is a method of its own", "use a redirect")
+                self._error(f"aliases: {name} is the name of a method", "use a redirect")
             elif target not in self._known:
                 version = self._catalog.version
                 self._skip(f"aliases: {name} leads to {target}, which is not in catalog {version}")
@@ -262,9 +265,11 @@ class _Reader:
             key = entry.from_method, entry.from_path
             where = f"redirects: {entry.from_method} {entry.from_path or 'on every path'}"
             if key in seen:
-                self._error(f"{where} stands twice")
+                self._error(f"{where} has two entries")
             elif self._chained(entry, entries):
-                self._error(f"{where} leads to what is itself redirected", "name the final method and path")
+                self._error(
+                    f"{where} leads to a method and path that are redirected again", "name the final method and path"
+                )
             elif self._sound(entry, where):
                 yield entry
             seen.add(key)
@@ -276,13 +281,13 @@ class _Reader:
                 for fault in template_faults(path, self._catalog.methods):
                     self._error(f"{where}: {fault}")
                 if "{" in path:
-                    self._error(f"{where}: {path[:64]!r} is a template; redirects compare whole paths")
+                    self._error(f"{where}: {path[:64]!r} is a template, but redirects compare whole paths")
         names = tuple(self._names("redirects", (entry.from_method, entry.to_method)))
         return len(self._errors) == faults and len(names) == 2
 
     @staticmethod
     def _chained(entry: Redirect, entries: Sequence[Redirect]) -> bool:
-        """Whether some redirect, this one included, applies to the target of ``entry``."""
+        """Return whether a redirect, including this one, applies to the target of ``entry``."""
         path = entry.to_path if entry.to_path is not None else entry.from_path
         return any(
             other.from_method == entry.to_method

@@ -1,4 +1,4 @@
-"""What calls take: as their endpoints declare it, and as the operator estimates it (methods v01 section 5.1)."""
+"""Prices of calls: declared by endpoints or estimated by the operator (methods v01 section 5.1)."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ COST_ESTIMATE = "Cost-Estimate"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a call takes, by budget unit; the three have the same units."""
+    """The price of a call, by budget unit; the three mappings have the same units."""
 
     minimum: Mapping[str, Decimal]
     expected: Mapping[str, Decimal]
     maximum: Mapping[str, Decimal]
-    """What Budget-Limit is held to."""
+    """Compared with Budget-Limit."""
 
     confidence: float = 1.0
 
 
 def declared(cost: Mapping[str, Decimal]) -> Price:
-    """The price of an endpoint that declares its cost: it has no spread."""
+    """Return the price of an endpoint that declares its cost; minimum and maximum are equal."""
     return Price(minimum=cost, expected=cost, maximum=cost)
 
 
 class PriceList:
     """
-    The prices of the operator.
+    The operator's price list.
 
-    :param sections: in the order of the file; the first that names a call counts.
+    :param sections: sections in the order of the file; the first that names a call applies.
     """
 
     def __init__(self, sections: Sequence[PriceSection] = ()) -> None:
@@ -56,7 +56,7 @@ class PriceList:
         return bool(self._entries)
 
     def of(self, binding: Binding) -> Price | None:
-        """The price of a call: the operator's estimate, else what its endpoint declares; None where nothing is said."""
+        """Return the price of a call: the operator's estimate, or the declared cost; None if there is neither."""
         if self._entries:
             names = names_of(binding)
             for named, price in self._entries:
@@ -65,12 +65,12 @@ class PriceList:
         return None if not binding.cost else declared(binding.cost)
 
     def limit_of(self, binding: Binding) -> Mapping[str, Decimal] | None:
-        """What a Budget-Limit has to allow for a call; None where nothing is said."""
+        """Return the lowest Budget-Limit that allows a call; None if its price is unknown."""
         price = self.of(binding)
         return None if price is None else price.maximum
 
     def apply(self, binding: Binding) -> Binding:
-        """A binding with its price as its cost, which every answer then states."""
+        """Return a binding with its price as its cost, which every answer states."""
         price = self.of(binding) if self._entries else None
         if price is None:
             return binding

@@ -1,4 +1,4 @@
-"""Methods and paths that the host itself is bound to; no endpoint may be declared there (AGTP-API section 5.9)."""
+"""Methods and paths of the host itself; endpoints must not be declared there (AGTP-API section 5.9)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ DISCOVERY = ("/", "/agents", "/genesis", "/methods", "/tools", "/apis", "/patter
 
 FETCHED = ("/agents", "/agents/{name}", "/agents/{name}/status")
 """
-The documents about agents, one by one: FETCH answers what DESCRIBE does, and so does GET, which is FETCH by its alias
-(AGTP-API section 9.2). Where the operator has a ``FETCH /`` or a ``FETCH /status``, that is what the last two reach.
+Documents about single agents: FETCH answers as DESCRIBE does, and so does GET, an alias of FETCH (AGTP-API section
+9.2). If the operator has a ``FETCH /`` or a ``FETCH /status``, the last two paths lead there.
 """
 
 LIFECYCLE = ("ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE")
@@ -20,10 +20,10 @@ NEGOTIATION = (
     ("QUERY", "/proposals/{proposal_id}"),
     ("CONFIRM", "/proposals/{proposal_id}"),
 )
-"""Proposals and what becomes of them (core v08 sections 7.2.7 and 7.5)."""
+"""Proposals and their outcomes (core v08 sections 7.2.7 and 7.5)."""
 
 OPEN = (("QUERY", "/"), ("SUMMARIZE", "/"), ("PLAN", "/"), ("QUOTE", "/"))
-"""Methods that the host answers only where no endpoint of the operator's is declared there."""
+"""Methods that the host answers only if the operator has no endpoint there."""
 
 MECHANICS = (
     ("ESCALATE", "/"),
@@ -35,16 +35,16 @@ MECHANICS = (
     ("NOTIFY", "/"),
     ("QUERY", "/notifications"),
 )
-"""Escalations, sessions that stand still, and notifications (core v08 sections 7.2.10 to 7.2.13)."""
+"""Escalations, suspended sessions, and notifications (core v08 sections 7.2.10 to 7.2.13)."""
 
 FRONTED = (("QUERY", "/a2a-tasks"), ("QUERY", "/a2a-tasks/{task_id}"), ("SUSPEND", "/a2a-tasks/{task_id}"))
 """Tasks of A2A clients: bound where ``[a2a.front]`` listens."""
 
 WORKFLOWS = (("QUERY", "/workflows"), ("QUERY", "/monitors"))
-"""What CHAIN and MONITOR began and what became of it, each agent's own: bound where these are on."""
+"""Each agent's own workflows and monitors: bound if CHAIN or MONITOR is on."""
 
 DELEGATING = (("DELEGATE", "/"), ("QUERY", "/delegations"))
-"""Delegation, and the tasks that go on after it (core v08 section 7.2.9)."""
+"""Delegation, and its continuing tasks (core v08 section 7.2.9)."""
 
 WITNESSING = (("CONFIRM", "/checkpoints"), ("QUERY", "/checkpoints"))
 """The logs of other hosts: bound where ``[witness] logs`` names any."""
@@ -59,13 +59,13 @@ PAGE = (
 """The operators' page: bound where ``[admin]`` listens."""
 
 CONFIGURATION = (("ACTIVATE", "/configuration"),)
-"""The host's configuration, taken while it runs."""
+"""Reloads of the host's configuration."""
 
 VERIFYING = (("CONFIRM", "/verifications"), ("QUERY", "/verifications"))
-"""That somebody has verified the evidence: what ``agtp audit verify --record`` states."""
+"""Statements that the evidence was verified: ``agtp audit verify --record`` sends them."""
 
 GRANTS = (("AUTHORIZE", "/grants"), ("REVOKE", "/grants"), ("QUERY", "/grants"))
-"""What the host lets agents do: :mod:`agtphost.contract.rights`."""
+"""Grants of agents: :mod:`agtphost.contract.rights`."""
 
 REGISTRY = (
     ("QUERY", "/cards"),
@@ -76,20 +76,20 @@ REGISTRY = (
     ("WITHDRAW", "/cards/{id}"),
     ("APPROVE", "/cards/{id}"),
 )
-"""Cards of agents: bound where there is ``[registry]``."""
+"""Cards of agents: bound if the configuration has ``[registry]``."""
 
 SERVERS = (
     ("QUERY", "/mcp-servers"),
     ("QUERY", "/mcp-servers/{name}"),
     ("QUERY", "/mcp-servers/{name}/{version}"),
 )
-"""Hosted MCP servers as the registry of MCP has servers: likewise."""
+"""Hosted MCP servers in the format of the MCP registry: bound if the configuration has ``[registry]``."""
 
 NAMING = frozenset({("EXECUTE", "/mcp"), ("EXECUTE", "/a2a"), ("EXECUTE", "/acp"), ("QUERY", "/mcp-servers")})
 """
-Where the next segment is the name of an upstream, which may be that of a method: ``fetch`` is a well-known MCP server.
+Paths whose next segment is the name of an upstream, which may equal a method: ``fetch`` is a well-known MCP server.
 
-It stands for a parameter of the host's own templates, and these are exempt (AGTP-API section 5.1).
+The segment is a parameter of the host's own templates, which are exempt (AGTP-API section 5.1).
 """
 
 RESERVED = (
@@ -117,4 +117,4 @@ RESERVED = (
     ("EXECUTE", "/cards/{id}"),
     *SERVERS,
 )
-"""All of them, as the endpoint rules take them."""
+"""All reserved methods and paths."""

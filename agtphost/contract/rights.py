@@ -1,7 +1,7 @@
 """
-What the host lets an agent do: grants, which narrow what its document and its certificate give it, and never widen it.
+The rights of agents: grants, which narrow what an agent's document and certificate allow, and never widen it.
 
-How a grant names things is in :mod:`agtphost.vocabulary.grants`; here is how what can be called is named.
+:mod:`agtphost.vocabulary.grants` defines how a grant names things; this module names what can be called.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from agtphost.vocabulary.grants import ANY
 
 ALWAYS = frozenset({"DISCOVER", "DESCRIBE", "INSPECT", "ESCALATE", "SUSPEND", "RESUME", *reserved.LIFECYCLE})
 """
-Methods of the host itself that no grant is asked for: by them an agent learns what it may do, hands a decision to a
-person, and stands still; lifecycles are decided by the registrar's key. Each shows what its caller may see.
+Methods of the host itself that need no grant.
+
+By them an agent learns what it may do, hands a decision to a person, and suspends itself. Lifecycles are decided by the
+registrar's key. Each of these methods shows only what its caller may see.
 """
 
 CARRIER = "EXECUTE"
-"""Of the host itself it does nothing: what it carries is a binding of its own, and is looked at as such."""
+"""The method that only carries calls to other bindings, which are checked themselves."""
 
 UPSTREAMS = ("mcp_server", "a2a_agent", "acp_server")
 """Members of a binding's record that name its upstream."""
@@ -37,23 +39,23 @@ _PLACE = re.compile(r"\{[^{}]*\}")
 
 
 def is_free(binding: Binding) -> bool:
-    """Whether a binding is called without any grant: what no host may withhold, and what decides piece by piece."""
+    """Return whether a binding needs no grant: what no host may withhold, and what checks each part."""
     if binding.piecewise:
         return True
     if binding.tier != "A":
         return False
     if binding.method in ALWAYS or binding.method == CARRIER or (binding.method, binding.path) in _THEIRS:
         return True
-    # What waits for the caller, and what it began: its own; documents and cards, which show each what it may call.
+    # These show an agent its own items, and documents and cards that it may call.
     return binding.method in ("QUERY", "FETCH", "FIND") and binding.path != "/"
 
 
 _THEIRS = frozenset((*reserved.PAGE, *reserved.GRANTS, *reserved.CONFIGURATION))
-"""For operators, whose key is asked for; of grants an agent reads its own here."""
+"""Paths of operators, whose key is required; agents read their own grants there."""
 
 
 def names_of(binding: Binding) -> tuple[str, ...]:
-    """What a grant may call a binding; the first is what people are told."""
+    """Return the names by which a grant can name a binding; the first one is for people."""
     upstream = next((binding.extra[member] for member in UPSTREAMS if member in binding.extra), None)
     if upstream is not None:
         part = next((f"{prefix}{binding.extra[member]}" for member, prefix in _PARTS if member in binding.extra), "")
@@ -64,13 +66,13 @@ def names_of(binding: Binding) -> tuple[str, ...]:
 
 
 def at_place(method: str, path: str) -> tuple[str, str]:
-    """What a grant may call what answers a method at a path."""
+    """Return the names by which a grant can name what answers a method at a path."""
     template = _PLACE.sub("{}", path)
     return f"{method} {template}", f"* {template}"
 
 
 def told(binding: Binding) -> str:
-    """What a grant of a binding would be, for people: with the names of its path's parameters."""
+    """Return the grant of a binding as people write it, with the names of the path's parameters."""
     if any(member in binding.extra for member in UPSTREAMS) or (binding.tier == "B" and binding.name):
         return names_of(binding)[0]
     return binding.method if binding.tier == "A" else f"{binding.method} {binding.path}"
@@ -79,10 +81,10 @@ def told(binding: Binding) -> str:
 @dataclass(frozen=True, slots=True)
 class Narrowing:
     """
-    What an agent may call at most: the grants of it that are in force. Without one, nothing but what is free.
+    The most that an agent may call: its grants in force. Without grants, only what needs none.
 
-    :param agent_id: whose they are.
-    :param grants: what they name.
+    :param agent_id: the agent.
+    :param grants: what the grants name.
     """
 
     agent_id: str
@@ -96,11 +98,11 @@ class Narrowing:
         object.__setattr__(self, "_beginnings", tuple(text[:-1] for text in named if text.endswith(ANY)))
 
     def allows(self, binding: Binding) -> bool:
-        """Whether a binding is free or named, and whatever else it leads to with it."""
+        """Return whether a binding needs no grant or is named by one, and so are all its parts."""
         if not all(self.allows(each) for each in binding.parts):
             return False
         return is_free(binding) or self.names(names_of(binding))
 
     def names(self, names: Iterable[str]) -> bool:
-        """Whether a grant names what is called by any of ``names``."""
+        """Return whether a grant names something by one of ``names``."""
         return any(name in self._whole or name.startswith(self._beginnings) for name in names)

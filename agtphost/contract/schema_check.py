@@ -1,11 +1,10 @@
 """
-Whether the schemas of thousands of endpoints can be compiled, found out without compiling them.
+A check of whether the schemas of thousands of endpoints can be compiled, without compiling them.
 
-Compiled, they would take most of a host's memory and most of its start. Each definition that several schemas have is
-looked at once: what it consists of, whether it follows the dialect, whether its regular expressions can be compiled.
-For each schema there remains what follows from the definitions together: their size, where references lead, and how
-many schemas apply at one place. Any doubt is left to :func:`~agtphost.contract.schemas.compile_schema`, which says
-what is wrong.
+Compiled, they would take most of a host's memory and most of its start. A definition that several schemas share is
+examined once: its parts, whether it follows the dialect, whether its regular expressions compile. For each schema only
+the combination of definitions is checked: size, targets of references, and how many schemas apply at one place. In
+doubt, :func:`~agtphost.contract.schemas.compile_schema` decides and reports the fault.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ from agtphost.contract.schema_rules import MAX_EXPRESSIONS, MAX_OCTETS, MAX_SCHE
 from agtphost.vocabulary import jsontext
 
 MARGIN = 1_024
-"""Octets below the largest size within which the exact one is looked for."""
+"""Octets below the largest size within which the exact size is computed."""
 
 _NONE: list[str] = []
 _COST = Cost()
 _LEAF = Place(same=_NONE, named={}, other=_NONE, every=_NONE, indexed=_NONE, rest=_NONE, items=_NONE, cost=_COST)
-"""What most places are: nothing leads on from them. None of these is changed."""
+"""The value of most places, from which nothing leads on; it is never changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """What is known of a schema without its definitions, or of one definition."""
+    """The facts about a schema without its definitions, or about one definition."""
 
     sound: bool
     octets: int = 0
     places: Mapping[str, Place] = field(default_factory=dict)
-    """By pointer from the top of the schema."""
+    """Places by pointer from the top of the schema."""
 
     names: tuple[str, ...] = ()
-    """Definitions that its references lead to."""
+    """Names of definitions that its references lead to."""
 
     targets: frozenset[str] = frozenset()
-    """Pointers beyond the part that its references lead to, other than definitions."""
+    """Pointers outside the part that its references lead to, other than definitions."""
 
     single: bool = False
-    """Whether at each step down there is either one schema of the part, or a definition alone."""
+    """Whether each step down leads either to one schema of the part, or to one definition."""
 
     states: Mapping[str, int] = field(default_factory=dict)
 
@@ -55,14 +54,14 @@ class _Part:
 _UNSOUND = _Part(sound=False)
 
 _Closure = frozenset[tuple[str, int]]
-"""A definition with all that it leads to: their names, and the identities of what they are."""
+"""A definition with everything that it leads to: names, and identities of the objects."""
 
 
 class SchemaChecks:
     """
-    Checks schemas whose definitions are the same objects where they are equal.
+    Checker of schemas whose equal definitions are the same objects.
 
-    :param is_pattern: whether a regular expression can be compiled.
+    :param is_pattern: returns whether a regular expression can be compiled.
     """
 
     def __init__(self, is_pattern: Callable[[str], bool]) -> None:
@@ -73,11 +72,11 @@ class SchemaChecks:
 
     def measure(self, own: Mapping[str, Any], definitions: Mapping[str, Any]) -> int:
         """
-        Return how many octets a schema has that is certain to be compiled as that of an endpoint.
+        Return the approximate size in octets of a schema that certainly compiles as an endpoint's schema.
 
         :param own: the schema without its definitions.
-        :param definitions: by name; the objects live as long as this one.
-        :return: about; 0 where it cannot be compiled, or only a compilation can tell.
+        :param definitions: definitions by name; the objects must live as long as this checker.
+        :return: 0 if it does not compile, or only a compilation can tell.
         """
         top = self._part(own, "", 1)
         parts = {name: self._definition(name, each) for name, each in definitions.items()}
@@ -101,7 +100,7 @@ class SchemaChecks:
         """
         Return whether few enough schemas apply at one place, by what each definition leads to.
 
-        What does is counted once for each definition with all that it leads to, whatever schema has it.
+        The count of a definition with everything that it leads to is shared by all schemas that have it.
         """
         most, ways = 1, 2 * len(top.places)
         for name in top.names:
@@ -148,7 +147,7 @@ class SchemaChecks:
         return _Part(
             sound=True,
             octets=len(jsontext.encode(part)),
-            # What is looked at once is not kept.
+            # Places of the schema itself are used once, so they are not compacted.
             places=walk.places if not pointer else {at: _compact(place) for at, place in walk.places.items()},
             names=tuple(names),
             targets=frozenset(targets),
@@ -158,13 +157,13 @@ class SchemaChecks:
 
     def _follows_dialect(self, walk: Walk) -> bool:
         try:
-            # Without $schema it is the dialect of endpoints' schemas.
+            # Without $schema, a schema has the dialect of endpoints' schemas.
             return jsonschema_rs.meta.is_valid(walk.cleaned) and all(map(self._compiles, walk.states))
         except (ValueError, TypeError, jsonschema_rs.ReferencingError):
             return False
 
     def _compiles(self, pattern: str) -> bool:
-        """Return whether a regular expression that RE2 compiles is one for the validator too."""
+        """Return whether a regular expression that RE2 compiles also compiles in the validator."""
         known = self._patterns.get(pattern)
         if known is None:
             known = self._patterns[pattern] = self._is_pattern(pattern)
@@ -172,7 +171,7 @@ class SchemaChecks:
 
 
 def _is_single(place: Place, definitions: Collection[str]) -> bool:
-    """Return whether a place is a reference to a definition and nothing else, or has one schema for each step down."""
+    """Return whether a place is only a reference to a definition, or has one schema for each step down."""
     if place.every or place.items or len(place.other) > 1 or len(place.rest) > 1:
         return False
     if not place.same:
@@ -189,7 +188,7 @@ def _together(parts: Iterable[_Part]) -> dict[str, Place]:
 
 
 def _compact(place: Place) -> Place:
-    """Return the place without what only a compilation needs, and without empty lists of its own."""
+    """Return the place without members that only a compilation needs, and with shared empty lists."""
     lists = (place.same, place.other, place.every, place.indexed, place.rest, place.items)
     if not place.named and not any(lists):
         return _LEAF

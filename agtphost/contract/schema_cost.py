@@ -1,20 +1,16 @@
 """
-What checking a value against a schema may cost, told beforehand: security section 2.2, line "schema".
+An estimate of what validation by a schema may cost: security section 2.2, line "schema".
 
-A schema within :mod:`.schema_rules` is bounded at each place of a value, and
-a value within :mod:`agtphost.vocabulary.jsontext` is bounded as well; what
-they cost together is not: a hundred alternatives at each of ten thousand
-objects, an ``enum`` of objects, a division of numbers with a thousand digits.
+:mod:`.schema_rules` bounds a schema at each place of a value, and :mod:`agtphost.vocabulary.jsontext` bounds a value.
+    Their combined cost is not bounded: a hundred alternatives at each of ten thousand objects, an ``enum`` of objects,
+    a division of numbers with a thousand digits.
 
-When a schema is compiled, the places that a value can have under it become
-the states of a finite automaton, each with what the keywords that apply there
-cost per value, per name and per character. A value is then walked through
-that automaton and added up before the validator sees it, and refused beyond
-:data:`BUDGET`. Where no value can cost that much, which is so of most
-schemas, nothing is walked at all.
+When a schema is compiled, the places of a value become the states of a finite automaton. Each state has the cost of the
+keywords that apply there, per value, per name and per character. A value is walked through the automaton and its costs
+are added up before validation; beyond :data:`BUDGET` it is refused. If no value can cost that much, which is true for
+most schemas, the walk is left out.
 
-The figures are nanoseconds of the validator on a common server core, measured
-keyword by keyword and rounded up.
+The figures are nanoseconds of the validator on a common server core, measured keyword by keyword and rounded up.
 """
 
 from __future__ import annotations
@@ -30,71 +26,71 @@ from agtphost.vocabulary.jsontext import MAX_TOKENS
 from agtphost.vocabulary.reasons import Reason
 
 BUDGET = 25_000_000
-"""Nanoseconds for one value: half of the 50 ms that the reactor may be held."""
+"""Nanoseconds for one value: half of the 50 ms for which the reactor may be blocked."""
 
 LONGEST = 1 << 20
-"""Octets of text up to which a value's characters are thought to go when a schema is judged free."""
+"""Octets of text that are assumed as a value's characters when a schema is judged free."""
 
 LARGEST = 2.0**63
-"""Numbers beyond this, and fractions below its inverse, are refused where they would be divided."""
+"""Numbers beyond this, and fractions below its inverse, are refused for division."""
 
 MAX_STATES = 2_000
 MAX_STEPS = 20_000
 """
-Beyond either, one state with the worst of all places stands for all.
+Beyond either limit, one state with the highest costs of all places replaces the automaton.
 
-A step is one schema looked at: in a state, on a way down, or at a name. Each takes about a microsecond.
+A step examines one schema: in a state, on a way down, or at a name. Each takes about a microsecond.
 """
 
 APPLY = 30
-"""One schema at one value."""
+"""Applying one schema to one value."""
 
 NAME = 20
-"""One name looked for: of ``required`` and ``dependentRequired``."""
+"""Searching one name of ``required`` or ``dependentRequired``."""
 
 MATCH = 20
-"""One expression at one text, whatever its length."""
+"""Matching one expression with one text, without the cost of its characters."""
 
 LOOKED_UP = 3
-"""One character of an expression whose automaton the engine keeps."""
+"""One character of an expression whose automaton fits into the engine's cache."""
 
 LOOKED_UP_BEYOND = 15
-"""The same where characters of several octets are taken."""
+"""One character of such an expression that matches characters of several octets."""
 
 STEP = 5
-"""One character at one state of any other expression, which may have all of them at a time."""
+"""One character at one state of any other expression; all states may be active."""
 
 SAME_KIND = 60
-"""An ``enum`` of nothing but strings, or of nothing but integers: looked up."""
+"""An ``enum`` of only strings or only integers, which is a look-up."""
 
 COMPARED = 120
-"""One value of another ``enum``; :data:`MEMBER` more for each member, :data:`FRACTION` where it is a fraction."""
+"""One value of another ``enum``; plus :data:`MEMBER` for each member, and :data:`FRACTION` for a fraction."""
 
 MEMBER = 50
 FRACTION = 1_200
 EVALUATED = 40
-"""One schema asked whether it evaluates one member, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
+"""Asking one schema whether it evaluates one member, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
 
 UNIQUE = 200
-"""One value in an array whose items are compared."""
+"""One value in an array whose items are compared with each other."""
 
 DIVIDED = 2_000
-"""One number that is divided, within :data:`ORDINARY`: ``multipleOf``."""
+"""Dividing one number within :data:`ORDINARY`: ``multipleOf``."""
 
 DIVIDED_FAR = 15_000
-"""One beyond that, whose fraction has many digits."""
+"""Dividing a number beyond that, whose fraction has many digits."""
 
 ORDINARY = 1e-6, 1e15
 
 FORMATS = 120
-"""One text read by a ``format``; 20 more for each character."""
+"""Checking one text by ``format``; plus 20 for each character."""
 
 _UNBOUNDED = re.compile(r"[*+]|\{[0-9]+,\}")
 
 
 class TooCostly(ValueError):
     """
-    A value that is not checked against its schema.
+    A value is too costly to be validated.
 
     :param reason: ``value-too-costly`` or ``number-out-of-range``.
     """
@@ -106,7 +102,7 @@ class TooCostly(ValueError):
 
 @dataclass(slots=True)
 class Cost:
-    """What the keywords of one schema cost at one place."""
+    """The cost of one schema's keywords at one place."""
 
     value: int = APPLY
     """Per value."""
@@ -123,7 +119,7 @@ class Cost:
     unique: bool = False
 
     def add(self, other: Cost, times: int) -> None:
-        """Put ``times`` applications of another schema beside this one's."""
+        """Add ``times`` applications of another schema."""
         self.value += other.value * times
         self.name += other.name * times
         self.name_character += other.name_character * times
@@ -133,7 +129,7 @@ class Cost:
         self.unique = self.unique or other.unique
 
     def keyword(self, keyword: str, value: Any) -> None:
-        """Count one keyword with a plain value; its shape is checked elsewhere."""
+        """Add the cost of one keyword with a plain value; the value's shape is checked elsewhere."""
         if keyword == "enum" and isinstance(value, list):
             self.value += _compared(value)
         elif keyword == "const":
@@ -152,18 +148,18 @@ class Cost:
 
     def expression(self, pattern: str, states: int, kept: Automaton | None, *, names: bool = False) -> None:
         """
-        Count a regular expression, for texts or for names of properties.
+        Add the cost of a regular expression, for texts or for names of properties.
 
-        One that is anchored and repeats nothing without bound looks at no more characters than it has states.
+        An anchored expression without unbounded repetition reads no more characters than it has states.
 
-        :param states: as RE2 counts them.
-        :param kept: its deterministic automaton; None where that is unknown.
+        :param states: number of states as RE2 counts them.
+        :param kept: its deterministic automaton; None if unknown.
         """
         at_once = MATCH
         if kept is not None and kept.fits:
             for_each = LOOKED_UP_BEYOND if kept.beyond_ascii else LOOKED_UP
         elif pattern.startswith("^") and "|" not in pattern and _UNBOUNDED.search(pattern) is None:
-            # A quarter of the states are live on the average, measured over sizes from 40 to 1,200.
+            # A quarter of the states are active on average, measured over sizes from 40 to 1,200.
             at_once, for_each = MATCH + STEP * states * states // 4, 1
         else:
             for_each = 1 + STEP * states
@@ -194,7 +190,7 @@ def _compared(options: Sequence[Any]) -> int:
 
 @dataclass(slots=True, eq=False)
 class State:
-    """One kind of place in a value."""
+    """The costs at one kind of place in a value."""
 
     value: int = 0
     name: int = 0
@@ -203,7 +199,7 @@ class State:
     divisions: int = 0
     named: dict[str, State] = field(default_factory=dict)
     other: State | None = None
-    """Members that are not named; None: no schema looks at them."""
+    """State of members that are not named; None if no schema applies to them."""
 
     indexed: list[State | None] = field(default_factory=list)
     rest: State | None = None
@@ -211,20 +207,20 @@ class State:
 
 class Budget:
     """
-    Tells what values cost under one schema.
+    Computes the cost of values under one schema.
 
     :param start: the state of the whole value.
-    :param states: all of them.
-    :param unique: whether any array's items are compared.
+    :param states: all states.
+    :param unique: whether the items of an array are compared with each other.
     """
 
     __slots__ = ("_each", "_start", "free", "free_octets")
 
     free: bool
-    """Whether no value that this host reads costs more than the budget."""
+    """Whether no value that this host reads can exceed the budget."""
 
     free_octets: int
-    """How long the JSON text of a value may be that need not be walked."""
+    """Length of JSON text up to which a value does not need a walk."""
 
     def __init__(self, start: State, states: Sequence[State], *, unique: bool) -> None:
         self._start = start
@@ -237,7 +233,9 @@ class Budget:
 
     def require(self, value: Any) -> None:
         """
-        :raises TooCostly: the validator may not be asked about ``value``.
+        Require that validating ``value`` stays within the budget.
+
+        :raises TooCostly: it does not.
         """
         each = self._each
         cost = self._start.value + each
@@ -265,7 +263,7 @@ class Budget:
                         waiting.append((below, member))
                 more, rest = len(item) - len(state.indexed), state.rest
                 if rest is not None and more > 0:
-                    # Before any is put aside: a long array is refused by its length.
+                    # Check this before queueing the items: a long array is refused by its length.
                     cost += (rest.value + each) * more
                     if cost > BUDGET:
                         raise TooCostly(Reason.VALUE_TOO_COSTLY)
@@ -281,7 +279,7 @@ class Budget:
 
 
 Step = str | int | None
-"""One way down: a name, an index, None for other names or -1 for further items."""
+"""A step down: a name, an index, None for other names, or -1 for further items."""
 
 Together = Callable[[str], Mapping[str, int]]
 Steps = Callable[[Counter[str]], Iterable[tuple[Step, Counter[str]]]]
@@ -289,14 +287,14 @@ Steps = Callable[[Counter[str]], Iterable[tuple[Step, Counter[str]]]]
 
 class Compiler:
     """
-    Builds the automaton of a schema.
+    Builder of a schema's automaton.
 
-    :param costs: what each schema costs, by its JSON pointer.
-    :param names: the schemas that names are checked against, by the pointer of the schema that says so.
-    :param together: the schemas that apply where one does, by pointer.
-    :param steps: the ways down from a place at which these schemas apply.
-    :param most: schemas that apply at one place at the most.
-    :param share: what part of :data:`MAX_STEPS` may be taken: 4 is a quarter.
+    :param costs: costs of each schema, by its JSON pointer.
+    :param names: the schemas that check names, by the pointer of the schema with ``propertyNames``.
+    :param together: returns the schemas that apply together with one, by pointer.
+    :param steps: returns the ways down from a place at which these schemas apply.
+    :param most: most schemas that apply at one place.
+    :param share: divisor of :data:`MAX_STEPS`: 4 allows a quarter.
     """
 
     def __init__(
@@ -318,7 +316,7 @@ class Compiler:
         self._states: dict[frozenset[tuple[str, int]], State] = {}
 
     def budget(self) -> Budget:
-        """The budget, or the worst one that the schema could have where the automaton would be too large."""
+        """Return the budget; if the automaton would be too large, the worst one that the schema could have."""
         unique = any(cost.unique for cost in self._costs.values())
         waiting: list[tuple[State, Counter[str]]] = []
         start = self._state(Counter({"": 1}), waiting)
@@ -379,7 +377,7 @@ class Compiler:
         )
 
     def _worst(self, *, unique: bool) -> Budget:
-        """One state for every place: as if all that can apply at one place were the dearest of its kind."""
+        """Return a budget with one state for every place, as if the most expensive schemas applied everywhere."""
         every = self._costs.values()
         state = State(
             value=self._most * max(cost.value for cost in every),

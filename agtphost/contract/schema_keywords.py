@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema that a schema here may have, by what stands in them (JSON Schema 2020-12, 2019-09)."""
+"""The supported keywords of JSON Schema, by the kind of their values (JSON Schema 2020-12, 2019-09)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""The dialect of endpoints' schemas, and of tools' that name none."""
+"""The dialect of endpoints' schemas, and of tools' schemas without ``$schema``."""
 
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 
@@ -37,11 +37,11 @@ SUPPORTED = ONE | LIST | MAP | PLAIN
 MOVING = frozenset(
     {"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
 )
-"""Keywords that change what a reference means, or what a keyword does."""
+"""Keywords that change the meaning of references or of other keywords."""
 
 
 def moving_of(dialect: str) -> frozenset[str]:
-    """Those of them that a dialect has, and that are followed; ``$vocabulary`` is for dialects, not for schemas."""
+    """Return the supported ones of :data:`MOVING` in a dialect; ``$vocabulary`` is for dialects, not for schemas."""
     if dialect == DIALECT:
         return frozenset({"$id", "$anchor", "$dynamicRef", "$dynamicAnchor"})
     if dialect == DRAFT_2019:
@@ -50,12 +50,12 @@ def moving_of(dialect: str) -> frozenset[str]:
 
 
 def escape(token: str | int) -> str:
-    """One reference token of a JSON pointer (RFC 6901 section 3)."""
+    """Return a token escaped for a JSON pointer (RFC 6901 section 3)."""
     return str(token).replace("~", "~0").replace("/", "~1")
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | int | None, Any]]:
-    """The schemas directly inside one: the keyword, the name or index below it or None, and the schema."""
+    """Yield the schemas directly inside one: keyword, name or index below it or None, and schema."""
     for keyword, value in schema.items():
         if keyword in ONE and not isinstance(value, list):
             yield keyword, None, value
@@ -69,6 +69,6 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | int | Non
 
 
 def below(pointer: str, keyword: str, inner: str | int | None) -> str:
-    """The JSON pointer of one of :func:`subschemas`."""
+    """Return the JSON pointer of one of :func:`subschemas`."""
     here = f"{pointer}/{escape(keyword)}"
     return here if inner is None else f"{here}/{escape(inner)}"

@@ -1,8 +1,8 @@
 """
-Where the schemas of one document lead, and how many apply at one place of an instance.
+The places of a schema: which schemas of a document apply at one place of an instance, and how many.
 
-Counted are those that apply together at every depth, over all ways down. References back to where they stand, and
-references that multiply, end there.
+Schemas that apply together are counted at every depth, over all ways down. Circular references and references that
+multiply are refused.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from dataclasses import dataclass, field
 from agtphost.contract.schema_cost import Cost, Step
 
 MAX_APPLIED = 256
-"""Schemas that may apply at one place of an instance."""
+"""Most schemas that may apply at one place of an instance."""
 
 MAX_WAYS = 20_000
-"""Steps from a schema down to another: what counting may cost."""
+"""Steps from a schema to another that counting may take."""
 
 INSTANCE_DEPTH = 64
-"""How deep an instance can be: :data:`agtphost.vocabulary.jsontext.MAX_DEPTH`."""
+"""Depth of an instance: :data:`agtphost.vocabulary.jsontext.MAX_DEPTH`."""
 
 
 @dataclass(slots=True)
 class Place:
-    """One schema, and where it leads: what counting needs."""
+    """A schema and where it leads, for counting."""
 
     same: list[str] = field(default_factory=list)
     """Schemas that apply at the same place of the instance."""
 
     named: dict[str, str] = field(default_factory=dict)
     other: list[str] = field(default_factory=list)
-    """For properties that are not in ``named``."""
+    """Schemas of properties that are not in ``named``."""
 
     every: list[str] = field(default_factory=list)
-    """For any property."""
+    """Schemas of all properties."""
 
     indexed: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
-    """For items beyond ``indexed``."""
+    """Schemas of items beyond ``indexed``."""
 
     items: list[str] = field(default_factory=list)
-    """For any item."""
+    """Schemas of all items."""
 
     cost: Cost = field(default_factory=Cost)
     names: str | None = None
-    """The schema that names of properties are checked against."""
+    """The schema that checks the names of properties."""
 
 
 INTO: Mapping[str, str] = {
@@ -63,7 +63,7 @@ INTO: Mapping[str, str] = {
 
 
 def growth_faults(counting: Applied) -> Iterator[tuple[str, str]]:
-    """Refuse references that go in circles, and those that multiply."""
+    """Yield the faults of circular references, and of references that multiply."""
     try:
         applied = counting.found = counting.largest()
     except _Circle as circle:
@@ -90,24 +90,24 @@ _Ways = frozenset[frozenset[tuple[str, int]]]
 
 
 def _distinct(ways: Iterable[Counter[str]], among: Mapping[str, object]) -> _Ways:
-    """Where these ways lead, each of them once: the schemas of ``among``, and how many times each."""
+    """Return the distinct targets of these ways: the schemas of ``among``, and how many times each."""
     return frozenset(frozenset((at, times) for at, times in way.items() if at in among) for way in ways)
 
 
 class Applied:
     """
-    Counts the schemas that apply at one place of an instance.
+    Counter of the schemas that apply at one place of an instance.
 
-    :param places: by pointer.
-    :param most_ways: steps down that counting may take.
-    :param start: the pointer of the schema to begin with; empty: the whole schema.
+    :param places: places by pointer.
+    :param most_ways: most steps down that counting may take.
+    :param start: pointer of the schema to begin with; empty: the whole schema.
     """
 
     def __init__(self, places: Mapping[str, Place], most_ways: int, start: str = "") -> None:
         self._places = places
         self._start = start
         self.found = 1
-        """The largest count, once it was looked for."""
+        """The largest count, after it was computed."""
 
         self.most_ways = most_ways
         self._together: dict[str, Counter[str]] = {}
@@ -115,10 +115,10 @@ class Applied:
         self._ways = 0
 
     def largest(self) -> int:
-        """The largest count over every depth and way down; some count beyond the limit where one is."""
+        """Return the largest count over every depth and way down; beyond the limit, any larger count."""
         down = self._all_ways()
         at_depth = {pointer: self._together[pointer].total() for pointer in down}
-        # What leads nowhere counts at its own depth alone; what leads to the same schemas in the same ways counts once.
+        # A schema without ways down counts only at its own depth; schemas with the same ways down are counted once.
         leading = {pointer: ways for pointer, ways in down.items() if ways}
         distinct = {pointer: _distinct(ways, down) for pointer, ways in leading.items()}
         further = {pointer: _distinct(ways, leading) for pointer, ways in leading.items()}
@@ -139,15 +139,15 @@ class Applied:
 
     @property
     def ways(self) -> int:
-        """Steps down that counting took."""
+        """Return the number of steps down that counting took."""
         return self._ways
 
     def everywhere(self) -> Iterable[Counter[str]]:
-        """The schemas that apply together, for each that was counted."""
+        """Return the schemas that apply together, for each place that was counted."""
         return self._together.values()
 
     def _all_ways(self) -> dict[str, list[Counter[str]]]:
-        """For every schema that can be reached: what each step down from it applies."""
+        """Return, for every schema that can be reached, what each step down applies."""
         down: dict[str, list[Counter[str]]] = {}
         waiting = [self._start]
         while waiting:
@@ -158,7 +158,7 @@ class Applied:
         return down
 
     def together(self, pointer: str) -> Counter[str]:
-        """The schemas that apply where ``pointer`` does, itself included, and how many times each."""
+        """Return the schemas that apply where ``pointer`` does, including itself, and how many times each."""
         known = self._together.get(pointer)
         if known is not None:
             return known
@@ -169,7 +169,7 @@ class Applied:
         for target in self._places[pointer].same:
             found.update(self.together(target))
             if found.total() > MAX_APPLIED:
-                # Too many already; what lies beyond would only make counting long.
+                # There are too many already; counting further only takes time.
                 break
         self._open.discard(pointer)
         self._together[pointer] = found
@@ -180,7 +180,7 @@ class Applied:
             yield way
 
     def steps(self, together: Counter[str]) -> Iterator[tuple[Step, Counter[str]]]:
-        """The ways down from a place at which ``together`` apply, each with the schemas that it leads to."""
+        """Return the ways down from a place at which ``together`` apply, each with its target schemas."""
         self._ways = 0
         return self._ways_down(together)
 

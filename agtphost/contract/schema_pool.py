@@ -1,9 +1,8 @@
 """
-Equal schemas of many endpoints, looked at once and kept once.
+A pool of equal schemas of many endpoints, which are examined and stored once.
 
-Endpoints of an imported document share most of what they return: of 400 with
-the schemas of public documents, 218 outputs differ, and their definitions
-repeat even where the schemas as a whole do not.
+Endpoints of an imported document share most of their outputs: of 400 with the schemas of public documents, 218 outputs
+differ, but their definitions repeat.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form
 from agtphost.vocabulary import jsontext
 
 MAX_COMPILED = 1 << 18
-"""Octets of JSON of the schemas that are compiled at once; of a host with more, the others are when they are needed."""
+"""Octets of JSON of the schemas that are compiled at load; further ones are compiled when they are needed."""
 
 
 class SchemaPool:
-    """The schemas of one loading: no part of a host that serves holds on to it."""
+    """The schemas of one loading; a serving host does not keep the pool."""
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[Any, ...], CompiledSchema] = {}
@@ -35,7 +34,7 @@ class SchemaPool:
 
     def compile(self, schema: Mapping[str, Any], role: Role, *, strict: bool) -> CompiledSchema:
         """
-        Return a schema that is compiled, or certain to be; the same object for equal schemas in the same role.
+        Return a compiled schema, or one that is certain to compile; equal schemas in the same role are one object.
 
         :raises agtphost.contract.schemas.SchemaError: with every fault found.
         """
@@ -62,7 +61,7 @@ class SchemaPool:
         return compile_schema(shared, role=role, strict=strict)
 
     def share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return an equal schema whose definitions and properties are those of earlier ones, where they are equal."""
+        """Return an equal schema that shares definitions and properties with earlier equal ones."""
         shared = self._share_properties(schema)
         definitions = shared.get("$defs")
         if isinstance(definitions, dict):
@@ -78,7 +77,7 @@ class SchemaPool:
 
     def _part(self, part: Any) -> Any:
         if not isinstance(part, dict) or id(part) in self._held:
-            return part  # One that is known by its identity is held, so that no other has it.
+            return part  # Parts that are known by identity are kept alive, so that no other object gets the same id.
         digest = _digest(part)
         if digest is None:
             return part
@@ -88,9 +87,9 @@ class SchemaPool:
 
     def definitions(self, file: Path) -> DefinitionFile:
         """
-        Read a file of definitions; each once.
+        Return the definitions of a file; each file is read once.
 
-        :raises DefinitionsError: it cannot be used.
+        :raises DefinitionsError: the file cannot be used.
         """
         if file not in self._files:
             try:
@@ -104,7 +103,7 @@ class SchemaPool:
 
 
 def _digest(value: Any) -> bytes | None:
-    """Return a digest of a value's JSON, the order of names included; None for what is no JSON."""
+    """Return a digest of a value's JSON, including the order of names; None if it is not JSON."""
     try:
         text = jsontext.encode(value)
     except (TypeError, ValueError):

@@ -1,11 +1,11 @@
 """
-What references of a schema lead to, and the same schema with none but ``#/...`` (JSON Schema 2020-12 sections 8.2, 9).
+Resolution of a schema's references into ``#/...`` references only (JSON Schema 2020-12 sections 8.2, 9).
 
-``$id`` makes a resource of a schema within a schema, with an address of its own that references below are relative to.
+``$id`` makes a resource of a schema within a schema, with its own address that references below are relative to.
 ``$anchor`` names a place in a resource. ``$dynamicRef`` (``$recursiveRef`` in 2019-09) leads to the outermost resource
-on the way to it that has the ``$dynamicAnchor`` of that name. Which that is depends on the way alone, never on the
-value; so a place that is reached in several ways with different anchors is written out once for each, and what remains
-are plain references. What applies where can then be counted, and the validator follows what was counted.
+on the way that has the ``$dynamicAnchor`` of that name. That depends only on the way, never on the value. So a place
+that is reached in several ways with different anchors is written out once for each, and only plain references remain.
+Then the schemas that apply can be counted, and the validator follows exactly these.
 
 Nothing is fetched: an address that no ``$id`` of the schema has leads nowhere.
 """
@@ -21,22 +21,22 @@ from urllib.parse import quote, unquote, urljoin
 from agtphost.contract.schema_keywords import DIALECT, DRAFT_2019, LIST, MAP, MOVING, below, subschemas
 
 BASE = "schema:///"
-"""The address of a schema that has none."""
+"""The address of a schema without ``$id``."""
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][-A-Za-z0-9._]*", re.ASCII)
 _IN_FRAGMENTS = "/~!$&'()*+,;=:@"
-"""Characters that stand for themselves in a fragment (RFC 3986 section 3.5)."""
+"""Characters that need no escape in a fragment (RFC 3986 section 3.5)."""
 
 _RECURSIVE = ""
-"""The name under which ``$recursiveAnchor`` stands among the names of dynamic anchors, which are never empty."""
+"""The name of ``$recursiveAnchor`` among the names of dynamic anchors, which are never empty."""
 
 Scope = tuple[tuple[str, str], ...]
-"""For each name of a dynamic anchor the pointer to the outermost place that has it; sorted."""
+"""For each name of a dynamic anchor, the pointer of the outermost place that has it; sorted."""
 
 
 class TooMany(Exception):
-    """Written out, the schema has more schemas than allowed."""
+    """The schema has too many schemas when it is written out."""
 
 
 @dataclass(slots=True)
@@ -45,11 +45,11 @@ class _Resource:
     base: str
     anchors: dict[str, str] = field(default_factory=dict)
     dynamic: dict[str, str] = field(default_factory=dict)
-    """Those of ``$dynamicAnchor``; they are in ``anchors`` too."""
+    """Anchors of ``$dynamicAnchor``; they are in ``anchors`` too."""
 
 
 def join(base: str, reference: str) -> str | None:
-    """A reference without its fragment as an address (RFC 3986 section 5.2); None where the base has no path."""
+    """Return the address of a reference without its fragment (RFC 3986 section 5.2); None if the base has no path."""
     if not reference:
         return base
     if _ABSOLUTE.match(reference):
@@ -57,12 +57,12 @@ def join(base: str, reference: str) -> str | None:
     scheme, _, rest = base.partition(":")
     if not rest.startswith("/"):
         return None
-    # urljoin knows a few schemes alone, and works the same for all.
+    # urljoin supports only some schemes, but works alike for all.
     return scheme + urljoin(f"http:{rest}", reference).removeprefix("http")
 
 
 def _emptied(keyword: str, value: Any) -> Any:
-    """A keyword's value; of one that holds schemas by name or number what is none, as these are put in one by one."""
+    """Return a keyword's value without its subschemas, which are inserted one by one."""
     if isinstance(value, list) and (keyword in LIST or keyword == "items"):
         return []
     if isinstance(value, Mapping) and keyword in MAP:
@@ -74,14 +74,14 @@ class References:
     """
     The references of one schema whose keywords were checked.
 
-    :param schema: with nothing but known keywords.
+    :param schema: the schema; it has only known keywords.
     :param dialect: its URI.
-    :param most: schemas that it may have when it is written out.
+    :param most: most schemas that it may have when it is written out.
     """
 
     def __init__(self, schema: Mapping[str, Any], dialect: str, *, most: int) -> None:
         self.faults: list[tuple[str, str]] = []
-        """Pointer and sentence of each."""
+        """Pointer and sentence of each fault."""
 
         self._schema = schema
         self._numbered = dialect not in (DIALECT, DRAFT_2019)
@@ -121,7 +121,7 @@ class References:
         identifier = schema.get("$id")
         address, _, fragment = identifier.partition("#") if isinstance(identifier, str) else ("", "", "")
         if self._numbered and "$ref" in schema:
-            address = fragment = ""  # Up to draft 7 nothing counts beside a reference.
+            address = fragment = ""  # Up to draft 7, siblings of a reference are ignored.
         elif fragment and self._numbered:
             self._anchor(resource, fragment, pointer, "$id")
         elif fragment or (identifier is not None and not isinstance(identifier, str)):
@@ -129,7 +129,9 @@ class References:
         if address:
             base = join(resource.base, address)
             if base is None or base in self._resources:
-                self._say(pointer, "$id", "is relative to nothing" if base is None else "is there twice")
+                self._say(
+                    pointer, "$id", "is relative, but a base address is missing" if base is None else "is used twice"
+                )
             else:
                 resource = self._resources[base] = _Resource(pointer, base)
         if not pointer and resource.base == BASE:
@@ -140,7 +142,7 @@ class References:
         if not isinstance(name, str) or _NAME.fullmatch(name) is None:
             self._say(pointer, keyword, "is not a name")
         elif resource.anchors.setdefault(name, pointer) != pointer:
-            self._say(pointer, keyword, "is there twice")
+            self._say(pointer, keyword, "is used twice")
         elif keyword == "$dynamicAnchor":
             resource.dynamic[name] = pointer
 
@@ -155,7 +157,9 @@ class References:
                 self._say(pointer, keyword, 'is not "#"')
             elif target is None:
                 said = str(place[keyword])[:120]
-                self._say(pointer, keyword, f"leads to no schema in this one, and nothing is fetched: {said}")
+                self._say(
+                    pointer, keyword, f"does not lead to a schema in this document, and nothing is fetched: {said}"
+                )
             else:
                 self._targets[pointer, keyword] = target
                 if keyword != "$ref":
@@ -182,7 +186,7 @@ class References:
 
     def written_out(self) -> dict[str, Any]:
         """
-        The schema with nothing but references to its own places; to be asked where there are no faults.
+        Return the schema with only references to its own places; call it only if there are no faults.
 
         :raises TooMany: it would have more than ``most`` schemas.
         """
@@ -196,7 +200,7 @@ class References:
         return whole
 
     def _place(self, pointer: str, scope: Scope) -> None:
-        """Note with which anchors each place stands where it is written."""
+        """Note the anchors that are in scope at each place."""
         scope = self._scopes[pointer] = self._within(scope, pointer)
         schema = self._places[pointer]
         if isinstance(schema, Mapping):
@@ -204,7 +208,7 @@ class References:
                 self._place(below(pointer, keyword, inner), scope)
 
     def _within(self, scope: Scope, pointer: str) -> Scope:
-        """The anchors that count once the resource of a place is entered: of one name the outermost stays."""
+        """Return the anchors in scope after entering the resource of a place: of each name the outermost stays."""
         found = dict(scope)
         for name, target in self._of[pointer].dynamic.items():
             if name in self._names:

@@ -1,19 +1,15 @@
 """
-What a schema may consist of: a schema from outside is code, and code that runs on every request.
+The rules for schemas: a schema from outside is code that runs on every request.
 
-Only a known vocabulary is let through, within bounds of size, and only if the
-work of checking one place of an instance is bounded (security section 2.2,
-line "schema", T-JS and T-RX). Three things could make that work grow:
+Only known keywords are accepted, within bounds of size, and only if the work of checking one place of an instance is
+bounded (security section 2.2, line "schema", T-JS and T-RX). Three things could make that work grow:
 
-- a pattern: only what RE2 compiles, which matches in linear time;
-- ``$ref`` back to where it stands, without having gone down into the instance;
-- references that multiply: two applications of a schema at one place, each
-  of which leads to two more.
+- a pattern: only patterns that RE2 compiles are accepted, which match in linear time;
+- a ``$ref`` back to its own place, without a step down into the instance;
+- references that multiply: two applications of a schema at one place, each of which leads to two more.
 
-The last is found by counting how many schemas apply at one place of an
-instance at every depth, over all ways down. A schema with addresses and
-anchors of its own is written out with plain references first
-(:mod:`.schema_references`), and then goes the same way.
+The last is detected by counting how many schemas apply at one place of an instance at every depth, over all ways down.
+A schema with its own addresses and anchors is first written out with plain references (:mod:`.schema_references`).
 """
 
 from __future__ import annotations
@@ -45,25 +41,25 @@ from agtphost.contract.schema_places import INTO, MAX_APPLIED, MAX_WAYS, Applied
 from agtphost.contract.schema_references import References, TooMany
 
 MAX_OCTETS = 64 << 10
-"""Of a schema's JSON text; the largest real ones have a third of this."""
+"""Octets of a schema's JSON text; the largest real ones have a third of this."""
 
 MAX_DEPTH = 16
-"""Schemas inside each other."""
+"""Depth of nested schemas."""
 
 MAX_SCHEMAS = 1_000
-"""Schemas in one document, the document itself included."""
+"""Schemas in one document, including the document itself."""
 
 MAX_PATTERN = 512
 """Characters of a regular expression."""
 
 MAX_EXPRESSIONS = 10_000
-"""States of all regular expressions together: what compiling them may cost."""
+"""States of all regular expressions together, which bounds the cost of compiling them."""
 
 MAX_STEPS = 60_000
-"""What finding out how large their automata are may cost, in steps of these; about 10 ms."""
+"""Steps of computing the sizes of their automata; about 10 ms."""
 
 MAX_UNIQUE = 256
-"""``maxItems`` that makes ``uniqueItems`` affordable."""
+"""Largest ``maxItems`` with which ``uniqueItems`` is allowed."""
 
 ASSERTED_FORMATS = frozenset(
     {
@@ -71,7 +67,7 @@ ASSERTED_FORMATS = frozenset(
         *("uri", "uri-reference", "uuid", "json-pointer"),
     }
 )
-"""The ``format`` values that are checked, not just shown, in endpoints' schemas."""
+"""The ``format`` values that are checked in endpoints' schemas."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -80,7 +76,7 @@ _OPTIONS.max_mem = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFault:
-    """One thing wrong with a schema."""
+    """A fault of a schema."""
 
     pointer: str
     """JSON pointer to the keyword or schema; empty for the schema itself."""
@@ -93,18 +89,18 @@ class SchemaFault:
 
 
 def self_contained(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema that passed, as it is or, where it has addresses of its own, with references to its own places alone."""
+    """Return an accepted schema; one with its own addresses is rewritten to have only references to its own places."""
     walk = Walk(schema, closed=False)
     return walk.cleaned if walk.moving else schema
 
 
 def tokens(pointer: str) -> tuple[str, ...]:
-    """The reference tokens of a JSON pointer."""
+    """Return the reference tokens of a JSON pointer."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
 def plausible(schema: Any, most: int) -> bool:
-    """Whether writing a schema out to measure it is worth while: no member takes less than two octets."""
+    """Return whether a schema can be small enough to be encoded: each member takes at least two octets."""
     waiting: list[Any] = [schema]
     octets = 0
     while waiting and octets <= most:
@@ -121,12 +117,12 @@ def plausible(schema: Any, most: int) -> bool:
 
 class Walk:
     """
-    One pass over a schema.
+    A checker that passes over a schema once.
 
-    :param closed: whether unknown keywords and formats are faults. Else they
-        are left out of :attr:`cleaned` and shown to nobody but readers.
-    :param share: what part of the bounds of size the schema may use up: 2 is half of each.
-    :param dialect: its URI; None: the schema's own word.
+    :param closed: whether unknown keywords and formats are faults. Otherwise they are left out of :attr:`cleaned` and
+        are only shown to readers.
+    :param share: divisor of the bounds of size: 2 allows half of each.
+    :param dialect: its URI; None: the schema's own ``$schema``.
     """
 
     budget: Budget | None
@@ -152,10 +148,10 @@ class Walk:
     @classmethod
     def over_part(cls, part: Any, pointer: str, depth: int) -> Walk:
         """
-        Walk over a part of a schema of an endpoint; its references may lead out of it, and are not followed.
+        Walk over a part of an endpoint's schema; references that lead out of it are not followed.
 
-        :param pointer: where the part stands in the schema.
-        :param depth: of the part; 1 is the schema itself.
+        :param pointer: pointer of the part in the schema.
+        :param depth: depth of the part; 1 is the schema itself.
         """
         walk = cls.__new__(cls)
         walk._begin(DIALECT, closed=True, share=1)
@@ -169,7 +165,7 @@ class Walk:
         self.faults: list[SchemaFault] = []
         self._dialect = dialect
         self.moving = False
-        """Whether there are addresses or anchors, or references to such."""
+        """Whether the schema has addresses or anchors, or references to them."""
 
         self._closed = closed
         self._full = False
@@ -177,30 +173,30 @@ class Walk:
         """Every schema in the schema, by its JSON pointer."""
 
         self.states: dict[str, int] = {}
-        """Every regular expression, and how many states it has."""
+        """Every regular expression, with its number of states."""
 
         self._automata: dict[str, Automaton | None] = {}
         self._allowance = Allowance(MAX_STEPS // share)
         self.references: list[tuple[str, str]] = []
-        """The pointers of schemas with a reference, and the pointers that they lead to."""
+        """Pointers of schemas with a reference, each with the pointer that it leads to."""
 
         self.budget = None
-        """What values may cost; None where there are faults."""
+        """The cost of values; None if there are faults."""
 
         self.applied = 1
-        """Schemas that apply at one place at the most."""
+        """Most schemas that apply at one place."""
 
         self.branching = False
-        """Whether there are alternatives, each of which explains for itself why a value does not follow it."""
+        """Whether there are alternatives; each of them explains separately why a value does not match."""
 
         self.cleaned = {}
-        """The schema with nothing but keywords that were checked."""
+        """The schema with only the keywords that were checked."""
 
     def _say(self, pointer: str, message: str) -> None:
         self.faults.append(SchemaFault(pointer=pointer, message=message))
 
     def _write_out(self) -> None:
-        """Go on with the same schema, in which every reference is one to a place in it."""
+        """Continue with the same schema with every reference rewritten to a place in it."""
         try:
             links = References(self.cleaned, self._dialect, most=self._schemas)
             self.faults.extend(SchemaFault(pointer=pointer, message=message) for pointer, message in links.faults)
@@ -224,7 +220,7 @@ class Walk:
             self._say("", f"is not JSON: {error}"[:160])
             return False
         if octets > self._octets:
-            self._say("", f"has {octets} octets; {self._octets} are the most")
+            self._say("", f"has {octets} octets; the limit is {self._octets}")
         return octets <= self._octets
 
     def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
@@ -266,13 +262,13 @@ class Walk:
             else:
                 self._unknown(keyword, here, schema, top=not pointer)
         if not pointer and not self.moving:
-            cleaned.pop("$id", None)  # Nothing refers to it.
+            cleaned.pop("$id", None)  # No reference leads to it.
         return cleaned
 
     def _unknown(self, keyword: str, here: str, schema: Mapping[str, Any], *, top: bool) -> None:
         if keyword == "$schema" and (top or "$id" in schema):
             if not top and str(schema[keyword]).removesuffix("#") != self._dialect:
-                self._say(here[:160], "is not the dialect of the whole")
+                self._say(here[:160], "is not the dialect of the whole schema")
         elif keyword in MOVING:
             self._say(here[:160], f"is not followed in {self._dialect}"[:160])
         elif self._closed and not keyword.startswith("x-"):
@@ -296,7 +292,7 @@ class Walk:
 
     def _list(self, place: Place, keyword: str, value: Any, here: str, depth: int) -> Any:
         if not isinstance(value, list) or keyword not in (*LIST, "items"):
-            self._say(here, "is not what the keyword takes")
+            self._say(here, "has a value that the keyword does not accept")
             return []
         self.branching = self.branching or keyword in ("anyOf", "oneOf")
         into = getattr(place, INTO.get(keyword, "indexed"))
@@ -340,15 +336,15 @@ class Walk:
         elif keyword == "uniqueItems" and value is True:
             most = schema.get("maxItems")
             if not isinstance(most, int) or most > MAX_UNIQUE:
-                self._say(here, f"needs maxItems of at most {MAX_UNIQUE} beside it")
+                self._say(here, f"needs maxItems of at most {MAX_UNIQUE} in the same schema")
         elif keyword == "format" and self._closed and str(value) not in ASSERTED_FORMATS:
             known = ", ".join(sorted(ASSERTED_FORMATS))
-            self._say(here, f"{str(value)[:64]!r} is not one of the formats that are checked: {known}")
+            self._say(here, f"{str(value)[:64]!r} is not one of the supported formats: {known}")
 
     def _number(self, keyword: str, value: Any, here: str) -> None:
-        """What is counted or divided by is within what every reader of numbers holds."""
+        """Check that a bound or divisor is within the range that every reader of numbers supports."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return  # The dialect's own schema says so.
+            return  # The dialect's metaschema reports this.
         if isinstance(value, int) and abs(value) > LARGEST:
             self._say(here, "is beyond 2**63")
         elif keyword == "multipleOf" and not 1 / LARGEST <= value <= LARGEST:
@@ -371,7 +367,7 @@ class Walk:
 
     def _reference(self, value: Any, here: str, pointer: str) -> None:
         if not isinstance(value, str):
-            self._say(here, "is not a reference; nothing is fetched")
+            self._say(here, "is not a reference to a place in the schema; nothing is fetched")
         elif value != "#" and not value.startswith("#/"):
             self.moving = True
         else:
@@ -382,7 +378,7 @@ class Walk:
             if target in self.places:
                 self.places[pointer].same.append(target)
             else:
-                self._say(f"{pointer}/$ref", f"leads to no schema: #{target[:120]}")
+                self._say(f"{pointer}/$ref", f"does not lead to a schema: #{target[:120]}")
 
 
 def _budget(places: Mapping[str, Place], applied: Applied, share: int) -> Budget:

@@ -1,14 +1,11 @@
 """
-JSON Schemas: checked and compiled at registration, asked on every request (AGTP-API section 6.4 and 13.3).
+JSON Schemas: checked and compiled at registration, used on every request (AGTP-API section 6.4 and 13.3).
 
-Endpoints' schemas are Draft 2020-12. Tools of hosted servers also come in the
-drafts that their makers' libraries emit. What a schema may contain is
-:mod:`.schema_rules`.
+Endpoints' schemas are Draft 2020-12. Tools of hosted servers may also have the drafts that their libraries emit.
+:mod:`.schema_rules` defines what a schema may contain.
 
-``format`` is asserted in endpoints' schemas, for the names in
-:data:`~.schema_rules.ASSERTED_FORMATS`; others are refused there. In tools'
-schemas it is an annotation, as the drafts have it by default: the server
-behind the tool checks it by its own reading.
+``format`` is asserted in endpoints' schemas, for the names in :data:`~.schema_rules.ASSERTED_FORMATS`; others are
+refused there. In tools' schemas it is an annotation, as in the drafts' default: the tool's server checks it.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from agtphost.contract.schema_rules import SchemaFault, Walk
 Role = Literal["input", "output", "tool", "result"]
 
 _ANY_DRAFT = ("tool", "result")
-"""Schemas of others, of any supported draft."""
+"""Roles of foreign schemas, of any supported draft."""
 
 MAX_FAULTS = 16
 """Faults reported for one instance."""
@@ -42,17 +39,17 @@ MAX_NAMES = 5
 """Undeclared properties named in one fault."""
 
 MAX_SHOWN = 64
-"""Characters shown of a name that the caller chose."""
+"""Characters of a caller's name that are shown."""
 
 MAX_EXPLAINED = 20_000
 """
-Values of an instance, times its depth and the schemas that apply at one place, up to which all faults are looked for.
+Size of an instance up to which all faults are searched: values, times depth, times schemas that apply at one place.
 
-Every fault that the validator describes holds a copy of the value that has it, those of alternatives included.
+Each fault that the validator describes holds a copy of the faulty value, including those of alternatives.
 """
 
 TEXT = 50
-"""Characters that are copied as fast as one value."""
+"""Characters that take as long to copy as one value."""
 
 DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     DIALECT: jsonschema_rs.Draft202012Validator,
@@ -60,7 +57,7 @@ DIALECTS: Mapping[str, type[jsonschema_rs.Validator]] = {
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
     "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
 }
-"""Those that tools' schemas may be of, and what compiles them."""
+"""The dialects of tools' schemas, with their compilers."""
 
 # The regex crate matches in linear time; the limit bounds what compiling one expression may take.
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
@@ -78,11 +75,11 @@ _LIMITS: Mapping[str, str] = {
     "maxProperties": "has more than {} properties",
 }
 _FIXED: Mapping[str, str] = {
-    "anyOf": "follows none of the alternatives",
-    "oneOf": "does not follow exactly one of the alternatives",
-    "not": "follows what it must not",
+    "anyOf": "does not match any of the alternatives",
+    "oneOf": "does not match exactly one of the alternatives",
+    "not": "matches a schema that it must not match",
     "const": "is not the one value allowed",
-    "contains": "has not the items it must contain",
+    "contains": "lacks the items that it must contain",
     "uniqueItems": "has an item twice",
     "propertyNames": "has a property whose name is not allowed",
     "falseSchema": "is not allowed",
@@ -91,9 +88,9 @@ _FIXED: Mapping[str, str] = {
 
 class SchemaError(ValueError):
     """
-    A schema that this host does not run.
+    A schema cannot be used by this host.
 
-    :param faults: everything wrong with it.
+    :param faults: everything that is wrong with it.
     """
 
     def __init__(self, faults: Sequence[SchemaFault]) -> None:
@@ -102,37 +99,36 @@ class SchemaError(ValueError):
 
 
 LONG = 4_096
-"""Octets of a schema whose compilation holds the reactor for some milliseconds at the most."""
+"""Octets of a schema that compiles within some milliseconds in the reactor."""
 
 _WORKING = ("_applied", "_branching", "_budget", "_iter_errors", "_validate", "checks", "free_octets", "is_valid")
-"""Members of a compiled schema that it has while it is compiled."""
+"""Members that a compiled schema has only while it is compiled."""
 
 
 class CompiledSchema:
     """
-    A schema that passed, ready to check instances; made by :func:`compile_schema`.
+    A schema that passed the checks, ready to validate instances; made by :func:`compile_schema`.
 
-    ``is_valid(value)`` says whether ``value`` follows the schema. It costs less
-    than a microsecond for an ordinary body. It raises :exc:`TooCostly` for a
-    value that cannot be checked within the budget, and ValueError for one that
-    JSON cannot hold, which only a handler's answer can be.
+    ``is_valid(value)`` returns whether ``value`` matches the schema, in less than a microsecond for an ordinary body.
+    It raises :exc:`TooCostly` for a value that cannot be checked within the budget, and ValueError for a value that
+    JSON cannot express, which only a handler's answer can be.
 
-    One that was put off is compiled when it is first asked, and again when it was pushed out meanwhile.
+    A deferred schema is compiled at its first use, and again if it was evicted in between.
 
-    :param schema: as given.
+    :param schema: the schema as given.
     :param work: compiles it.
-    :param octets: of its JSON, where it was put off.
+    :param octets: size of its JSON, if it is deferred.
     """
 
     __slots__ = (*_WORKING, "__weakref__", "_work", "octets", "schema")
 
     is_valid: Callable[[Any], bool]
     checks: Callable[[Any], bool]
-    """The same for values whose JSON text is known to have at most :attr:`free_octets`: these cost little."""
+    """Does the same for values whose JSON text has at most :attr:`free_octets`; these cost little."""
 
     free_octets: int
     schema: Mapping[str, Any]
-    """As given."""
+    """The schema as given."""
 
     _applied: int
     _branching: bool
@@ -157,17 +153,17 @@ class CompiledSchema:
 
     @property
     def takes_long(self) -> bool:
-        """Whether it has yet to be compiled, and that is work of many milliseconds: for a thread of its own."""
+        """Return whether compiling it is still to be done and takes many milliseconds, so it needs a thread."""
         return self.octets > LONG and not self.is_compiled
 
     def prepare(self) -> None:
-        """Compile it as one of those that are pushed out when others need the room."""
+        """Compile it as one of the schemas that are evicted when others need the room."""
         self.compile()
         RECENT.keep(self)
 
     @property
     def is_compiled(self) -> bool:
-        """Whether it can be asked without being compiled first."""
+        """Return whether it can be used without being compiled first."""
         try:
             object.__getattribute__(self, "is_valid")
         except AttributeError:
@@ -176,7 +172,7 @@ class CompiledSchema:
 
     def compile(self) -> None:
         """
-        Compile it.
+        Compile the schema.
 
         :raises SchemaError: with every fault found.
         """
@@ -190,11 +186,11 @@ class CompiledSchema:
         self._budget = budget
         self._iter_errors = validator.iter_errors
         self._validate = validator.validate
-        # The last one: who finds it finds the others.
+        # Set this last: :attr:`is_compiled` looks only at it.
         self.is_valid = validator.is_valid if budget.free else self._is_affordable_and_valid
 
     def release(self) -> None:
-        """Forget what compiling made; it is made again when it is needed."""
+        """Drop the compiled members; they are made again when needed."""
         for name in reversed(_WORKING):
             with suppress(AttributeError):
                 delattr(self, name)
@@ -205,18 +201,18 @@ class CompiledSchema:
 
     def faults(self, value: Any) -> list[dict[str, Any]]:
         """
-        What is wrong with ``value``, at most :data:`MAX_FAULTS` entries; to be asked of what is not valid.
+        Return the faults of ``value``, at most :data:`MAX_FAULTS`; call it only for an invalid value.
 
-        :return: ``path`` (a JSON pointer into the instance), ``message`` (a
-            predicate: "is longer than 8 characters") and ``keyword``. Values
-            are never shown, only names of properties, and these cut short.
-            Of a large value the first fault, or that it is too large where
-            the schema has alternatives.
+        :return: ``path`` (a JSON pointer into the instance), ``message`` (a predicate: "is longer than 8 characters")
+            and ``keyword``. Values are never shown, only shortened names of properties. A large value has only its
+            first fault, or, if the schema has alternatives, the fault that it is too large.
         """
         if _explained(value, MAX_EXPLAINED // self._applied):
             return [_described(error) for error in islice(self._iter_errors(value), MAX_FAULTS)]
         if self._branching:
-            return [{"path": "", "message": "is too large for its faults to be looked for", "keyword": ""}]
+            return [
+                {"path": "", "message": "does not match the schema, and is too large to list its faults", "keyword": ""}
+            ]
         return [_described(error) for error in self._first(value)]
 
     def _first(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
@@ -237,11 +233,10 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     Check a schema and compile it.
 
     :param schema: JSON as Python values.
-    :param role: ``input`` must be a closed object (AGTP-API section 13.3);
-        ``output`` is free to allow more than it declares; ``tool`` is an MCP
-        tool's schema of any supported draft, unknown keywords ignored;
-        ``result`` is the same of what something answers, which need be no object.
-    :param strict: of an ``output``: what it does not declare is a fault too.
+    :param role: ``input`` must be a closed object (AGTP-API section 13.3); ``output`` may allow more than it declares;
+        ``tool`` is an MCP tool's schema of any supported draft, unknown keywords ignored; ``result`` is like ``tool``,
+        but does not need to be an object.
+    :param strict: for an ``output``: undeclared members are faults too.
     :param share: 2 allows half of the size, 4 a quarter: for schemas that are compiled while others wait.
     :raises SchemaError: with every fault found.
     """
@@ -254,9 +249,9 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
 
 def put_off(schema: Mapping[str, Any], octets: int, *, role: Role, strict: bool = False) -> CompiledSchema:
     """
-    Return a schema that was checked, to be compiled when it is first asked.
+    Return a checked schema that is compiled at its first use.
 
-    :param octets: of its JSON.
+    :param octets: size of its JSON.
     """
     return CompiledSchema(schema, partial(_compile, schema, role, strict, 1), octets)
 
@@ -272,7 +267,7 @@ def _compile(schema: Mapping[str, Any], role: Role, strict: bool, share: int) ->
 
 
 def form_faults(schema: Mapping[str, Any], role: Role) -> Iterator[SchemaFault]:
-    """Return what the whole of a schema must not be: of another dialect, or no object where its role needs one."""
+    """Yield faults of a schema as a whole: a wrong dialect, or not an object although its role needs one."""
     yield from _dialect_faults(schema, role)
     yield from _shape_faults(schema, role)
 
@@ -288,7 +283,7 @@ def is_pattern(pattern: str) -> bool:
 
 class RecentSchemas:
     """
-    Schemas that were compiled when they were first asked; the first of them is pushed out where there is no room.
+    Cache of schemas that were compiled at their first use; the oldest is evicted if there is no room.
 
     :param most: octets of their JSON.
     """
@@ -300,11 +295,11 @@ class RecentSchemas:
 
     @property
     def octets(self) -> int:
-        """Of the schemas that are held."""
+        """Return the octets of the cached schemas."""
         return sum(self._held.values())
 
     def keep(self, compiled: CompiledSchema) -> None:
-        """Hold a compiled schema, and release others for it."""
+        """Add a compiled schema, and release others for it."""
         octets = compiled.octets
         with self._lock:
             self._held[compiled] = octets
@@ -318,14 +313,14 @@ class RecentSchemas:
 
 
 MAX_RECENT = 16 << 20
-"""Octets of JSON of the schemas that are held compiled; compiled they have some five times as many."""
+"""Octets of JSON of the schemas that stay compiled; compiled they take about five times as much."""
 
 RECENT = RecentSchemas(MAX_RECENT)
-"""Those of this process: a host has thousands only where it imported them."""
+"""The cache of this process; a host has thousands of schemas only after an import."""
 
 
 def dialect_of(schema: Mapping[str, Any]) -> str:
-    """The URI of a schema's dialect, without ``#`` at the end."""
+    """Return the URI of a schema's dialect, without ``#`` at the end."""
     return str(schema.get("$schema", DIALECT)).removesuffix("#")
 
 
@@ -346,7 +341,7 @@ def _shape_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault
 
 
 def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same output schema, refusing what no keyword of it evaluates."""
+    """Return an output schema that refuses what no keyword of it evaluates."""
     kept = dict(schema)
     if kept.get("additionalProperties") is True:
         del kept["additionalProperties"]
@@ -383,7 +378,7 @@ def _outline(value: Any, depth: int) -> Any:
 
 
 def _explained(value: Any, most: int) -> bool:
-    """Whether an instance's values, its texts counted in, times its depth are at most so many."""
+    """Return whether an instance's values, including its texts, times its depth are at most ``most``."""
     count = 1
     level = [value]
     depth = 0

@@ -1,4 +1,4 @@
-"""The semantic block: what an endpoint is for, in terms that agents reason about (AGTP-API section 7)."""
+"""The semantic block: an endpoint's purpose, in terms that agents reason about (AGTP-API section 7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_TEXT = 1_000
 
 
 class Impact(Enum):
-    """What calling an endpoint does to the world (AGTP-API section 7.1)."""
+    """The effect of calling an endpoint on the world (AGTP-API section 7.1)."""
 
     INFORMATIONAL = "informational"
     REVERSIBLE = "reversible"
@@ -24,33 +24,33 @@ class Impact(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Semantic:
-    """One endpoint's semantic block; every member but the last two is required."""
+    """The semantic block of an endpoint; every member but the last two is required."""
 
     intent: str
     """What the endpoint accomplishes: one imperative sentence."""
 
     actor: str
-    """The class of agent it is meant for; free text, never enforced."""
+    """The class of agent that it is meant for; free text, never enforced."""
 
     outcome: str
-    """What is true after success."""
+    """Sentence that is true after success."""
 
     capability: str
     """One of the nine catalog categories."""
 
     confidence: float
-    """0 to 1: how sure the host is that satisfying input produces the outcome. Advisory."""
+    """0 to 1: how sure the host is that valid input produces the outcome. Advisory."""
 
     impact: Impact
     is_idempotent: bool
     mcp_tool_name: str | None = None
-    """What its tool is called among those of MCP, where that is not made of method and path (AGIS v01 section 6)."""
+    """The name of its MCP tool, if it is not made of method and path (AGIS v01 section 6)."""
 
     parameter_hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What users call its parameters: phrases by name (AGIS v01 section 6)."""
+    """Phrases that users say for its parameters, by name (AGIS v01 section 6)."""
 
     def document(self) -> dict[str, Any]:
-        """The manifest's form; what is optional and was not said is left out."""
+        """Return the manifest's form; absent optional members are left out."""
         said: dict[str, Any] = {}
         if self.mcp_tool_name is not None:
             said["mcp_tool_name"] = self.mcp_tool_name
@@ -69,38 +69,41 @@ class Semantic:
 
 
 MEMBERS = ("intent", "actor", "outcome", "capability", "confidence", "impact", "is_idempotent")
-"""Those that every block has (AGTP-API section 7)."""
+"""Members that every block has (AGTP-API section 7)."""
 
 FOR_TOOLS = ("mcp_tool_name", "parameter_hints")
-"""Those that it may have besides, for its tool among those of MCP (AGIS v01 section 6)."""
+"""Optional members for its MCP tool (AGIS v01 section 6)."""
 
 
 def is_statement(value: object, longest: int = MAX_TEXT) -> bool:
-    """Whether ``value`` is one line of printable text."""
+    """Return whether ``value`` is one line of printable text."""
     return isinstance(value, str) and 0 < len(value.strip()) <= longest and value.isprintable()
 
 
 def semantic_faults(block: Mapping[str, Any], categories: Collection[str]) -> Iterator[tuple[str, str]]:
     """
-    Everything wrong with a semantic block, as (member, sentence).
+    Yield the faults of a semantic block, as (member, sentence).
 
-    :param categories: the catalog's.
+    :param categories: categories of the catalog.
     """
     for member in MEMBERS:
         if member not in block:
             yield member, f"semantic.{member} is missing"
     for member in ("intent", "actor", "outcome"):
         if member in block and not is_statement(block[member]):
-            yield member, f"semantic.{member} is not one line of text of 1 to {MAX_TEXT} characters"
+            yield member, f"semantic.{member} must be one line of text of 1 to {MAX_TEXT} characters"
     yield from _choice(block, "capability", sorted(categories))
     yield from _choice(block, "impact", [impact.value for impact in Impact])
     confidence = block.get("confidence", 0)
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
-        yield "confidence", "semantic.confidence is not a number from 0.0 to 1.0"
+        yield "confidence", "semantic.confidence must be a number from 0.0 to 1.0"
     if not isinstance(block.get("is_idempotent", False), bool):
-        yield "is_idempotent", "semantic.is_idempotent is not true or false"
+        yield "is_idempotent", "semantic.is_idempotent must be true or false"
     if "mcp_tool_name" in block and not is_tool_name(block["mcp_tool_name"]):
-        yield "mcp_tool_name", "semantic.mcp_tool_name is not lower-case words joined by one underscore, up to 64"
+        yield (
+            "mcp_tool_name",
+            "semantic.mcp_tool_name must be lower-case words joined by single underscores, up to 64 characters",
+        )
     if "parameter_hints" in block:
         yield from (("parameter_hints", fault) for fault in hint_faults(block["parameter_hints"]))
 
@@ -114,16 +117,16 @@ def effect_faults(
     endpoint: Mapping[str, Any], outcomes: MutableMapping[str, str], catalog: Catalog | None
 ) -> Iterator[tuple[str, str]]:
     """
-    What is wrong with the semantic block of a server's own endpoint, as (member, sentence).
+    Yield the faults of a semantic block of a server's own endpoint, as (member, sentence).
 
-    :param outcomes: those of the endpoints before it, with their methods; this one's is added.
+    :param outcomes: outcomes of the endpoints before it, with their methods; this one's is added.
     """
     method, block = str(endpoint.get("method")), endpoint["semantic"]
     outcome = block.get("outcome")
     if isinstance(outcome, str) and outcomes.setdefault(outcome, method) != method:
-        yield "outcome", f"is that of {outcomes[outcome]} too: what is true afterwards is each endpoint's own"
+        yield "outcome", f"is also the outcome of {outcomes[outcome]}; each endpoint needs a different one"
     if method == "REVOKE" and block.get("impact") != "irreversible":
-        yield "impact", "is not irreversible, and REVOKE is final"
+        yield "impact", "is not irreversible, but REVOKE is final"
     entry = None if catalog is None else catalog.entry(method)
     told = None if entry is None or entry.floor is None else entry.floor["idempotent"]
     if isinstance(told, bool) and block.get("is_idempotent") is not told:
@@ -131,6 +134,6 @@ def effect_faults(
 
 
 def semantic(block: Mapping[str, Any]) -> Semantic:
-    """Build the value from a block without faults."""
+    """Return the value of a block without faults."""
     hints = {name: tuple(phrases) for name, phrases in block.get("parameter_hints", {}).items()}
     return Semantic(**{**block, "impact": Impact(block["impact"]), "parameter_hints": hints})

@@ -1,8 +1,8 @@
 """
 The external service of an endpoint: what is called over HTTPS, and how (AGTP-API section 12.3).
 
-Pure: header values still hold the references to secrets that the host
-resolves at its start, and nothing here is ever published.
+The functions are pure: header values still contain references to secrets, which the host resolves at its start. Nothing
+of this is published.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from agtphost.contract.request_format import (
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
-"""Those that send the input as a body; the others send it as the query."""
+"""Methods that send the input as a body; the others send it as the query."""
 
 MAY_HAVE_BODY = BODY_METHODS | {"DELETE"}
-"""Those that send one where ``handler.body`` says so."""
+"""Methods that send a body if ``handler.body`` is set."""
 
 UPSTREAM_ERRORS = (
     *("upstream_timeout", "upstream_connection_error", "upstream_malformed_response"),
     *("upstream_authentication_failed", "upstream_error"),
 )
-"""What every external service endpoint declares."""
+"""Errors that every external service endpoint must declare."""
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds (AGTP-API section 12.3)."""
@@ -53,7 +53,7 @@ _OWN_HEADERS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"}
     | {"accept-encoding", "proxy-connection", "keep-alive"}
 )
-"""Fields that belong to the HTTP client."""
+"""Header fields that the HTTP client sets."""
 
 MEMBERS = (
     *("type", "url", "method", "headers", "input_transform", "output_transform", "error_map", "timeout_seconds"),
@@ -61,7 +61,7 @@ MEMBERS = (
     *("ca", "allow_addresses", "forward_identity", "idempotency_header"),
     *("max_response", "max_concurrency", "failures", "open_seconds"),
 )
-"""AGTP-API section 12.3, then our own."""
+"""Members of AGTP-API section 12.3, then members of this project."""
 
 Say = Callable[[tuple[str | int, ...], str, str], None]
 """Takes a location below ``handler``, a sentence, and a hint."""
@@ -69,90 +69,90 @@ Say = Callable[[tuple[str | int, ...], str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceReference:
-    """One upstream, checked as far as that is possible without asking anybody."""
+    """An upstream, checked as far as possible without a request."""
 
     url: str
-    """https; ``{name}`` is replaced by a value of the input, in the path and in the query; see :meth:`ours`."""
+    """https URL; ``{name}`` in the path or query is replaced by a value of the input; see :meth:`ours`."""
 
     method: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with every request; ``${VAR}``, ``env:NAME`` and ``file:PATH`` are not resolved yet."""
+    """Fields of every request; ``${VAR}``, ``env:NAME`` and ``file:PATH`` are not resolved yet."""
 
     input_transform: Mapping[str, str] = field(default_factory=dict)
-    """Our names to the upstream's; two may be the same where one of them goes into the path or the query."""
+    """Maps our names to the upstream's; two may be equal if one of them goes into the path or the query."""
 
     output_transform: Mapping[str, str] = field(default_factory=dict)
-    """Our names to the upstream's; applied the other way round to the response."""
+    """Maps our names to the upstream's; applied in reverse to the response."""
 
     error_map: Mapping[int, str] = field(default_factory=dict)
-    """Upstream statuses to declared errors."""
+    """Maps upstream statuses to declared errors."""
 
     timeout: float = DEFAULT_TIMEOUT
     """Seconds for the whole exchange."""
 
     query: tuple[str, ...] = ()
-    """Input members that go into the query although there is a body; see :meth:`ours`."""
+    """Input members that go into the query even if there is a body; see :meth:`ours`."""
 
     body: str = ""
-    """One of ``BODY_FORMATS``; empty: form where the Content-Type of :attr:`headers` says so, else JSON."""
+    """One of ``BODY_FORMATS``; empty: form if the Content-Type of :attr:`headers` says so, otherwise JSON."""
 
     whole_body: str = ""
-    """Our name of the one input member that is the whole body; empty: an object of all members is."""
+    """Our name of the input member that is the whole body; empty: an object of all members."""
 
     input_headers: Mapping[str, str] = field(default_factory=dict)
-    """Our names of input members to the header fields that carry them."""
+    """Maps our names of input members to the header fields that carry them."""
 
     encoding: Mapping[str, MemberEncoding] = field(default_factory=dict)
-    """How single members are written in query, form and header fields, by our names."""
+    """Format of single members in query, form and header fields, by our names."""
 
     empty_response: bool = False
-    """Whether a 2xx answer without a body is an answer without members; False: it is malformed, but for 204 and 205."""
+    """Whether a 2xx answer without a body is an empty object; otherwise it is malformed, except for 204 and 205."""
 
     ca: str = ""
-    """PEM file of the only authorities to trust; empty: this machine's."""
+    """PEM file of the only trusted authorities; empty: this machine's."""
 
     allow_addresses: tuple[IPNetwork, ...] = ()
-    """Networks that may be connected to although they are not public."""
+    """Non-public networks that may be connected to."""
 
     forward_identity: bool = False
-    """Whether ``AGTP-Agent-ID`` and ``AGTP-Principal-ID`` are sent; off unless the operator says so."""
+    """Whether ``AGTP-Agent-ID`` and ``AGTP-Principal-ID`` are sent; off by default."""
 
     idempotency_header: str = ""
-    """The field that carries a key derived from the caller's Idempotency-Key; empty: none does."""
+    """The field for a key derived from the caller's Idempotency-Key; empty: none."""
 
     max_response: int = 1 << 20
-    """Octets."""
+    """Octets of a response."""
 
     max_concurrency: int = 64
-    """Requests at once; one more is answered 429."""
+    """Concurrent requests; a further one is answered 429."""
 
     failures: int = 5
-    """Failures in a row after which the upstream is left alone."""
+    """Consecutive failures after which the circuit breaker opens."""
 
     open_seconds: float = 30.0
-    """For how long."""
+    """Seconds for which it stays open."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The upstream's names of the input members that stand in the URL."""
+        """Return the upstream's names of the input members in the URL."""
         return tuple(dict.fromkeys(_PLACE.findall(self.url)))
 
     @property
     def sends_body(self) -> bool:
-        """Whether the input that goes nowhere else is the body, not the query."""
+        """Return whether remaining input is sent as the body, not as the query."""
         return self.method in BODY_METHODS or bool(self.body)
 
     def ours(self, name: str) -> str:
-        """Our name of the member that a place or an item of ``query`` means: by our name, or by the upstream's."""
+        """Return our name of the member that a URL place or ``query`` item names, by our name or by the upstream's."""
         if name in self.input_transform:
             return name
         return next((ours for ours, theirs in self.input_transform.items() if theirs == name), name)
 
     def sent_alike(self, members: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         """
-        Input members of which the upstream would get one alone: both names, and where they would stand.
+        Yield pairs of input members of which the upstream would get only one: both names, and the part of the request.
 
-        :param members: by our names.
+        :param members: members by our names.
         """
         placed, queried = set(map(self.ours, self.places)), set(map(self.ours, self.query))
         seen: dict[tuple[str, str], str] = {}
@@ -167,15 +167,15 @@ class ServiceReference:
 
 def read_service(block: Mapping[str, Any], say: Say) -> ServiceReference | None:
     """
-    Check the ``handler`` table of an external service; its members' names are checked already.
+    Check the ``handler`` table of an external service; the names of its members are already checked.
 
-    :return: None where anything was wrong.
+    :return: None if anything is wrong.
     """
     return _Reading(block, say).service()
 
 
 class _Reading:
-    """One table being read."""
+    """A checker of one table."""
 
     def __init__(self, block: Mapping[str, Any], say: Say) -> None:
         self._block = block
@@ -219,17 +219,17 @@ class _Reading:
         kind, whole = found["body"], found["whole_body"]
         if (kind or whole) and found["method"] not in (MAY_HAVE_BODY if kind else BODY_METHODS):
             name = "body" if kind else "whole_body"
-            self._say((name,), f"{name} is for methods with a body, and method is {found['method']}")
+            self._say((name,), f"{name} is only for methods with a body, but method is {found['method']}")
         if kind == "raw" and not whole:
-            self._say(("body",), 'body = "raw" sends one member as it is, and whole_body names none')
+            self._say(("body",), 'body = "raw" sends one member unchanged, but whole_body does not name one')
         if whole and kind in ("form", "multipart"):
-            self._say(("whole_body",), f'whole_body is one value, and body = "{kind}" sends fields')
+            self._say(("whole_body",), f'whole_body sends one value, but body = "{kind}" sends fields')
         if kind == "multipart" and any(name.lower() == "content-type" for name in found["headers"]):
-            hint = "leave it out: the host writes it with the boundary"
-            self._say(("headers",), 'headers has a Content-Type beside body = "multipart"', hint)
+            hint = "leave it out, because the host writes it with the boundary"
+            self._say(("headers",), 'headers must not have a Content-Type if body = "multipart"', hint)
 
     def _input_headers(self) -> Mapping[str, str]:
-        """Header fields that callers fill in: none of the host's own, none that the operator has written."""
+        """Return the header fields that callers set: none that the host or the operator sets."""
         given = self._table("input_headers")
         taken = {name.lower() for name in self._table("headers")}
         taken.add(str(self._block.get("idempotency_header", "")).lower())
@@ -261,7 +261,7 @@ class _Reading:
     def _table(self, name: str) -> Mapping[str, Any]:
         value = self._block.get(name, {})
         if not isinstance(value, Mapping):
-            self._say((name,), f"{name} is not a table")
+            self._say((name,), f"{name} must be a table")
             return {}
         return value
 
@@ -271,10 +271,10 @@ class _Reading:
             at = ("headers", name)
             self._header_name(at, name)
             if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value.strip():
-                self._say(at, f"headers.{name[:64]} is not one line of ASCII text")
+                self._say(at, f"headers.{name[:64]} must be one line of ASCII text")
             elif name.lower() in CREDENTIAL_HEADERS and _REFERENCE.search(value) is None:
                 hint = 'write "Bearer ${VARIABLE}", "env:NAME" or "file:PATH"'
-                self._say(at, f"headers.{name[:64]} is written out", hint)
+                self._say(at, f"headers.{name[:64]} has a credential in plain text", hint)
         return dict(given)
 
     def _header_name(self, at: tuple[str, ...], name: Any) -> str:
@@ -289,7 +289,7 @@ class _Reading:
         for name, other in given.items():
             if not isinstance(other, str) or not other:
                 self._say((member, name), f"{member}.{name[:64]} is not a name")
-        # Of the input it depends on where each is sent: see `sent_alike`.
+        # For the input it depends on where each member is sent: see `sent_alike`.
         if member == "output_transform" and len({str(other) for other in given.values()}) < len(given):
             self._say((member,), f"{member} gives two members the same name")
         return dict(given)
@@ -298,9 +298,9 @@ class _Reading:
         found: dict[int, str] = {}
         for status, error in self._table("error_map").items():
             if re.fullmatch(r"[345][0-9]{2}", status, re.ASCII) is None:
-                self._say(("error_map", status), f"error_map.{status[:32]} is not an HTTP status from 300 to 599")
+                self._say(("error_map", status), f"error_map.{status[:32]} must be an HTTP status from 300 to 599")
             elif not isinstance(error, str):
-                self._say(("error_map", status), f"error_map.{status} is not the name of an error")
+                self._say(("error_map", status), f"error_map.{status} must be the name of an error")
             else:
                 found[int(status)] = error
         return found
@@ -308,14 +308,14 @@ class _Reading:
     def _query(self) -> tuple[str, ...]:
         given = self._block.get("query", [])
         if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-            self._say(("query",), "query is not a list of input members")
+            self._say(("query",), "query must be a list of input members")
             return ()
         return tuple(given)
 
     def _networks(self) -> tuple[IPNetwork, ...]:
         given = self._block.get("allow_addresses", [])
         if not isinstance(given, list):
-            self._say(("allow_addresses",), "allow_addresses is not a list")
+            self._say(("allow_addresses",), "allow_addresses must be a list")
             return ()
         found: list[IPNetwork] = []
         for index, text in enumerate(given):
@@ -323,38 +323,42 @@ class _Reading:
                 found.append(ipaddress.ip_network(text if isinstance(text, str) else ""))
             except ValueError:
                 hint = 'such as "10.1.2.3" or "10.1.0.0/16"'
-                self._say(("allow_addresses", index), f"allow_addresses holds {str(text)[:64]!r}", hint)
+                self._say(
+                    ("allow_addresses", index),
+                    f"allow_addresses has {str(text)[:64]!r}, which is not an address or network",
+                    hint,
+                )
         return tuple(found)
 
     def _text(self, name: str) -> str:
         value = self._block.get(name, "")
         if not isinstance(value, str) or (name in self._block and not value):
-            self._say((name,), f"{name} is not text")
+            self._say((name,), f"{name} must be a text")
         return str(value)
 
     def _flag(self, name: str) -> bool:
         value = self._block.get(name, False)
         if not isinstance(value, bool):
-            self._say((name,), f"{name} is not true or false")
+            self._say((name,), f"{name} must be true or false")
         return value is True
 
     def _number(self, name: str, default: float, most: float) -> float:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-            self._say((name,), f"{name} is not a positive number of seconds up to {most:.0f}")
+            self._say((name,), f"{name} must be a positive number of seconds up to {most:.0f}")
             return default
         return float(value)
 
     def _count(self, name: str, default: int, most: int) -> int:
         value = self._block.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= most:
-            self._say((name,), f"{name} is not a whole number from 1 to {most}")
+            self._say((name,), f"{name} must be a whole number from 1 to {most}")
             return default
         return value
 
 
 def header_name_faults(name: Any) -> Iterator[str]:
-    """Why a declared header field cannot be sent."""
+    """Yield why a declared header field cannot be sent."""
     if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
         yield " is not the name of a header field"
     elif name.lower() in _OWN_HEADERS:
@@ -362,12 +366,12 @@ def header_name_faults(name: Any) -> Iterator[str]:
 
 
 def url_faults(url: Any) -> Iterator[str]:
-    """Everything wrong with an upstream's URL."""
+    """Yield the faults of an upstream's URL."""
     if not isinstance(url, str):
-        yield "is not text"
+        yield "must be a text"
         return
     if url[:8].lower() != "https://":
-        yield "does not begin with https://"
+        yield "must begin with https://"
         return
     if _URL.fullmatch(url) is None or "#" in url:
         yield f"{url[:128]!r} is not a plain https URL without user name, password and fragment"
@@ -382,17 +386,17 @@ def url_faults(url: Any) -> Iterator[str]:
     if "{" in authority or not _is_host(host):
         yield f"has the host {host[:64]!r}, which is neither a name nor an IP address"
     if "{" in _PLACE.sub("", url) or "}" in _PLACE.sub("", url):
-        yield "has braces that are not a place of the form {name}"
+        yield "has braces that are not of the form {name}"
     path, _, query = url[8 + len(authority) :].partition("?")
     if any(segment in (".", "..") for segment in path.split("/")):
         yield "has dot segments"
     for part in query.split("&") if query else ():
         if "{" in part.partition("=")[0]:
-            yield "has a place in the name of a query field"
+            yield "has a {name} in the name of a query field"
 
 
 def _is_host(host: str) -> bool:
-    """A name whose last label is not all digits, as no other reading of an address can be, or an address."""
+    """Return whether a host is an address, or a name that cannot be read as a number."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,9 +1,8 @@
 """
-Which binding a method and path select: AGTP-API section 5.4.
+The endpoint table: which binding a method and path select (AGTP-API section 5.4).
 
-Literal paths are found by one look-up. Templates live in a trie whose nodes
-branch by literal segment and by parameter; a path visits only the nodes that
-match it, however many endpoints there are.
+Literal paths take one look-up. Templates are in a trie whose nodes branch by literal segment and by parameter; a path
+visits only the nodes that match it, for any number of endpoints.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A binding, and what the path says besides."""
+    """A binding, with the parameters of the path."""
 
     binding: Binding
     path_parameters: Mapping[str, str]
@@ -30,19 +29,19 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Two endpoints that one request could mean."""
+    """Two endpoints that could answer the same request."""
 
     first: int
-    """Index of the earlier one in the sequence given."""
+    """Index of the earlier endpoint in the given sequence."""
 
     second: int
     explanation: str
-    """What both are, in a sentence without the second one as its subject."""
+    """A sentence about both endpoints."""
 
 
 class AmbiguousEndpoints(ValueError):
     """
-    Endpoints that one request could mean (AGTP-API section 5.4); a configuration error.
+    Two endpoints could answer the same request (AGTP-API section 5.4); a configuration error.
 
     :param conflicts: one for each endpoint that clashes with an earlier one.
     """
@@ -54,7 +53,7 @@ class AmbiguousEndpoints(ValueError):
 
 @dataclass(slots=True)
 class _Node:
-    """Where a template's segments lead so far."""
+    """A node of the trie: where a template's segments lead so far."""
 
     literals: dict[str, _Node] = field(default_factory=dict)
     parameter: _Node | None = None
@@ -64,10 +63,10 @@ class _Node:
 
 class EndpointTable:
     """
-    Every binding, by method and path.
+    All bindings, by method and path.
 
-    :param bindings: in registration order.
-    :raises AmbiguousEndpoints: where two bindings could answer one request.
+    :param bindings: bindings in registration order.
+    :raises AmbiguousEndpoints: two bindings could answer the same request.
     """
 
     def __init__(self, bindings: Iterable[Binding]) -> None:
@@ -105,7 +104,7 @@ class EndpointTable:
 
     def match(self, method: str, path: str) -> Match | None:
         """
-        The binding of ``method`` on ``path``: a literal one, else the template with the fewest parameters.
+        Return the binding of ``method`` on ``path``: a literal one, otherwise the template with the fewest parameters.
 
         :param path: a path that follows the grammar, still percent-encoded.
         """
@@ -126,14 +125,14 @@ class EndpointTable:
         return Match(binding=best[1], path_parameters=values)
 
     def methods_at(self, path: str) -> tuple[str, ...]:
-        """The methods bound on ``path``, in alphabetic order; empty where the path is unknown."""
+        """Return the methods bound on ``path``, sorted; empty if the path is unknown."""
         found = set(self._methods.get(path, ()))
         for node in self._reached(path[1:].split("/")):
             found.update(node.ends)
         return tuple(sorted(found))
 
     def _reached(self, segments: Sequence[str]) -> list[_Node]:
-        """The trie's nodes that all of ``segments`` lead to."""
+        """Return the trie's nodes that all of ``segments`` lead to."""
         reached = [self._root]
         for segment in segments:
             further = []
@@ -151,10 +150,10 @@ class EndpointTable:
 
 def conflicts(endpoints: Sequence[tuple[str, Template]]) -> list[Conflict]:
     """
-    Find the endpoints that clash with an earlier one.
+    Return the endpoints that clash with an earlier one.
 
-    Two clash where they have the same method and path, or where one request
-    fits both templates and neither has fewer parameters.
+    Two clash if they have the same method and path, or if one request matches both templates and neither has fewer
+    parameters.
 
     :param endpoints: methods and templates, in registration order.
     :return: at most one conflict for each endpoint, in their order.
@@ -170,7 +169,7 @@ def conflicts(endpoints: Sequence[tuple[str, Template]]) -> list[Conflict]:
             _clashes(endpoints, literal_at, members, members, found)
         for one, other in combinations(shapes, 2):
             shared = tuple(at for at in one if at in other)
-            # Both ways round, so that without every endpoint found here no clash is left.
+            # Compare both ways round, so that no clash is left without the endpoints found here.
             _clashes(endpoints, shared, shapes[one], shapes[other], found)
             _clashes(endpoints, shared, shapes[other], shapes[one], found)
     return [_conflict(endpoints, first, second) for second, first in sorted(found.items())]
@@ -183,7 +182,7 @@ def _clashes(
     others: Sequence[int],
     found: dict[int, int],
 ) -> None:
-    """Note who of ``others`` agrees with one of ``ones`` at ``positions``, in one pass over each."""
+    """Note which of ``others`` equals one of ``ones`` at ``positions``, in one pass over each."""
     earliest: dict[tuple[str | None, ...], int] = {}
     for index in ones:
         earliest.setdefault(_at(endpoints[index][1], positions), index)

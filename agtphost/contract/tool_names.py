@@ -1,10 +1,9 @@
 """
-How an endpoint looks as an MCP tool: AGIS v01 appendix C, rules (a) to (d).
+The form of an endpoint as an MCP tool: AGIS v01 appendix C, rules (a) to (d).
 
-The one place of these rules: documents are converted, and the bridge shows
-endpoints, by the same functions. ``output``, ``errors``,
-``confidence_guidance`` and ``state_transition`` have no counterpart in a tool
-and are no argument of anything here, so they can make nothing fail (rule d).
+These rules are implemented only here: the conversion of documents and the bridge use the same functions. ``output``,
+``errors``, ``confidence_guidance`` and ``state_transition`` have no counterpart in a tool, so they are not arguments
+here, and cannot make anything fail (rule d).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 LONGEST = 64
-"""Characters of a name that every MCP client takes."""
+"""Characters of a name that every MCP client accepts."""
 
 MAX_HINTS = 32
 """Phrases of one parameter."""
@@ -32,13 +31,13 @@ _DIGEST = 10
 
 def mcp_tool_name(method: str, path: str, declared: str | None = None) -> str:
     """
-    The name of an endpoint's tool (rule a).
+    Return the name of an endpoint's tool (rule a).
 
     :param method: such as ``BOOK``.
     :param path: the template, such as ``/reservation/{id}``.
-    :param declared: ``mcp_tool_name`` of the semantic block, which is used as it is.
-    :return: ``book_reservation``; ``book`` alone for the path ``/``. At most 64 characters of ``[a-z0-9_-]``
-        unless declared otherwise.
+    :param declared: ``mcp_tool_name`` of the semantic block, which is used unchanged.
+    :return: ``book_reservation``; ``book`` for the path ``/``. At most 64 characters of ``[a-z0-9_-]`` unless declared
+        otherwise.
     """
     if declared is not None:
         return declared
@@ -47,7 +46,7 @@ def mcp_tool_name(method: str, path: str, declared: str | None = None) -> str:
 
 def tool_description(intent: str, hints: Mapping[str, Sequence[str]] | None = None) -> str:
     """
-    The description of an endpoint's tool (rule b).
+    Return the description of an endpoint's tool (rule b).
 
     :param hints: ``parameter_hints``: phrases by parameter.
     :return: the intent; with hints, ``INTENT. Hints: size = ['for N people']; when = ['next Tuesday']``.
@@ -61,10 +60,10 @@ def tool_description(intent: str, hints: Mapping[str, Sequence[str]] | None = No
 
 def tool_input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """
-    The ``inputSchema`` of an endpoint's tool (rule c): the input schema itself.
+    Return the ``inputSchema`` of an endpoint's tool (rule c): the input schema itself.
 
-    MCP wants ``type: object`` said, and the appendix wants the ``required`` array, so both are there even where
-    the schema leaves them out.
+    MCP requires ``type: object``, and the appendix requires the ``required`` array, so both are added if the schema
+    leaves them out.
     """
     shown = {"type": "object", **schema}
     shown.setdefault("properties", {})
@@ -74,22 +73,23 @@ def tool_input_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_tool_name(value: object) -> bool:
     """
-    Whether an ``mcp_tool_name`` may be declared so (AGIS v01 section 6).
+    Return whether a value is allowed as ``mcp_tool_name`` (AGIS v01 section 6).
 
-    Words in small letters with one underscore between them: two are the mark of a server's own tools, ``files__read``.
+    It has lower-case words with one underscore between them. Two underscores mark a server's own tools,
+    ``files__read``.
     """
     return isinstance(value, str) and len(value) <= LONGEST and _DECLARED.fullmatch(value) is not None
 
 
 def hint_faults(value: object) -> Iterator[str]:
-    """What is wrong with ``parameter_hints``, as sentences."""
+    """Yield the faults of ``parameter_hints``, as sentences."""
     if not isinstance(value, Mapping):
-        yield "semantic.parameter_hints is not a table from parameters to lists of phrases"
+        yield "semantic.parameter_hints must be a table from parameters to lists of phrases"
         return
     for name, phrases in value.items():
         sound = isinstance(phrases, (list, tuple)) and 0 < len(phrases) <= MAX_HINTS
         if not sound or not all(map(_is_phrase, phrases)):
-            text = f"is not a list of 1 to {MAX_HINTS} phrases of up to {LONGEST_HINT} characters"
+            text = f"must be a list of 1 to {MAX_HINTS} phrases of up to {LONGEST_HINT} characters"
             yield f"semantic.parameter_hints.{str(name)[:64]} {text}"
 
 
@@ -99,7 +99,7 @@ def _is_phrase(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedEndpoint:
-    """What the name of a tool is made of."""
+    """The members of an endpoint that its tool's name is made of."""
 
     method: str
     path: str
@@ -107,7 +107,7 @@ class NamedEndpoint:
 
     @property
     def key(self) -> str:
-        """``METHOD /path``."""
+        """Return ``METHOD /path``."""
         return f"{self.method} {self.path}"
 
 
@@ -115,13 +115,13 @@ def distinct_tool_names(
     endpoints: Iterable[NamedEndpoint], is_taken: Callable[[str], bool] = lambda name: False
 ) -> dict[str, str]:
     """
-    Names for a whole catalog, in which each is unique (AGIS v01 section 5).
+    Return names for a whole catalog, each of them unique (AGIS v01 section 5).
 
-    A declared name stays. Others that meet get the whole path: ``fetch_order`` and ``fetch_order_id`` for
-    ``FETCH /order`` and ``FETCH /order/{id}``. What meets still ends in a digest of ``METHOD /path``. The answer
-    does not depend on the order of the endpoints.
+    A declared name stays. Others that collide get the whole path: ``fetch_order`` and ``fetch_order_id`` for ``FETCH
+    /order`` and ``FETCH /order/{id}``. Names that still collide end in a digest of ``METHOD /path``. The result does
+    not depend on the order of the endpoints.
 
-    :param is_taken: whether a name belongs to something else already.
+    :param is_taken: returns whether something else already has a name.
     :return: names by ``METHOD /path``.
     """
     found = {endpoint.key: endpoint for endpoint in sorted(endpoints, key=lambda endpoint: endpoint.key)}
@@ -139,7 +139,7 @@ def distinct_tool_names(
 
 
 def _meeting(names: Mapping[str, str], is_taken: Callable[[str], bool]) -> set[str]:
-    """The keys whose name another has too."""
+    """Return the keys whose name another key has too."""
     count = Counter(names.values())
     return {key for key, name in names.items() if count[name] > 1 or is_taken(name)}
 

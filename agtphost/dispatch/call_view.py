@@ -13,7 +13,7 @@ from agtphost.identity.peer import Assurance
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallView:
     """
-    One call, as an operator's gate sees it: :class:`agtphost.plugin.IOperatorGate`.
+    A call as an operator's gate sees it: :class:`agtphost.plugin.IOperatorGate`.
 
     A member that no gate has established yet has its least powerful value.
     """

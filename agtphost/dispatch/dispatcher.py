@@ -146,7 +146,7 @@ class Dispatcher:
             CALL.set(call)  # A call made inside may have been the last to say so.
             if self._refusals is not None:
                 refusal = self._refusals.count_refused(exchange, refusal)
-            # Of whom only the name is known the answer does not say that nobody knows it: the log does.
+            # To a caller who only names an agent, only the log tells that the agent is unknown.
             doubted = exchange.doubted
             log_unbelieved(exchange, refusal.cause if doubted is None else doubted.cause)
             outcome = self._sealer.refusal(exchange, refusal)

@@ -102,8 +102,8 @@ class Exchange:
 
     doubted: Refusal | None = None
     """
-    Why a caller is refused that only names an agent: nobody knows that agent, or it is stopped. It is told where a name
-    is enough to call, by the last gate of authority; everywhere else the answer is that to any name.
+    Why a caller who only names an agent is refused: the agent is unknown, or stopped. The last gate of authority
+    discloses this if a name is enough to call; otherwise the answer is the same for every name.
     """
 
     counted: bool = False

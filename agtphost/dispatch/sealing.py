@@ -157,7 +157,7 @@ class Sealer:
         """
         The method response body of core v08 section 5.7.
 
-        :param beside: further members, next to ``result``.
+        :param beside: further members in addition to ``result``.
         """
         binding = exchange.binding
         attribution = self._attribution(None if binding is None or binding.server_level else exchange.agent)
@@ -400,7 +400,7 @@ def _name(exchange: Exchange, payload: dict[str, object], *, principal: bool) ->
     """
     Say who answers for the caller, and what the request named.
 
-    :param principal: whether the caller has proven to be the agent: whom an agent belongs to is told to no stranger.
+    :param principal: whether the caller is proven to be the agent; strangers must not learn the owner of an agent.
     """
     caller = exchange.caller
     if caller is not None and principal:

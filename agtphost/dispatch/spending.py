@@ -152,7 +152,7 @@ def charge_later(charges: Charges | None, exchange: Exchange, octets: int) -> No
     """
     Charge for what the host will store in the caller's name when the call is over.
 
-    :param charges: None charges nobody.
+    :param charges: None: nothing is charged.
     :raises Refusal: 429; the caller has fewer calls left than that costs.
     """
     calls = (octets + OCTETS_PER_CALL - 1) // OCTETS_PER_CALL

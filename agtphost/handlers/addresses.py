@@ -64,7 +64,7 @@ class Addresses:
         """
         Return the owners of the messages of the person that has a key now.
 
-        Whoever gets the name next has the messages after that.
+        The next agent with the name gets the messages after that.
         """
         return frozenset(owner_of_inbox(f"{MARK}{name}") for name, known in self.people.items() if known == key)
 

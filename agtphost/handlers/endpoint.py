@@ -119,12 +119,12 @@ class _Signature:
             if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
                 raise UnsupportedType(
                     f"the parameter {name} has no name that a caller could send",
-                    "give each member of the input a parameter of its own; a decorator below @endpoint needs "
+                    "give each member of the input a separate parameter; a decorator below @endpoint needs "
                     "functools.wraps",
                 )
             if name not in self._kinds and position == 0 and name in ("self", "cls"):
                 raise UnsupportedType(
-                    f"{self._written.__qualname__} is a method, and {name} is no member of the input",
+                    f"{self._written.__qualname__} is a method, and {name} is not a member of the input",
                     f"leave @endpoint out in the class, and declare the bound method in the module: "
                     f"NAME = endpoint(INSTANCE.{self._written.__name__})",
                 )
@@ -186,7 +186,7 @@ class _Signature:
         kind = _without_outcomes(result_of(self._kinds.get("return")))
         if kind is type(None):
             raise UnsupportedType(
-                "it returns None, which is no answer", "return a dictionary: {} where there is nothing to say"
+                "it returns None, which is not an answer", "return a dictionary: {} if there is nothing to return"
             )
         if kind in (None, Any):
             return None
@@ -280,7 +280,7 @@ def _is_context(kind: Any) -> bool:
 
 
 def _without_outcomes(kind: Any) -> Any:
-    """Return what is left of a type without those that are answers by themselves: an error, or a whole response."""
+    """Return what is left of a type without those that are complete answers: an error, or a whole response."""
     if kind in (EndpointResponse, EndpointError):
         return Any
     if typing.get_origin(kind) not in (typing.Union, types.UnionType):

@@ -59,7 +59,7 @@ def _require_call_alone(function: Callable[..., Any], plain: Any, name: str) -> 
     """Refuse a function without ``@endpoint`` that cannot be called with the context of a call."""
     if isinstance(plain, type) and not (issubclass(plain, Mapping) or is_dataclass(plain) or is_model(plain)):
         raise UnresolvableFunction(
-            f"{name} is a class, whose instances are no answers", "write a function that answers"
+            f"{name} is a class, whose instances cannot be answers", "write a function that answers"
         )
     try:
         parameters = [*inspect.signature(function).bind(None).arguments]

@@ -85,7 +85,7 @@ def schema_of(kind: Any, depth: int = 0) -> dict[str, Any]:
 
 
 def _without_name(kind: Any) -> Any:
-    """Return the type that a ``NewType`` or a declared alias stands for."""
+    """Return the type that a ``NewType`` or a declared alias means."""
     if kind is typing.LiteralString:
         return str
     while True:
@@ -160,7 +160,7 @@ def _of_class(kind: type, depth: int) -> dict[str, Any]:
 
 
 def _is_typed_dict(kind: Any) -> bool:
-    """Return whether a type is a TypedDict; that of typing_extensions has a class of its own before Python 3.12."""
+    """Return whether a type is a TypedDict; typing_extensions has its own class before Python 3.12."""
     return typing.is_typeddict(kind) or type(kind).__name__ == "_TypedDictMeta"
 
 

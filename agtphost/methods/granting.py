@@ -1,8 +1,8 @@
 """
 Grants, as AGTP knows them: AUTHORIZE, REVOKE and QUERY on ``/grants``.
 
-Operators say what an agent may call here at most. Each change is a record, and holds from the agent's next request on,
-whatever connection it comes on. An agent reads its own.
+Operators say what an agent may call here at most. Each change is a record, and applies from the agent's next request
+on, on every connection. An agent can read its own grants.
 """
 
 from __future__ import annotations

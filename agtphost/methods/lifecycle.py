@@ -128,7 +128,7 @@ class Lifecycle:
                 if domain.event == Reason.ORG_DOMAIN_EXPIRED
                 else Reason.ORG_DOMAIN_TRANSFERRED,
                 f"The agent belongs to {domain.domain}, which expired or is another owner's now.",
-                remedy="Its owner renews the domain: `agtp domain renew`. A new owner has agents of its own issued.",
+                remedy="Its owner renews the domain: `agtp domain renew`. A new owner issues new agents.",
                 status=Status.CONFLICT,
                 details={"agent_id": agent.agent_id, "org_domain": domain.domain},
             )

@@ -136,7 +136,7 @@ class PageAccess:
 
     def _make_link(self, context: BuiltInContext) -> Answer:
         certificate = context.peer.certificate if context.peer is not None else None
-        assert certificate is not None, "somebody's role was told by it"
+        assert certificate is not None, "the role was derived from it"
         # AUTHORIZE grants nothing here but a link, and only to the caller itself.
         agent_id = "" if context.caller is None else context.caller.agent_id
         parameters.choice(context.input, "subject", tuple(filter(None, (SELF, certificate.fingerprint, agent_id))))

@@ -1,9 +1,8 @@
 """
-The schemas of proposals and contracts, compiled while others wait for the reactor.
+A cache of compiled schemas of proposals and contracts, which are compiled in the reactor.
 
-One proposal has two, and what comes of it is bound twice: when it is answered
-and when it is in force. Each schema is compiled once for all of that, and what
-an agent proposes has smaller bounds than what an operator wrote.
+A proposal has two schemas, and its contract is bound twice: when it is answered and when it is in force. Each schema is
+compiled once for all of that. The bounds of an agent's schema are smaller than those of an operator's.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 
 SHARE = 4
-"""A proposed schema may have a quarter of the size of an operator's: both together cost less than one of those."""
+"""Divisor of a proposed schema's size: both schemas together cost less than one of an operator's."""
 
 MOST = 64
-"""Schemas that are remembered, the last to be asked for."""
+"""Schemas that are cached; the least recently used is evicted first."""
 
 
 class Memo:
-    """Compiled schemas by their JSON text and role."""
+    """Cache of compiled schemas by JSON text and role."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[bytes, Role], CompiledSchema] = OrderedDict()
@@ -34,14 +33,14 @@ class Memo:
         return len(self._known)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all schemas."""
         self._known.clear()
 
     def compiled(self, schema: Mapping[str, Any], *, role: Role, share: int = 1) -> CompiledSchema:
         """
-        :func:`compile_schema`, or what it made of the same schema a moment ago.
+        Return a compiled schema, from the cache if possible; see :func:`compile_schema`.
 
-        :raises agtphost.contract.schemas.SchemaError: as that does.
+        :raises agtphost.contract.schemas.SchemaError: as :func:`compile_schema` does.
         """
         if not plausible(schema, MAX_OCTETS // share):
             return compile_schema(schema, role=role, share=share)

@@ -20,49 +20,51 @@ from agtphost.vocabulary import times
 from agtphost.vocabulary.paths import Template, parse_template
 
 KIND = "contract"
-"""State items that are contracts; their key is the synthesis_id."""
+"""Kind of state items that are contracts; their key is the synthesis_id."""
 
 ACCEPTED = "contract-accepted"
-"""State items that say of a preview that it was accepted; kept apart, so that accepting never undoes a revocation."""
+"""
+Kind of state items that record an accepted preview; they are separate, so that accepting cannot undo a revocation.
+"""
 
 TOMBSTONE = 7 * 86_400
-"""Seconds for which an ended contract is remembered as such."""
+"""Seconds for which an ended contract is remembered as a tombstone."""
 
 
 class Origin(Enum):
-    """``negotiation_origin`` (AGTP-API section 10.1.6)."""
+    """The value of ``negotiation_origin`` (AGTP-API section 10.1.6)."""
 
     GATE = "rcns-gate"
     PROPOSE = "propose"
 
 
 class Scope(Enum):
-    """How long a contract lives besides its time (AGTP-API section 10.8)."""
+    """The session, connection or agent that a contract is bound to until it expires (AGTP-API section 10.8)."""
 
     SESSION = "session"
-    """As long as requests carry the Session-ID it was proposed with."""
+    """Valid while requests carry the Session-ID it was proposed with."""
 
     CONNECTION = "connection"
-    """As long as the connection: the proposal named no session."""
+    """Valid while the connection is open, because the proposal named no session."""
 
     AGENT = "agent"
-    """Until it expires."""
+    """Valid until it expires."""
 
 
 ENDS = (
     "The contract ends with the connection that it was made on. "
-    "Name a Session-ID, here and in each call under it, for one that other connections of the session can use."
+    "To share a contract between connections, send a Session-ID with the proposal and with each call."
 )
-"""What whoever has a contract of scope ``connection`` is told."""
+"""The note for agents with a contract of scope ``connection``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contract:
-    """One contract as it was committed."""
+    """A contract as it was committed."""
 
     synthesis_id: str
     agent_id: str
-    """``originating_agent_id``; empty for one that was negotiated without credentials."""
+    """``originating_agent_id``; empty if it was negotiated without credentials."""
 
     definition: Mapping[str, Any]
     recipe: Mapping[str, Any]
@@ -76,7 +78,7 @@ class Contract:
 
     expires_at: int
     preview_until: int | None
-    """A preview that nobody accepted by then is forgotten; None for a contract that needs no acceptance."""
+    """Until when the preview must be accepted; None if the contract needs no acceptance."""
 
     scope: Scope
     session_id: str | None
@@ -97,11 +99,11 @@ class Contract:
 
     @property
     def template(self) -> Template:
-        """The path, taken apart."""
+        """Return the parsed path."""
         return parse_template(self.path)
 
     def fields(self) -> dict[str, str]:
-        """The record's extension fields (AGTP-API section 10.1.6)."""
+        """Return the record's extension fields (AGTP-API section 10.1.6)."""
         return {
             "synthesis_id": self.synthesis_id,
             "contract_hash": self.digest,
@@ -109,7 +111,7 @@ class Contract:
         }
 
     def event(self) -> dict[str, Any]:
-        """What the events of its agent's stream say of it (core v08 section 6.5.7)."""
+        """Return the members of events of its agent's stream (core v08 section 6.5.7)."""
         return {
             **self.fields(),
             "originating_agent_id": self.agent_id,
@@ -119,7 +121,7 @@ class Contract:
         }
 
     def document(self, state: str) -> dict[str, Any]:
-        """The entry of DISCOVER /contracts (AGTP-API section 5.8.7)."""
+        """Return the entry of DISCOVER /contracts (AGTP-API section 5.8.7)."""
         return {
             "synthesis_id": self.synthesis_id,
             "method": self.method,
@@ -136,7 +138,7 @@ class Contract:
         }
 
     def preview(self) -> dict[str, Any]:
-        """What 461 and 263 have in common (AGTP-API sections 10.1.3 and 10.4.3)."""
+        """Return the common members of 461 and 263 (AGTP-API sections 10.1.3 and 10.4.3)."""
         return {
             "synthesis_id": self.synthesis_id,
             "method": self.method,
@@ -157,7 +159,7 @@ class Contract:
     # Holding
 
     def held(self, **changed: Any) -> Change:
-        """The change that keeps it, with some members changed."""
+        """Return the change that stores it, with some members changed."""
         value: dict[str, Any] = {
             "definition": dict(self.definition),
             "recipe": dict(self.recipe),
@@ -186,14 +188,14 @@ class Contract:
         )
 
     def gone(self) -> tuple[Change, ...]:
-        """The changes after which nobody knows it."""
+        """Return the changes that delete it."""
         return (
             Change(kind=KIND, key=self.synthesis_id, value=None, owner=self.agent_id),
             Change(kind=ACCEPTED, key=self.synthesis_id, value=None, owner=self.agent_id),
         )
 
     def accepted(self) -> Change:
-        """The change that makes a preview a contract."""
+        """Return the change that records the acceptance of a preview."""
         return Change(
             kind=ACCEPTED,
             key=self.synthesis_id,
@@ -206,11 +208,11 @@ class Contract:
 
     def bind(self, recipe: Recipe, compose: Callable[[Recipe], IHandler], book: RecipeBook = EMPTY) -> Binding:
         """
-        The binding that answers it.
+        Return the binding that answers it.
 
-        :param recipe: :attr:`recipe`, read.
-        :param book: knows whether a person approves what the recipe leads to.
-        :raises agtphost.contract.schemas.SchemaError: if a schema of it no longer compiles.
+        :param recipe: the parsed :attr:`recipe`.
+        :param book: the recipes, which tell whether a person approves calls.
+        :raises agtphost.contract.schemas.SchemaError: one of its schemas no longer compiles.
         """
         definition = dict(self.definition)
         approval = book.needs(recipe).approval
@@ -238,7 +240,7 @@ class Contract:
 
 
 def contract_of(synthesis_id: str, agent_id: str, value: Mapping[str, Any]) -> Contract:
-    """The contract that a state item says."""
+    """Return the contract of a state item."""
     return Contract(
         synthesis_id=synthesis_id,
         agent_id=agent_id,
@@ -262,12 +264,12 @@ def contract_of(synthesis_id: str, agent_id: str, value: Mapping[str, Any]) -> C
 
 
 def digest_of(definition: Mapping[str, Any], lineage: Mapping[str, str] | None) -> str:
-    """``contract_hash``: SHA-256, hex, of the canonical endpoint and its recipe lineage."""
+    """Return the ``contract_hash``: SHA-256, in hex, of the canonical endpoint and its recipe lineage."""
     return hashlib.sha256(canonical({"endpoint": dict(definition), "recipe_lineage": lineage})).hexdigest()
 
 
 def steps_of(stages: Any) -> list[Mapping[str, Any]]:
-    """The steps of a recipe's table, parallel ones in their order."""
+    """Return the steps of a recipe's table, including parallel ones."""
     found: list[Mapping[str, Any]] = []
     for stage in stages:
         found.extend(steps_of(stage["parallel"]) if "parallel" in stage else [stage])

@@ -1,8 +1,7 @@
 """
-Every contract of the host, and which of them a request means: AGTP-API sections 10.1.1 and 10.1.4.
+The table of all contracts of the host, and their look-up by requests: AGTP-API sections 10.1.1 and 10.1.4.
 
-The table follows the state items: a contract exists from the commit of the
-record that tells of it, and is gone with the commit that ends it.
+The table follows the state items: a contract exists from the commit of its first record until the commit that ends it.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from agtphost.vocabulary.paths import Template, decode
 log = Logger()
 
 MOST_LAPSED = 8
-"""Forgotten previews that are removed together with the next contract of the same agent."""
+"""Expired previews that are removed together with the next contract of the same agent."""
 
 
 class TooManyContracts(Exception):
-    """The agent has as many contracts as one may have."""
+    """The agent already has the maximum number of contracts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Issued:
-    """A contract about to exist: what the response that tells of it commits."""
+    """A new contract with the changes and events that its response commits."""
 
     contract: Contract
     changes: tuple[Change, ...]
@@ -57,11 +56,11 @@ class _Entry:
 
 class ContractTable:
     """
-    All contracts.
+    All contracts of the host.
 
-    :param compose: makes the handler of a recipe.
-    :param now: milliseconds since the Unix epoch.
-    :param links: the connections that contracts live in; None: none was made before.
+    :param compose: returns the handler of a recipe.
+    :param now: returns milliseconds since the Unix epoch.
+    :param links: the connections that contracts are bound to; None: new ones.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class ContractTable:
         if self.ended(contract):
             self._adrift.pop(key, None)
         elif contract.scope is Scope.CONNECTION and key not in self._links:
-            # Its connection went away before it was committed, or the host was stopped meanwhile.
+            # The connection closed before the commit, or the host was stopped in between.
             self._set_adrift(key)
 
     def _bound(self, contract: Contract) -> _Entry:
@@ -119,24 +118,24 @@ class ContractTable:
 
     def prepared(self, contract: Contract) -> Binding:
         """
-        What would answer a contract that is not in force yet.
+        Return the binding of a contract that is not in force yet.
 
-        :raises ValueError: why nothing can.
+        :raises ValueError: the contract cannot run; the message says why.
         """
         return contract.bind(self._synthesizer.restored(contract.recipe), self._compose, self._synthesizer.book)
 
     # Contracts of closed connections
 
     def adrift(self) -> list[Contract]:
-        """Those whose connection is closed, and whose end is not on record yet, the oldest first."""
+        """Return the contracts whose connection is closed but whose end is not recorded yet, oldest first."""
         return [self._entries[key].contract for key in self._adrift if key in self._entries]
 
     def watch_adrift(self, told: Callable[[], None]) -> None:
-        """Have it called whenever a contract is adrift."""
+        """Call ``told`` whenever a contract becomes adrift."""
         self._told = told
 
     def _parted(self, synthesis_id: str) -> None:
-        """The connection is closed."""
+        """Mark a contract as adrift, because its connection is closed."""
         entry = self._entries.get(synthesis_id)
         if entry is not None and not self.ended(entry.contract):
             self._set_adrift(synthesis_id)
@@ -148,32 +147,32 @@ class ContractTable:
     # Looking up
 
     def get(self, synthesis_id: str) -> Contract | None:
-        """A contract that is known, in whatever state; previews that nobody accepted in time are not."""
+        """Return a contract in any state, except expired previews and contracts that are adrift."""
         entry = self._entries.get(synthesis_id)
         if entry is None or self._passed(entry.contract):
             return None
         return entry.contract
 
     def binding(self, contract: Contract) -> Binding | None:
-        """What answers it; None where this host no longer can, see :meth:`fault`."""
+        """Return the binding of a contract; None if this host can no longer run it, see :meth:`fault`."""
         return self._entries[contract.synthesis_id].binding
 
     def fault(self, contract: Contract) -> str:
-        """Why :meth:`binding` has nothing."""
+        """Return why :meth:`binding` is None."""
         return self._entries[contract.synthesis_id].fault
 
     def offered(self, contract: Contract) -> bool:
-        """Whether it is a preview that waits to be accepted."""
+        """Return whether a contract is a preview that waits for acceptance."""
         if contract.preview_until is None:
             return False
         return self._held.get(terms.ACCEPTED, contract.synthesis_id) is None
 
     def ended(self, contract: Contract) -> bool:
-        """Whether it was revoked, or has expired."""
+        """Return whether a contract was revoked or has expired."""
         return contract.revoked or contract.expires_at <= self._now()
 
     def state(self, contract: Contract) -> str:
-        """Its lifecycle state, in a word."""
+        """Return the lifecycle state of a contract, in a word."""
         if contract.revoked:
             return "revoked"
         if contract.expires_at <= self._now():
@@ -181,7 +180,7 @@ class ContractTable:
         return "offered" if self.offered(contract) else "active"
 
     def reaches(self, contract: Contract, session_id: str | None, peer: Peer | None) -> bool:
-        """Whether the session or the connection is the one it lives in."""
+        """Return whether a request's session or connection is the one that the contract is bound to."""
         if contract.scope is Scope.AGENT:
             return True
         if contract.scope is Scope.SESSION:
@@ -189,22 +188,24 @@ class ContractTable:
         return self._links.joins(contract.synthesis_id, peer)
 
     def of(self, agent_id: str) -> Iterator[Contract]:
-        """The contracts of one agent that are in force or on offer, oldest first."""
+        """Yield the contracts of one agent that are in force or offered, oldest first."""
         for entry in list(self._owned.get(agent_id, {}).values()):
             if not self._passed(entry.contract) and not self.ended(entry.contract):
                 yield entry.contract
 
     def all(self) -> Iterator[Contract]:
-        """Those of all agents."""
+        """Yield the contracts of all agents that are in force or offered."""
         for agent_id in list(self._owned):
             yield from self.of(agent_id)
 
     def persistent(self) -> list[Contract]:
-        """Those in force that were negotiated to stay."""
+        """Return the persistent contracts in force."""
         return [contract for contract in self._persistent.values() if not self.ended(contract)]
 
     def implicit(self, agent_id: str, method: str, path: str, session_id: str | None, peer: Peer) -> Match | None:
-        """The newest accepted contract of an agent that takes a request which names none (AGTP-API section 10.1.1)."""
+        """
+        Return the newest accepted contract of an agent that matches a request without a name (AGTP-API section 10.1.1).
+        """
         owned = self._owned.get(agent_id)
         if not owned:
             return None
@@ -222,7 +223,7 @@ class ContractTable:
         return until is not None and until <= self._now() and self.offered(contract)
 
     def _passed(self, contract: Contract) -> bool:
-        """Whether nobody will ever use it again, though nothing ended it yet."""
+        """Return whether a contract can no longer be used, although its end is not recorded."""
         return contract.synthesis_id in self._adrift or self._lapsed(contract)
 
     # Making
@@ -241,12 +242,12 @@ class ContractTable:
         preview: int | None = None,
     ) -> Issued:
         """
-        A contract of what was synthesized.
+        Return a new contract for a synthesis.
 
-        :param seconds: how long it lives at most.
-        :param peer: the connection that a contract of the scope CONNECTION lives in.
-        :param preview: seconds in which it must be accepted; None where it needs no acceptance.
-        :raises TooManyContracts: where the agent has as many as it may have.
+        :param seconds: longest lifetime.
+        :param peer: the connection that a contract of the scope CONNECTION is bound to.
+        :param preview: seconds in which it must be accepted; None if it needs no acceptance.
+        :raises TooManyContracts: the agent already has the maximum number.
         """
         now = self._now()
         contract = Contract(
@@ -275,11 +276,11 @@ class ContractTable:
         return Issued(contract=contract, changes=changes, events=(event,))
 
     def _room(self, agent_id: str) -> tuple[Change, ...]:
-        """Make room for one more: forgotten previews and contracts of ended connections go first."""
+        """Return the changes that make room for one more: expired previews and ended contracts are removed first."""
         owned = [entry.contract for entry in self._owned.get(agent_id, {}).values()]
         lapsed = [contract for contract in owned if self._lapsed(contract)][:MOST_LAPSED]
         live = [contract for contract in owned if not self._passed(contract) and not self.ended(contract)]
-        # Of ended ones there are never many more than of live ones: the oldest is forgotten.
+        # There are never many more ended contracts than live ones; the oldest is removed.
         ended = [contract for contract in owned if self.ended(contract)][: -self._most or None]
         if len(live) >= self._most:
             passing = [contract for contract in live if contract.scope is not Scope.AGENT]
@@ -290,7 +291,7 @@ class ContractTable:
 
 
 def matched(binding: Binding, template: Template, path: str) -> Match | None:
-    """A path against a contract's template."""
+    """Return the match of a path with a contract's template; None if it does not match."""
     segments = path[1:].split("/") if path != "/" else []
     if len(segments) != len(template.segments):
         return None

@@ -15,9 +15,9 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 def seconds(text: str) -> int | None:
     """
-    The seconds that a duration says; None where it is none, or is zero.
+    Return the seconds of a duration; None if the text is invalid or zero.
 
-    Months and years are no fixed time and are not read.
+    Months and years are refused, because their length varies.
     """
     short = _SHORT.fullmatch(text)
     if short is not None:
@@ -29,7 +29,7 @@ def seconds(text: str) -> int | None:
 
 
 def iso(length: int) -> str:
-    """A duration of whole seconds in ISO 8601: ``P1DT2H``."""
+    """Return a duration of whole seconds in ISO 8601: ``P1DT2H``."""
     parts = []
     for unit in "dhms":
         count, length = divmod(length, _UNITS[unit])

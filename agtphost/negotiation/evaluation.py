@@ -1,9 +1,8 @@
 """
 The seven evaluations of a proposal, in their order: AGTP-API section 10.6.
 
-Before them stand the two questions that cost nothing to ask: whether this
-host synthesizes at all, and whether somebody without credentials may propose
-this (core v08 section 7.5).
+Two cheap checks precede them: whether this host synthesizes at all, and whether a caller without credentials may
+propose this (core v08 section 7.5).
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from agtphost.vocabulary.status import Status
 NEVER = frozenset(
     {"EXECUTE", "DELEGATE", "ESCALATE", "CONFIRM", "SUSPEND", "PROPOSE", "NOTIFY", "INSPECT"}
     | {"ACTIVATE", "DEACTIVATE", "REINSTATE", "REVOKE", "DEPRECATE"}
-    # What may be run stands in the operator's registry, and no agent adds to it (core v08 section 7.4.2).
+    # Only the operator's registry defines what can be run; agents cannot add to it (core v08 section 7.4.2).
     | {"RUN"}
 )
-"""Methods whose meaning the protocol itself fixes: no agent may define an endpoint of them."""
+"""Methods that the protocol defines itself: agents must not define endpoints of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Accepted:
-    """A proposal that passed every evaluation."""
+    """A proposal that passed every evaluation, with its synthesis."""
 
     proposal: Proposal
     synthesis: Synthesis
 
 
 def _demanding(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
-    """With the scopes that the proposer says the whole needs, beyond those of its steps (AGTP-API section 16.2)."""
+    """Return the synthesis with the additional scopes that the proposer requires (AGTP-API section 16.2)."""
     if not proposal.required_scopes:
         return synthesis
     needs = synthesis.needs.with_(Needs(required_scopes=proposal.required_scopes))
@@ -56,9 +55,9 @@ def _demanding(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
 
 class Evaluation:
     """
-    Judges proposals.
+    Evaluator of proposals.
 
-    :param registered: whether a method and path template clash with what is registered here.
+    :param registered: returns whether a method and path template clash with a registered one.
     """
 
     def __init__(
@@ -78,16 +77,20 @@ class Evaluation:
         self._bindings = bindings
 
     def require_synthesis(self) -> None:
-        """The switch (AGTP-API section 8.7). :raises Refusal: 463 ``synthesis-disabled``."""
+        """
+        Require that synthesis is enabled (AGTP-API section 8.7).
+
+        :raises Refusal: 463 ``synthesis-disabled``.
+        """
         if not self._settings.policies.synthesis_enabled:
             raise Refusal(Reason.SYNTHESIS_DISABLED)
 
     def evaluate(self, given: Mapping[str, Any], context: BuiltInContext) -> Accepted:
         """
-        All of it.
+        Evaluate a proposal completely.
 
         :param given: the parameters of PROPOSE.
-        :raises Refusal: 262, 400, 459, 460 or 463, whichever comes first.
+        :raises Refusal: 262, 400, 459, 460 or 463; the first that applies.
         """
         self._credentials(given, context)
         proposal = self._reader.read(given)
@@ -99,7 +102,7 @@ class Evaluation:
         return Accepted(proposal=proposal, synthesis=_demanding(synthesis, proposal))
 
     def _credentials(self, given: Mapping[str, Any], context: BuiltInContext) -> None:
-        """Known data classes only, and for all but open ones a caller whose identity is established."""
+        """Require known data classes, and an identified caller unless all classes are open."""
         named = data_classes_of(given)
         known = self._settings.data_classes
         unknown = [name for name in named if name not in known]
@@ -118,7 +121,9 @@ class Evaluation:
             )
 
     def _data(self, synthesis: Synthesis, context: BuiltInContext) -> None:
-        """Declared data alone; what the steps declare decides who needs credentials, not what the proposal names."""
+        """
+        Require declared data, and credentials by the classes that the steps declare, not those that the proposal names.
+        """
         require_within(synthesis.needs, self._settings)
         if not is_open(synthesis.needs, self._settings):
             self._require_credentials(context)
@@ -151,7 +156,7 @@ class Evaluation:
             return self._synthesizer.for_proposal(proposal, usable, floor)
         except Impossible as error:
             if error.needs is not None:
-                # A counter-proposal is something that this host would accept.
+                # This host must be able to accept its own counter-proposal.
                 require_within(error.needs, self._settings)
             near = self._synthesizer.similar(proposal, usable)
             raise Refusal(
@@ -168,9 +173,9 @@ class Evaluation:
             raise Refusal(
                 Reason.AMBIGUOUS if error.ambiguous else Reason.COMPOSITION_IMPOSSIBLE,
                 str(error),
-                remedy="Describe more closely which is meant."
+                remedy="Describe the endpoint more precisely."
                 if error.ambiguous
-                else "Call what is similar, if it serves.",
+                else "Call one of the similar endpoints, if it is suitable.",
                 details={"similar": listed or near, **_counter(near[0] if near else None)},
             ) from None
 
@@ -179,11 +184,11 @@ class Evaluation:
         if not self._policy.admits(method) or self._policy.redirect(method, path) is not None:
             raise Refusal(Reason.POLICY_REFUSED, "The operator's method policy does not admit that method.")
         if method in NEVER or (method == "DISCOVER" and path[1:].startswith(RESERVED_DISCOVER)):
-            raise Refusal(Reason.POLICY_REFUSED, "The protocol itself says what that method does.")
+            raise Refusal(Reason.POLICY_REFUSED, "The protocol defines that method; it cannot be proposed.")
         if self._registered(method, path):
             raise Refusal(
                 Reason.POLICY_REFUSED,
-                "That method and path are registered here already.",
+                "That method and path are already registered on this host.",
                 remedy="Call the endpoint; DISCOVER / describes it.",
                 details={"counter_proposal": {"method": method, "path": path}},
             )
@@ -191,8 +196,8 @@ class Evaluation:
         if GRAVITY[synthesis.needs.impact.value] > GRAVITY[gravest]:
             raise Refusal(
                 Reason.POLICY_REFUSED,
-                f"Endpoints of the impact {synthesis.needs.impact.value} are not synthesized here.",
-                remedy="Call the underlying endpoints one by one.",
+                f"This host does not synthesize endpoints with the impact {synthesis.needs.impact.value}.",
+                remedy="Call the underlying endpoints individually.",
                 details={"max_impact": gravest},
             )
 

@@ -1,4 +1,4 @@
-"""Failed attempts, for whoever wants to know why: ``RCNS-Attempt-Id`` and INSPECT (core v08 section 7.2.4)."""
+"""Failed attempts at negotiation, for ``RCNS-Attempt-Id`` and INSPECT (core v08 section 7.2.4)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agtphost.vocabulary.status import Status
 KIND = "rcns-attempt"
 HEADER = "RCNS-Attempt-Id"
 LIFETIME = 86_400
-"""Seconds."""
+"""Seconds for which an attempt is kept."""
 
 
 class Attempts:
     """
-    Writes attempts down.
+    Recorder of failed attempts.
 
-    :param now: milliseconds since the Unix epoch.
+    :param now: returns milliseconds since the Unix epoch.
     """
 
     def __init__(self, held: StateTable, now: Callable[[], int]) -> None:
@@ -42,12 +42,12 @@ class Attempts:
         **facts: Any,
     ) -> Refusal:
         """
-        A 464 with the attempt that it names.
+        Return a 464 refusal with the attempt that it records.
 
-        :param owner: whose attempt it is: the caller's state owner.
+        :param owner: state owner of the caller, who may read the attempt.
         :param agent_id: the Agent-ID that the caller named.
         :param reason: one of the six of core v08 section 5.6.
-        :param facts: what else INSPECT shows: locks, trust tier ...
+        :param facts: further members for INSPECT: locks, trust tier ...
         """
         attempt_id = os.urandom(16).hex()
         now = self._now()
@@ -72,5 +72,5 @@ class Attempts:
         )
 
     def get(self, attempt_id: str) -> StateItem | None:
-        """An attempt that is remembered."""
+        """Return a recorded attempt; None if it is unknown or expired."""
         return self._held.get(KIND, attempt_id)

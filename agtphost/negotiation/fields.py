@@ -1,9 +1,8 @@
 """
-Which fields of one schema can feed which fields of another.
+Compatibility of fields: which fields of one schema can feed which fields of another.
 
-An answer of yes means that the types agree: what the receiving schema asks
-beyond types (lengths, patterns, ranges) is checked by its own gate when the
-call is made, so a wrong yes costs a refused call and never anything more.
+Compatible fields have matching types. Further constraints of the receiving schema (lengths, patterns, ranges) are
+checked at the call, so a wrong match costs only a refused call.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _SEPARATORS = re.compile(r"[^a-z0-9]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One property of an object schema."""
+    """A property of an object schema."""
 
     name: str
     schema: Any
@@ -26,15 +25,15 @@ class Field:
 
 
 def plain(name: str) -> str:
-    """A name as it is compared: ``guestName``, ``guest-name`` and ``guest_name`` are one."""
+    """Return a name for comparisons: ``guestName``, ``guest-name`` and ``guest_name`` are equal."""
     return _SEPARATORS.sub("", name.lower())
 
 
 def fields_of(schema: Mapping[str, Any]) -> dict[str, Field]:
     """
-    The properties of an object schema by :func:`plain` name.
+    Return the properties of an object schema by :func:`plain` name.
 
-    Two whose plain names are equal are left out: nobody can tell which is meant.
+    Properties with the same plain name are left out, because they are ambiguous.
     """
     properties = schema.get("properties")
     required = schema.get("required")
@@ -50,7 +49,7 @@ def fields_of(schema: Mapping[str, Any]) -> dict[str, Field]:
 
 
 def feeds(given: Any, taken: Any, depth: int = 0) -> bool:
-    """Whether values that follow ``given`` are of a type that ``taken`` allows."""
+    """Return whether values of the schema ``given`` have a type that ``taken`` allows."""
     if given == taken or taken is True or taken == {}:
         return True
     if depth > 8 or not isinstance(given, Mapping) or not isinstance(taken, Mapping):
@@ -77,7 +76,7 @@ def _types(schema: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _values_feed(given: Mapping[str, Any], taken: Mapping[str, Any]) -> bool:
-    """Where only certain values are taken, only such may be given."""
+    """Return whether all values of ``given`` are allowed, if ``taken`` allows only certain values."""
     wanted = _values(taken)
     if wanted is None:
         return True

@@ -1,11 +1,9 @@
 """
-The operator's endpoints as a graph: which of them, in which order, give what a proposal wants.
+The graph of the operator's endpoints: which of them, in which order, can answer a proposal.
 
-One endpoint may do (under another method or path, or with fields of other
-spelling), or a pipeline: what one answers feeds the next. Only the last step
-of a pipeline may change anything, so that a failure half way leaves nothing
-behind. The search is backward from the wanted output, shortest first, and its
-work is bounded whatever is proposed.
+One endpoint may suffice (under another method or path, or with other spellings of fields), or a pipeline in which one
+answer feeds the next call. Only the last step of a pipeline may change anything, so a failure in between leaves nothing
+behind. The search runs backward from the wanted output, shortest first, and its work is bounded for every proposal.
 """
 
 from __future__ import annotations
@@ -24,22 +22,22 @@ from agtphost.negotiation.proposal import Proposal
 from agtphost.vocabulary.paths import Template, parse_template
 
 LONGEST = 4
-"""Steps of a pipeline that the search finds; the operator's recipes may have more."""
+"""Most steps of a pipeline that the search finds; the operator's recipes may have more."""
 
 BUDGET = 2_000
-"""Partial pipelines looked at for one proposal."""
+"""Partial pipelines that are examined for one proposal."""
 
 MOST_WAYS = 16
-"""Equally short pipelines compared."""
+"""Equally short pipelines that are compared."""
 
 NEAR = 0.5
-"""How much two intents must have in common where the schemas agree as well."""
+"""Least similarity of two intents if the schemas match as well."""
 
 SAME = 0.75
-"""The same where the proposal has no schemas, or something is changed: a desk is not a room."""
+"""Least similarity if the proposal has no schemas or changes something: a desk is not a room."""
 
 CLEAR = 0.85
-"""A second-best that comes nearer to the best than this makes the proposal ambiguous."""
+"""A proposal is ambiguous if the second-best match reaches this share of the best."""
 
 _WORD = re.compile(r"[a-z0-9]+", re.ASCII)
 _EMPTY_WORDS = frozenset(
@@ -52,7 +50,7 @@ Usable = Callable[[Endpoint], bool]
 
 def _words(*texts: str) -> frozenset[str]:
     found = (word for text in texts for word in _WORD.findall(text.lower()))
-    # Plural and third person are the same word here.
+    # Plural and third person count as the same word.
     return frozenset(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in found) - _EMPTY_WORDS
 
 
@@ -62,7 +60,7 @@ def _path_words(template: Template) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Endpoints in the order of their calls, as a recipe."""
+    """Endpoints in the order of their calls, with the recipe that calls them."""
 
     endpoints: tuple[Endpoint, ...]
     table: Mapping[str, Any]
@@ -80,15 +78,15 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """The last steps of a pipeline, and what they still lack."""
+    """The last steps of a pipeline, with the fields that they still lack."""
 
     nodes: tuple[_Node, ...]
     lacking: Mapping[str, Any]
-    """Schemas of the fields wanted, by plain name."""
+    """Schemas of the wanted fields, by plain name."""
 
 
 class NoWay(Exception):
-    """The graph has no answer; ``ambiguous`` holds the endpoints of several that are equally good."""
+    """The graph has no answer; ``ambiguous`` holds the endpoints if several match equally well."""
 
     def __init__(self, explanation: str, ambiguous: Sequence[Endpoint] = ()) -> None:
         super().__init__(explanation)
@@ -97,9 +95,9 @@ class NoWay(Exception):
 
 class EndpointGraph:
     """
-    The endpoints that synthesis may use.
+    The graph of the endpoints that synthesis may use.
 
-    :param endpoints: the operator's.
+    :param endpoints: the operator's endpoints.
     """
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
@@ -110,7 +108,7 @@ class EndpointGraph:
                 self._givers.setdefault(name, []).append(node)
 
     def similar(self, proposal: Proposal, usable: Usable) -> list[Endpoint]:
-        """Usable endpoints that have something in common with a proposal, nearest first."""
+        """Return usable endpoints that have something in common with a proposal, most similar first."""
         wanted = _proposal_words(proposal)
         rated = [(_overlap(wanted, node.words), node.endpoint) for node in self._nodes]
         rated.sort(key=lambda entry: -entry[0])
@@ -118,10 +116,10 @@ class EndpointGraph:
 
     def way(self, proposal: Proposal, usable: Usable, max_steps: int) -> Way:
         """
-        The best way to answer a proposal.
+        Return the best way to answer a proposal.
 
-        :param usable: those the proposer could call are tried alone first.
-        :raises NoWay: where there is none, or more than one that is as good.
+        :param usable: returns whether the proposer could call an endpoint; these are tried first.
+        :raises NoWay: there is none, or several match equally well.
         """
         allowed = [node for node in self._nodes if usable(node.endpoint)]
         for nodes in (allowed, self._nodes) if len(allowed) < len(self._nodes) else (allowed,):
@@ -131,7 +129,7 @@ class EndpointGraph:
             found = self._pipeline(proposal, nodes, min(max_steps, LONGEST))
             if found is not None:
                 return _recipe(proposal, found)
-        raise NoWay("No endpoint of this host, and no chain of them, gives what is proposed.")
+        raise NoWay("This host has no endpoint or chain of endpoints that returns what is proposed.")
 
     @staticmethod
     def _best(nodes: Sequence[_Node], proposal: Proposal) -> _Node | None:
@@ -142,7 +140,7 @@ class EndpointGraph:
             return None
         close = [node for score, node in rated if score > rated[0][0] * CLEAR]
         if len(close) > 1:
-            raise NoWay("Several endpoints come equally near.", [node.endpoint for node in close])
+            raise NoWay("Several endpoints match the proposal equally well.", [node.endpoint for node in close])
         return rated[0][1]
 
     # Pipelines
@@ -167,13 +165,15 @@ class EndpointGraph:
         if not rated:
             return None
         if len(rated) > 1 and rated[1][0] > rated[0][0] * CLEAR:
-            raise NoWay("Several chains of endpoints come equally near.", [way[-1].endpoint for _, way in rated])
+            raise NoWay(
+                "Several chains of endpoints match the proposal equally well.", [way[-1].endpoint for _, way in rated]
+            )
         return rated[0][1]
 
     def _ways(
         self, start: _Partial, given: Mapping[str, Field], allowed: frozenset[_Node], longest: int, proposal: Proposal
     ) -> Iterator[tuple[_Node, ...]]:
-        """Complete pipelines of the smallest length that has any."""
+        """Yield the complete pipelines of the smallest length."""
         level, looked = [start], 0
         for _ in range(longest):
             further: list[_Partial] = []
@@ -214,7 +214,7 @@ def _suits(node: _Node, proposal: Proposal, *, last: bool) -> bool:
 
 
 def _no_graver(endpoint: Endpoint, proposal: Proposal) -> bool:
-    """An agent that asked for something harmless gets nothing that is not."""
+    """Return whether an endpoint's impact is at most what the agent proposed."""
     semantic, wanted = endpoint.semantic, proposal.semantic
     if SEVERITY.index(semantic.impact) > SEVERITY.index(wanted.impact):
         return False
@@ -222,7 +222,7 @@ def _no_graver(endpoint: Endpoint, proposal: Proposal) -> bool:
 
 
 def _grown(partial: _Partial, node: _Node, given: Mapping[str, Field]) -> _Partial:
-    """With ``node`` before the steps that are there."""
+    """Return a partial pipeline with ``node`` before its steps."""
     lacking = {
         name: schema
         for name, schema in partial.lacking.items()
@@ -240,17 +240,17 @@ def _given(given: Mapping[str, Field], name: str, field: Field) -> bool:
 
 
 def _uses(nodes: Iterable[_Node], given: Mapping[str, Field]) -> bool:
-    """Whether nothing that the agent wants to send is ignored."""
+    """Return whether every field that the agent sends is used."""
     return all(any(_given(given, name, node.inputs[name]) for node in nodes if name in node.inputs) for name in given)
 
 
 def _passes(proposal: Proposal, node: _Node) -> bool:
-    """Whether one endpoint does what is proposed."""
+    """Return whether one endpoint does what is proposed."""
     endpoint = node.endpoint
     if endpoint.semantic.capability != proposal.semantic.capability or not _no_graver(endpoint, proposal):
         return False
     if proposal.input_schema is None:
-        # Nothing says what would be sent: only the same thing under another verb or name is meant.
+        # Without an input schema, only an endpoint with the same path or method can be meant.
         same = proposal.template.segments == node.template.segments or endpoint.method == proposal.method
         if not same or proposal.template.parameters != node.template.parameters:
             return False
@@ -290,7 +290,7 @@ def _proposal_words(proposal: Proposal) -> frozenset[str]:
 
 
 def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    """How much of the smaller set the other one has."""
+    """Return the share of the smaller set that is also in the other one."""
     return len(one & other) / (min(len(one), len(other)) or 1)
 
 
@@ -309,7 +309,7 @@ def _node(endpoint: Endpoint) -> _Node:
 
 
 def _member(root: str, name: str) -> str:
-    """A JMESPath expression for one member, whatever its name."""
+    """Return a JMESPath expression for one member with any name."""
     return f"={root}.{json.dumps(name)}"
 
 
@@ -323,7 +323,7 @@ def _recipe(proposal: Proposal, nodes: Sequence[_Node]) -> Way:
         capture = f"s{number}"
         steps.append(_step(node, known, capture))
         for name, field in node.outputs.items():
-            # What the agent sent stays what it sent; a later answer replaces an earlier one.
+            # The agent's own values are kept; a later answer replaces an earlier one.
             if name not in sent:
                 known[name] = _member(capture, field.name), field.schema
     table: dict[str, Any] = {

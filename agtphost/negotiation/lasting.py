@@ -1,4 +1,4 @@
-"""What of negotiations is nowhere but in memory: it outlives the configuration that contracts are made by."""
+"""The state of negotiations in memory that outlives the configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.negotiation.rate import Seen
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """The connection that a contract lives in."""
+    """The connection that a contract is bound to."""
 
     stands_for: object
     leaving: set[Callable[[], None]]
@@ -20,7 +20,7 @@ class _Link:
 
 
 class Links:
-    """The connections that contracts live in, by ``synthesis_id``."""
+    """The connections that contracts are bound to, by ``synthesis_id``."""
 
     def __init__(self) -> None:
         self._links: dict[str, _Link] = {}
@@ -31,15 +31,15 @@ class Links:
 
     def watch(self, told: Callable[[str], None]) -> Callable[[], None]:
         """
-        Have ``told`` called with a contract whose connection is closed.
+        Call ``told`` with each contract whose connection is closed.
 
-        :return: ends that.
+        :return: a function that ends this.
         """
         self._told.append(told)
         return lambda: self._told.remove(told)
 
     def tie(self, synthesis_id: str, peer: Peer) -> None:
-        """A contract lives in the peer's connection."""
+        """Bind a contract to the peer's connection."""
 
         def parted() -> None:
             self.forget(synthesis_id)
@@ -50,24 +50,24 @@ class Links:
         peer.leaving.add(parted)
 
     def forget(self, synthesis_id: str) -> None:
-        """The contract is gone, or its connection."""
+        """Remove the link of a contract."""
         link = self._links.pop(synthesis_id, None)
         if link is not None:
             link.leaving.discard(link.parted)
 
     def joins(self, synthesis_id: str, peer: Peer | None) -> bool:
-        """Whether a contract lives in the peer's connection."""
+        """Return whether a contract is bound to the peer's connection."""
         link = self._links.get(synthesis_id)
         return link is not None and peer is not None and link.stands_for is peer.link
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lasting:
-    """All of it."""
+    """The state of negotiations that outlives a configuration."""
 
     links: Links = field(default_factory=Links)
     proposing: Seen = field(default_factory=OrderedDict)
-    """Who proposed in the last minute."""
+    """Times of proposals in the last minute, by caller."""
 
     asking: Seen = field(default_factory=OrderedDict)
-    """Who asked in it for what nobody registered."""
+    """Times of unregistered requests in the last minute, by caller."""

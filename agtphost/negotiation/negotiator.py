@@ -1,4 +1,4 @@
-"""The one object that the rest of the host negotiates through: see :class:`agtphost.iagtp.INegotiator`."""
+"""The negotiator, which the rest of the host uses: see :class:`agtphost.iagtp.INegotiator`."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 
 PERSIST = "rcns:persist"
-"""The scope that persistent synthesis needs besides (core v08 section 7.5.4: elevated authorization)."""
+"""The additional scope that persistent synthesis needs (core v08 section 7.5.4: elevated authorization)."""
 
 
 @implementer(INegotiator)
 class Negotiator:
     """
-    Everything of AGTP-API section 10.
+    The negotiator of AGTP-API section 10.
 
-    :param bindings: everything registered.
+    :param bindings: returns all registered bindings.
     :param graph: the operator's endpoints, which syntheses are made of.
-    :param compose: makes the handler of a recipe.
-    :param now: seconds since the Unix epoch.
-    :param lasting: what an earlier configuration's negotiator left in memory; None: there was none.
+    :param compose: returns the handler of a recipe.
+    :param now: returns seconds since the Unix epoch.
+    :param lasting: state in memory of an earlier configuration's negotiator; None: new state.
     """
 
     def __init__(
@@ -105,17 +105,17 @@ class Negotiator:
     # Gates
 
     def find_presented(self, exchange: Exchange) -> Offers | None:
-        """What a request that presents a contract may be answered with."""
+        """Return the bindings for a request that presents a contract."""
         return self._locks.presented(exchange)
 
     def find_unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
-        """What a request may be answered with that nothing is registered for."""
+        """Return the bindings for a request that nothing is registered for."""
         return self._locks.unregistered(exchange, claims)
 
     # PROPOSE
 
     def propose(self, context: BuiltInContext) -> Answer:
-        """Answer PROPOSE: 263, 261, or a refusal."""
+        """Answer PROPOSE with 263, 261, or a refusal."""
         evaluation = self._evaluator()
         caller = _agent_of(context)
         address = "" if context.peer is None else context.peer.address
@@ -132,7 +132,7 @@ class Negotiator:
             raise current.refused(refusal) from None
 
     def _evaluator(self) -> Evaluation:
-        """Made at the first proposal: by then everything is registered."""
+        """Return the evaluator, which is created at the first proposal, when everything is registered."""
         if self._evaluation is None:
             bindings = self._bindings()
             templates = [(binding.method, parse_template(binding.path)) for binding in bindings]
@@ -151,7 +151,7 @@ class Negotiator:
         return self._evaluation
 
     def _lifetime(self, proposal: Proposal, context: BuiltInContext) -> dict[str, Any]:
-        """How long, and within what, the contract would live (AGTP-API section 10.8)."""
+        """Return the lifetime and scope that the contract would have (AGTP-API section 10.8)."""
         synthesis = self._settings.policies.synthesis
         persistent = (
             proposal.persistent
@@ -223,20 +223,20 @@ class Negotiator:
             most = self._settings.policies.synthesis.max_contracts_per_agent
             raise Refusal(
                 Reason.POLICY_REFUSED,
-                f"The agent has {most} contracts, as many as one may have here.",
+                f"The agent has {most} contracts, the maximum on this host.",
                 remedy="Release one with SUSPEND synthesis_id.",
             ) from None
         except ValueError as error:
             raise Refusal(
                 Reason.COMPOSITION_IMPOSSIBLE,
-                f"What was found cannot be run: {error}"[:400],
+                f"The synthesized endpoint cannot run: {error}"[:400],
                 remedy="Propose another endpoint.",
             ) from None
         return issued
 
     @staticmethod
     def _approval(contract: Contract, lifetime: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of the 263 (AGTP-API section 10.4.3, spec reading 24)."""
+        """Return the body of the 263 (AGTP-API section 10.4.3, spec reading 24)."""
         return {
             "status": int(Status.PROPOSAL_APPROVED),
             **contract.preview(),
@@ -249,7 +249,7 @@ class Negotiator:
     # Proposals under review
 
     def proposal(self, context: BuiltInContext) -> Answer:
-        """``QUERY /proposals/{id}``: 261 while it waits, then 263 or 463."""
+        """Answer ``QUERY /proposals/{id}``: 261 while it waits, then 263 or 463."""
         pending = self._proposal(context)
         value = pending.value
         if pending.decision == "pending":
@@ -274,7 +274,7 @@ class Negotiator:
         )
 
     def proposals(self, context: BuiltInContext) -> Answer:
-        """``QUERY /proposals``: what waits for a decision; operators see all, agents their own."""
+        """Answer ``QUERY /proposals`` with waiting proposals; operators see all, agents their own."""
         operator = self._authorization.oversees(context)
         caller = _agent_of(context)
         sure = context.assurance >= self._settings.min_assurance
@@ -293,21 +293,21 @@ class Negotiator:
 
     def decide(self, context: BuiltInContext) -> Answer:
         """
-        ``CONFIRM /proposals/{id}``: an operator approves, rejects, or puts it off.
+        Answer ``CONFIRM /proposals/{id}``, by which an operator approves, rejects, or defers a proposal.
 
-        :raises Refusal: 403 for others, 404 for what does not wait, 409 for what is decided.
+        :raises Refusal: 403 for others, 404 if it does not wait, 409 if it is decided.
         """
         if not self._authorization.oversees(context):
             raise Refusal(Reason.NOT_OPERATOR)
         pending = self._proposal(context)
         accepted, deferred = context.input.get("accepted"), context.input.get("deferred") is True
         if deferred == isinstance(accepted, bool):
-            told = "Neither, or both, of accepted (true or false) and deferred (true) are there."
-            raise parameters.invalid("accepted", told, "Send accepted, or deferred in its place.", missing=True)
+            told = "Send exactly one of accepted (true or false) and deferred (true)."
+            raise parameters.invalid("accepted", told, "Send either accepted or deferred.", missing=True)
         if pending.decision != "pending":
             raise Refusal(
                 Reason.ALREADY_DECIDED,
-                f"The proposal is {pending.decision} already.",
+                f"The proposal is already {pending.decision}.",
                 remedy="QUERY it for the outcome.",
             )
         if deferred:
@@ -315,7 +315,7 @@ class Negotiator:
         return self._accept(pending, context) if accepted else self._decline(pending, context)
 
     def _defer(self, pending: Pending, context: BuiltInContext) -> Answer:
-        """It waits on, as long again as when it was proposed; who put it off, when, and why is shown with it."""
+        """Defer a proposal by another review period; the answer shows who deferred it, when, and why."""
         reason = parameters.text(context.input, "reason")
         value = self._reviews.put_off(pending, self._authorization.actor(context), reason)
         deferral = value["deferral"]
@@ -328,7 +328,7 @@ class Negotiator:
     def _accept(self, pending: Pending, context: BuiltInContext) -> Answer:
         lifetime = dict(pending.value["lifetime"])
         if lifetime["scope"] == Scope.CONNECTION.value:
-            # Its connection may be long gone: it lives as long as a session at most, and nobody else can use it.
+            # Its connection may be closed. It lives at most as long as a session, and only its agent can use it.
             lifetime["scope"] = Scope.AGENT.value
         issued = self._issue(pending.synthesis(), pending.owner, lifetime, None)
         answer = self._approval(issued.contract, lifetime)
@@ -367,7 +367,7 @@ class Negotiator:
     # Lists
 
     def patterns(self, context: BuiltInContext) -> dict[str, Any]:
-        """The document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
+        """Return the document of DISCOVER /patterns (AGTP-API section 5.8.6)."""
         return {
             "rcns_enabled": self._settings.policies.rcns.enabled,
             "patterns": patterns_of(
@@ -378,7 +378,7 @@ class Negotiator:
         }
 
     def contracts(self, context: BuiltInContext) -> list[dict[str, Any]]:
-        """The document of DISCOVER /contracts: the caller's own, or everybody's with ``inspect:all``."""
+        """Return the document of DISCOVER /contracts: the caller's own, or all with ``inspect:all``."""
         if self._authorization.oversees(context):
             listed = list(self._contracts.all())
         elif context.caller is None or context.assurance < self._settings.min_assurance:
@@ -388,11 +388,13 @@ class Negotiator:
         return [contract.document(self._contracts.state(contract)) for contract in listed]
 
     def places(self, agent_id: str) -> list[tuple[str, str]]:
-        """Methods and paths of an agent's contracts."""
+        """Return methods and paths of an agent's contracts."""
         return [(contract.method, contract.path) for contract in self._contracts.of(agent_id)]
 
     def persistent(self) -> list[dict[str, Any]]:
-        """The definitions of persistent contracts in force: what the manifest shows besides (AGTP-API section 10.8)."""
+        """
+        Return the definitions of persistent contracts in force, which the manifest shows too (AGTP-API section 10.8).
+        """
         return [
             {**contract.definition, "expires": times.stamp(contract.expires_at / 1000)}
             for contract in self._contracts.persistent()
@@ -401,7 +403,7 @@ class Negotiator:
     # INSPECT
 
     async def contract(self, context: BuiltInContext) -> dict[str, Any]:
-        """``INSPECT target=contract`` (core v08 section 7.2.4)."""
+        """Answer ``INSPECT target=contract`` (core v08 section 7.2.4)."""
         found = self._contracts.get(str(context.input.get("synthesis_id", "")))
         allowed = found is not None and (
             is_originator(context, found, self._settings) or self._authorization.oversees(context)
@@ -411,7 +413,7 @@ class Negotiator:
         return {**found.preview(), **found.document(self._contracts.state(found))}
 
     async def attempt(self, context: BuiltInContext) -> dict[str, Any]:
-        """``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
+        """Answer ``INSPECT target=rcns-attempt`` (core v08 section 7.2.4)."""
         found = self._attempts.get(str(context.input.get("attempt_id", "")))
         sure = context.caller is None or context.assurance >= self._settings.min_assurance
         own = found is not None and found.owner == context.owner and sure
@@ -422,27 +424,27 @@ class Negotiator:
     # Ends
 
     def release_contract(self, context: BuiltInContext) -> Answer:
-        """``SUSPEND synthesis_id=...``."""
+        """Answer ``SUSPEND synthesis_id=...``."""
         return self._termination.release(context)
 
     def revoke_contract(self, context: BuiltInContext) -> Answer:
-        """``REVOKE target=contract``."""
+        """Answer ``REVOKE target=contract``."""
         return self._termination.revoke(context)
 
     def sweep(self, context: BuiltInContext) -> Answer:
-        """``REVOKE target=stale-contracts``."""
+        """Answer ``REVOKE target=stale-contracts``."""
         return self._termination.sweep(context)
 
     def end_with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
-        """What ends together with an agent that is revoked."""
+        """Return changes and events that end the contracts of a revoked agent."""
         return self._termination.with_agent(agent_id)
 
     def end_adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
-        """What ends the contracts of closed connections."""
+        """Return changes and events that end the contracts of closed connections."""
         return self._termination.adrift(most)
 
     def watch_adrift(self, told: Callable[[], None]) -> None:
-        """Have it called whenever a contract's connection is closed."""
+        """Call ``told`` whenever a contract's connection is closed."""
         self._contracts.watch_adrift(told)
 
 

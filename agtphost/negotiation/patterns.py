@@ -1,4 +1,4 @@
-"""What this host would synthesize: DISCOVER /patterns (AGTP-API section 5.8.6)."""
+"""The patterns that this host would synthesize: DISCOVER /patterns (AGTP-API section 5.8.6)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agtphost.vocabulary.paths import parse_template
 
 
 def path_regex(path: str) -> str:
-    """A regular expression for the paths of a template, anchored."""
+    """Return an anchored regular expression for the paths of a template."""
     parts = ("[^/]+" if literal is None else re.escape(literal) for literal in parse_template(path).segments)
     return f"^/{'/'.join(parts)}$"
 
 
 def patterns_of(offered: Iterable[tuple[Recipe, RecipeEndpoint]]) -> list[dict[str, Any]]:
-    """One entry for each recipe that answers an endpoint."""
+    """Return one entry for each recipe that answers an endpoint."""
     listed = []
     for recipe, endpoint in offered:
         where = {"path_regex": path_regex(endpoint.path)} if "{" in endpoint.path else {"path_exact": endpoint.path}

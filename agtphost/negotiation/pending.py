@@ -1,8 +1,7 @@
 """
 Proposals that wait for an operator: 261, and ``QUERY /proposals/{id}`` (core v08 section 5.6, AGTP-API section 11).
 
-What is decided about is fixed when it is proposed: the recipe that was found,
-in its version of that moment.
+The object of the decision is fixed at the proposal: the recipe that was found, in its version of that moment.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from agtphost.vocabulary.reasons import Reason
 
 KIND = "proposal"
 MOST_PENDING = 8
-"""Undecided proposals of one agent."""
+"""Most undecided proposals of one agent."""
 
 REMEMBERED = 7 * 86_400
-"""Seconds for which a decision can be asked for."""
+"""Seconds for which a decision can be queried."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """One proposal that was taken for review."""
+    """A proposal under review."""
 
     proposal_id: str
     owner: str
@@ -43,11 +42,11 @@ class Pending:
 
     @property
     def decision(self) -> str:
-        """``pending``, ``approved`` or ``rejected``."""
+        """Return ``pending``, ``approved`` or ``rejected``."""
         return str(self.value["decision"])
 
     def synthesis(self) -> Synthesis:
-        """What was found when it was proposed."""
+        """Return the synthesis that was found at the proposal."""
         found = self.value["synthesis"]
         needs = found["needs"]
         return Synthesis(
@@ -66,10 +65,10 @@ class Pending:
 
 class Reviews:
     """
-    Proposals under review, and what became of them.
+    The proposals under review, with their decisions.
 
-    :param review: seconds that an operator has.
-    :param now: milliseconds since the Unix epoch.
+    :param review: seconds that an operator has to decide.
+    :param now: returns milliseconds since the Unix epoch.
     """
 
     def __init__(self, held: StateTable, review: int, now: Callable[[], int]) -> None:
@@ -83,16 +82,16 @@ class Reviews:
         """
         Begin a review.
 
-        :param lifetime: how long the contract would live: what the approval needs to issue it.
-        :return: the body of the 261, and the change that keeps the proposal.
-        :raises Refusal: 463 where too many of the agent's wait already.
+        :param lifetime: lifetime of the contract, which the approval needs to issue it.
+        :return: the body of the 261, and the change that stores the proposal.
+        :raises Refusal: 463 if too many of the agent's proposals wait already.
         """
         waiting = [item for item in self._held.items_of(KIND, owner) if item.brief["decision"] == "pending"]
         if len(waiting) >= MOST_PENDING:
             raise Refusal(
                 Reason.POLICY_REFUSED,
-                f"{MOST_PENDING} proposals of this agent wait for a decision already.",
-                remedy="Wait for one of them.",
+                f"{MOST_PENDING} proposals of this agent already wait for a decision, which is the maximum.",
+                remedy="Wait for the decision on one of them.",
             )
         synthesis = accepted.synthesis
         now = self._now()
@@ -128,7 +127,7 @@ class Reviews:
         return self.progress(proposal_id, value), change
 
     def progress(self, proposal_id: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of a 261."""
+        """Return the body of a 261."""
         left = max(1, (value["review_until"] - self._now() + 999) // 1000)
         return {
             "proposal_id": proposal_id,
@@ -141,33 +140,33 @@ class Reviews:
         }
 
     def get(self, proposal_id: str) -> Pending | None:
-        """A proposal; one that nobody decided about in time counts as rejected."""
+        """Return a proposal; one without a decision in time counts as rejected."""
         item = self._held.get(KIND, proposal_id)
         return None if item is None else self._pending(item)
 
     def waiting(self) -> list[Pending]:
-        """Every proposal that waits, oldest first: for operators."""
+        """Return every waiting proposal, oldest first, for operators."""
         every = (self._pending(item) for item in self._held.items_by(KIND, "decision", "pending"))
         return [pending for pending in every if pending.decision == "pending"]
 
     def _pending(self, item: StateItem) -> Pending:
         value = item.value
         if value["decision"] == "pending" and value["review_until"] <= self._now():
-            value = {**value, "decision": "rejected", "explanation": "Nobody decided about it in time."}
+            value = {**value, "decision": "rejected", "explanation": "The operators did not decide in time."}
         return Pending(proposal_id=item.key, owner=item.owner, version=item.version, value=value)
 
     def put_off(self, pending: Pending, actor: str, reason: str | None) -> dict[str, Any]:
         """
-        What a proposal becomes whose decision is put off: its time begins anew.
+        Return the value of a deferred proposal; its review period begins again.
 
-        :param actor: whose word it is.
+        :param actor: the operator who defers it.
         """
         now = self._now()
         deferral = {"deferred_by": actor, "deferred_at": times.stamp(now / 1000), "deferred_reason": reason or ""}
         return {**pending.value, "review_until": now + self._review * 1000, "deferral": deferral}
 
     def waits_on(self, pending: Pending, value: Mapping[str, Any]) -> Change:
-        """The change that keeps what :meth:`put_off` made; a decision that was made meanwhile wins."""
+        """Return the change that stores the value of :meth:`put_off`; a concurrent decision takes precedence."""
         return Change(
             kind=KIND,
             key=pending.proposal_id,
@@ -178,7 +177,7 @@ class Reviews:
         )
 
     def decided(self, pending: Pending, **changed: Any) -> Change:
-        """The change that ends a review; one decision wins."""
+        """Return the change that ends a review; of concurrent decisions only one succeeds."""
         return Change(
             kind=KIND,
             key=pending.proposal_id,

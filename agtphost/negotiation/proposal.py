@@ -1,10 +1,8 @@
 """
-What an agent proposes: the two forms of PROPOSE's body, and evaluations 1 to 4 (AGTP-API sections 10.4 and 10.6).
+A parser of proposals: the two forms of PROPOSE's body, and evaluations 1 to 4 (AGTP-API sections 10.4 and 10.6).
 
-A proposal is hostile until proven otherwise. Its schemas are held to the
-bounds of :mod:`agtphost.contract.schema_rules` before anything is compiled,
-and nothing of it is ever run: what answers it is made of the operator's own
-endpoints.
+A proposal is untrusted. Its schemas are checked by the bounds of :mod:`agtphost.contract.schema_rules` before anything
+is compiled, and nothing of it is ever run: the answer consists of the operator's own endpoints.
 """
 
 from __future__ import annotations
@@ -30,56 +28,56 @@ _ERROR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}", re.ASCII)
 _CONTRACT_VERSION = re.compile(r"AGTP-API/1\.[0-9]{1,3}", re.ASCII)
 
-FORMS = "parameters.endpoint = {method, path, semantic, ...}, or the same members beside parameters.name"
+FORMS = "parameters.endpoint = {method, path, semantic, ...}, or the same members together with parameters.name"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A proposal that is well formed: evaluations 1 to 4 are behind it."""
+    """A well-formed proposal, which passed evaluations 1 to 4."""
 
     method: str
     path: str
-    """The template."""
+    """The path template."""
 
     semantic: Semantic
     description: str = ""
     input_schema: CompiledSchema | None = None
-    """None: whatever the endpoint that is found takes."""
+    """None: the input of the endpoint that is found."""
 
     output_schema: CompiledSchema | None = None
     errors: tuple[str, ...] = ()
     required_scopes: tuple[str, ...] = ()
-    """What the proposer itself says the endpoint needs."""
+    """Scopes that the proposer requires for the endpoint."""
 
     data_classes: tuple[str, ...] = ()
     persistent: bool = False
     duration: int | None = None
-    """Seconds; None: as long as the host sees fit."""
+    """Seconds; None: the host decides."""
 
     @property
     def template(self) -> paths.Template:
-        """The path, taken apart."""
+        """Return the parsed path."""
         return paths.parse_template(self.path)
 
 
 def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
-    The endpoint definition in the body, whichever form it has.
+    Return the endpoint definition in the body, in either form.
 
-    :raises Refusal: 400 ``ambiguous-body`` for both forms at once, ``unsupported-body`` for neither.
+    :raises Refusal: 400 ``ambiguous-body`` for several forms, ``unsupported-body`` for none.
     """
     forms = [name for name in ("endpoint", "proposal", "name") if name in given]
     if len(forms) > 1:
         raise Refusal(
             Reason.AMBIGUOUS_BODY,
-            f"The body has {' and '.join(forms)}; a proposal has one of its forms.",
+            f"The body has {' and '.join(forms)}, but a proposal must have only one form.",
             remedy=f"Send one form: {FORMS}.",
             details={"supported_forms": FORMS},
         )
     if not forms:
         raise Refusal(
             Reason.UNSUPPORTED_BODY,
-            "The body holds no endpoint definition.",
+            "The body has no endpoint definition.",
             remedy=f"Send {FORMS}.",
             details={"supported_forms": FORMS},
         )
@@ -89,7 +87,7 @@ def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(definition, Mapping):
         raise Refusal(
             Reason.UNSUPPORTED_BODY,
-            f"{forms[0]} is not an object.",
+            f"{forms[0]} must be an object.",
             remedy=f"Send {FORMS}.",
             details={"supported_forms": FORMS},
         )
@@ -97,9 +95,9 @@ def definition_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def data_classes_of(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the data classes that a body names, in its definition and beside it, in every form of body."""
+    """Return the data classes that a body names, in its definition and outside of it, in every form."""
     found: dict[str, None] = {}
-    # A definition that names a class must not hide one that stands beside it.
+    # A definition that names a class must not hide one outside of it.
     for place in (definition_of(given), given):
         named = place.get("data_class")
         if named is None:
@@ -116,10 +114,10 @@ def data_classes_of(given: Mapping[str, Any]) -> tuple[str, ...]:
 
 class ProposalReader:
     """
-    Reads proposals.
+    Parser of proposals.
 
-    :param catalog: the host's.
-    :param custom: methods beyond it.
+    :param catalog: the host's method catalog.
+    :param custom: methods that the catalog lacks.
     """
 
     def __init__(self, catalog: Catalog, custom: Collection[str] = ()) -> None:
@@ -128,7 +126,7 @@ class ProposalReader:
 
     def read(self, given: Mapping[str, Any]) -> Proposal:
         """
-        Evaluations 1 to 4, in their order.
+        Run evaluations 1 to 4, in their order.
 
         :param given: the parameters of PROPOSE.
         :raises Refusal: 459, 460, or 400.
@@ -198,7 +196,7 @@ class ProposalReader:
         if faults:
             raise Refusal(
                 Reason.INVALID_SEMANTIC,
-                "The semantic block lacks what it needs.",
+                "The semantic block has missing or wrong members.",
                 remedy="Correct the members named in faults.",
                 details={
                     "faults": [{"path": f"/semantic/{member}", "message": sentence} for member, sentence in faults]
@@ -218,8 +216,8 @@ class ProposalReader:
         except SchemaError as error:
             raise Refusal(
                 Reason.INVALID_SCHEMA,
-                f"{name} is not a JSON Schema that this host runs.",
-                remedy="Correct what faults names; the dialect is JSON Schema 2020-12.",
+                f"{name} is not a JSON Schema that this host accepts.",
+                remedy="Correct the places in faults; the dialect is JSON Schema 2020-12.",
                 details={
                     "faults": [
                         {"path": f"/{name}{fault.pointer}", "message": fault.message} for fault in error.faults[:16]
@@ -229,7 +227,7 @@ class ProposalReader:
 
     @staticmethod
     def _declared(path: str, taken: CompiledSchema | None) -> None:
-        """Path parameters are input like any other, and so the input schema must know them."""
+        """Require that the input schema declares the path's parameters."""
         if taken is None:
             return
         properties = taken.schema.get("properties", {})
@@ -245,7 +243,7 @@ class ProposalReader:
 def _description(definition: Mapping[str, Any], block: Semantic) -> str:
     text = definition.get("description", block.intent)
     if not is_statement(text):
-        raise Refusal(Reason.INVALID_PROPOSAL, "description is not one line of text.", remedy="Send one sentence.")
+        raise Refusal(Reason.INVALID_PROPOSAL, "description must be one line of text.", remedy="Send one sentence.")
     return str(text)
 
 
@@ -254,13 +252,13 @@ def _names(definition: Mapping[str, Any], name: str, grammar: re.Pattern[str], m
     sound = isinstance(listed, list) and len(listed) <= most
     if not sound or not all(isinstance(entry, str) and grammar.fullmatch(entry) for entry in listed):
         raise Refusal(
-            Reason.INVALID_PROPOSAL, f"{name} is not a list of at most {most} names.", remedy=f"Correct {name}."
+            Reason.INVALID_PROPOSAL, f"{name} must be a list of at most {most} names.", remedy=f"Correct {name}."
         )
     return tuple(dict.fromkeys(listed))
 
 
 def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """``required_scopes`` of the definition and ``scope_requested`` of the request (core v08 section 7.5)."""
+    """Return ``required_scopes`` of the definition and ``scope_requested`` of the request (core v08 section 7.5)."""
     tokens: list[str] = []
     for value in (definition.get("required_scopes", []), given.get("scope_requested", [])):
         listed = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
@@ -268,7 +266,7 @@ def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[st
         if not sound or not all(isinstance(token, str) and scopes.is_token(token) for token in listed):
             raise Refusal(
                 Reason.INVALID_PROPOSAL,
-                "A scope list holds what is no scope token.",
+                "A scope list has an entry that is not a scope token.",
                 remedy="Send tokens such as rooms:book.",
             )
         tokens.extend(listed)
@@ -278,7 +276,7 @@ def _scopes(definition: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[st
 def _flag(given: Mapping[str, Any], name: str) -> bool:
     value = given.get(name, False)
     if not isinstance(value, bool):
-        raise Refusal(Reason.INVALID_PROPOSAL, f"{name} is not true or false.", remedy=f"Correct {name}.")
+        raise Refusal(Reason.INVALID_PROPOSAL, f"{name} must be true or false.", remedy=f"Correct {name}.")
     return value
 
 
@@ -293,7 +291,7 @@ def _duration(given: Mapping[str, Any]) -> int | None:
     if length is None:
         raise Refusal(
             Reason.INVALID_PROPOSAL,
-            "requested_duration is no duration.",
+            "requested_duration must be a duration.",
             remedy="Send ISO 8601 such as PT24H, or 24h, or 7d.",
         )
     return length

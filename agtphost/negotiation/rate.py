@@ -1,4 +1,4 @@
-"""How often one agent may ask: a fixed ceiling in any minute (AGTP-API section 10.1.5)."""
+"""A fixed ceiling of requests per minute and agent (AGTP-API section 10.1.5)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from agtphost.vocabulary.reasons import Reason
 
 WINDOW = 60.0
 MOST_CALLERS = 10_000
-"""Callers remembered; the one that was silent longest is forgotten first."""
+"""Callers that are remembered; the least recent is evicted first."""
 
 
 Seen = OrderedDict[str, deque[float]]
-"""When each caller asked in the last minute."""
+"""Times of requests in the last minute, by caller."""
 
 
 class Ceiling:
     """
-    Counts the evaluations of each caller.
+    Counter of the evaluations of each caller.
 
-    :param scope: what the 429 calls itself: ``rcns`` or ``propose``.
+    :param scope: scope in the 429: ``rcns`` or ``propose``.
     :param per_minute: the ceiling.
-    :param now: seconds, from any start.
-    :param seen: what was counted before, under whatever ceiling; None: nothing was.
+    :param now: returns monotonic seconds.
+    :param seen: earlier counts, under any ceiling; None: none.
     """
 
     def __init__(self, scope: str, per_minute: int, now: Callable[[], float], seen: Seen | None = None) -> None:
@@ -39,7 +39,7 @@ class Ceiling:
         """
         Count one evaluation.
 
-        :raises Refusal: 429 with ``scope``, where the ceiling is reached; nothing is counted then.
+        :raises Refusal: 429 with ``scope`` if the ceiling is reached; the evaluation is then not counted.
         """
         now = self._now()
         times = self._seen.setdefault(caller, deque())
@@ -50,7 +50,7 @@ class Ceiling:
             wait = max(1, int(times[0] + WINDOW - now) + 1)
             raise Refusal(
                 Reason.RATE_LIMITED,
-                f"An agent may ask {self._most} times in a minute here.",
+                f"This host allows {self._most} such requests per minute and agent.",
                 remedy=f"Wait {wait} seconds.",
                 details={"scope": self._scope, "limit_per_minute": self._most},
                 headers=(("Retry-After", str(wait)),),

@@ -1,9 +1,8 @@
 """
-The gate for requests that nothing is registered for, and for contracts that requests present (AGTP-API section 10.1).
+The gate for unregistered requests, and for contracts that requests present (AGTP-API section 10.1).
 
-Four locks, each in another hand: the operator's policy, the caller's header,
-the caller's scope, the caller's trust. Only when all are open is anything
-synthesized. A request that presents a contract never comes this far.
+There are four locks, each controlled by another party: the operator's policy, the caller's header, the caller's scope,
+the caller's trust. Something is synthesized only if all are open. A request that presents a contract skips the locks.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from agtphost.vocabulary.status import Status
 ALLOW = "allow-rcns"
 PRESENT = "contract-synthesized"
 FORMERLY = "synthesis-id"
-"""What AGTP-API section 10.1.2 still calls it (spec reading 27)."""
+"""The former name in AGTP-API section 10.1.2 (spec reading 27)."""
 
 SCOPE = "rcns:negotiate"
 
@@ -46,7 +45,7 @@ Offers = Callable[[str, str], Match | None]
 
 @implementer(IBuiltInHandler)
 class Offer:
-    """Answers 461: what the host would do, and nothing done (AGTP-API section 10.1.3)."""
+    """Handler of 461, which offers a contract without running anything (AGTP-API section 10.1.3)."""
 
     kind = "contract_offer"
 
@@ -65,7 +64,7 @@ class Offer:
                 **({"task_id": context.task_id} if context.task_id is not None else {}),
                 **contract.preview(),
                 **dict.fromkeys(("reason", "type", "code"), token),
-                "explanation": "Nothing is registered under that method and path; this contract would answer it.",
+                "explanation": "That method and path are not registered; this contract would answer the request.",
                 "remedy": "Repeat the request with Contract-Synthesized to accept, or ignore this to decline.",
             },
             changes=self._issued.changes,
@@ -77,9 +76,9 @@ class Offer:
 @implementer(IBuiltInHandler)
 class Committing:
     """
-    Runs a contract, and commits something together with its answer: the contract itself, or that it was accepted.
+    Handler that runs a contract and commits the contract, or its acceptance, together with the answer.
 
-    :param headers: of the response.
+    :param headers: header fields of the response.
     """
 
     kind = "composition"
@@ -103,10 +102,10 @@ class Committing:
 
 class NegotiationLocks:
     """
-    The locks, and the way past them with a contract.
+    The locks of negotiation, and the look-up of contracts.
 
-    :param seconds: from any start, for the rate.
-    :param asking: who asked in the last minute; None: nobody.
+    :param seconds: returns monotonic seconds, for the rate.
+    :param asking: times of requests in the last minute; None: none.
     """
 
     def __init__(
@@ -128,7 +127,7 @@ class NegotiationLocks:
 
     def presented(self, exchange: Exchange) -> Offers | None:
         """
-        What a request that presents a contract may be answered with; None for one that presents none.
+        Return the bindings for a request that presents a contract; None if it presents none.
 
         :raises Refusal: 404 or 464, see AGTP-API section 10.1.4.
         """
@@ -139,9 +138,9 @@ class NegotiationLocks:
             if named is None:
                 return None
         if headers.repeated_names & {PRESENT, FORMERLY}:
-            raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized stands twice.", remedy="Present one contract.")
+            raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized is sent twice.", remedy="Present one contract.")
         if exchange.assurance is not Assurance.NONE:
-            # Before it is looked up: who only names an agent is not told which contracts the agent has.
+            # Check this before the look-up: a caller who only names an agent must not learn which contracts it has.
             self._require_assurance(exchange)
         contract = self._contracts.get(named)
         if contract is None:
@@ -154,7 +153,7 @@ class NegotiationLocks:
             raise _unknown()
         binding = self._contracts.binding(contract)
         if binding is None:
-            fault = f"This host no longer runs what the contract captured: {self._contracts.fault(contract)}."
+            fault = f"This host can no longer run the contract's recipe: {self._contracts.fault(contract)}."
             raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], contract)
         if self._contracts.offered(contract):
             binding = replace(binding, handler=Committing(cast(IHandler, binding.handler), [contract.accepted()]))
@@ -162,10 +161,10 @@ class NegotiationLocks:
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
         """
-        Let a contract work for its agent alone.
+        Require that the caller is the agent of a contract.
 
-        Another agent is told that the contract is not its own, as AGTP-API section 10.1.4 demands; who names no
-        agent, that there is none.
+        Another agent learns that the contract is not its own, as AGTP-API section 10.1.4 requires. A caller without an
+        agent learns only that there is none.
         """
         caller = "" if exchange.caller is None else exchange.caller.agent_id
         if caller == contract.agent_id:
@@ -197,9 +196,9 @@ class NegotiationLocks:
 
     def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
-        What a request may be answered with that nothing is registered for; None: 404 or 405 as ever.
+        Return the match for an unregistered request; None leads to 404 or 405 as usual.
 
-        :raises Refusal: 262, 429 or 464, where the caller asked for negotiation.
+        :raises Refusal: 262, 429 or 464, if the caller asked for negotiation.
         """
         caller = exchange.caller
         if caller is not None:
@@ -220,7 +219,7 @@ class NegotiationLocks:
     def _negotiate(self, exchange: Exchange) -> Match:
         caller = exchange.caller
         if exchange.assurance is Assurance.HEADER:
-            # Before scopes are looked at: which of them an agent has is not told to a caller who only names it.
+            # Check this before scopes: a caller who only names an agent must not learn its scopes.
             self._require_assurance(exchange)
         if caller is not None:
             self._ceiling.count(counted_as(caller.agent_id, exchange.assurance))
@@ -260,25 +259,28 @@ class NegotiationLocks:
             raise self._refused(exchange, Reason.COMPOSITION_IMPOSSIBLE, str(error), None) from None
         if found is None:
             raise self._refused(
-                exchange, Reason.COMPOSITION_IMPOSSIBLE, "No pattern of this host fits the request.", None
+                exchange, Reason.COMPOSITION_IMPOSSIBLE, "This host has no pattern that matches the request.", None
             )
         if not is_within(found.needs, self._settings):
             raise self._refused(
                 exchange,
                 Reason.COMPOSITION_IMPOSSIBLE,
-                "What would answer the request works with data that no data class of this host covers.",
+                "The endpoints that would answer the request work with data outside of this host's data classes.",
                 None,
             )
         if GRAVITY[found.needs.impact.value] > GRAVITY[self._settings.policies.synthesis.max_impact]:
             impact = found.needs.impact.value
             raise self._refused(
-                exchange, Reason.COMPOSITION_IMPOSSIBLE, f"Nothing of the impact {impact} is synthesized here.", None
+                exchange,
+                Reason.COMPOSITION_IMPOSSIBLE,
+                f"This host does not synthesize endpoints with the impact {impact}.",
+                None,
             )
         lacking = scopes.missing(exchange.scopes, found.needs.required_scopes)
         if lacking:
             raise Refusal(
                 Reason.SCOPE_REQUIRED,
-                "What would answer the request needs scopes that it does not carry.",
+                "The endpoints that would answer the request need scopes that it does not carry.",
                 status=Status.AUTHORIZATION_REQUIRED,
                 remedy="Claim the missing scopes if the Identity Document declares them.",
                 details={
@@ -305,13 +307,13 @@ class NegotiationLocks:
             runs = self._contracts.prepared(contract)
         except TooManyContracts:
             raise self._refused(
-                exchange, Reason.SYNTHESIS_ERROR, "The agent has as many contracts as one may have here.", None
+                exchange, Reason.SYNTHESIS_ERROR, "The agent has the maximum number of contracts.", None
             ) from None
         except (SchemaError, ValueError) as error:
-            fault = f"The pattern cannot be run: {error}"
+            fault = f"The pattern cannot run: {error}"
             raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], None) from None
         if confirm:
-            # A preview is about the method and path, not about this input: the schema is checked when it is used.
+            # A preview concerns method and path, not this input; the schema is checked when the contract is used.
             binding = replace(
                 runs,
                 handler=Offer(issued),
@@ -319,13 +321,13 @@ class NegotiationLocks:
                 output_schema=None,
                 headers=(),
                 extra={},
-                # Nothing runs yet.
+                # This only offers the contract.
                 approval=False,
                 keyed="rcns-offer",
             )
         else:
             handler = Committing(cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra)
-            # A repeat of the keyed request must not name the contract that this evaluation would have made.
+            # A repeated keyed request must not get the id of a contract from this evaluation.
             binding = replace(runs, handler=handler, headers=(), extra={})
         found = matched(binding, contract.template, exchange.path)
         assert found is not None
@@ -360,6 +362,6 @@ class NegotiationLocks:
 def _unknown() -> Refusal:
     return not_found(
         Reason.CONTRACT_UNKNOWN,
-        "No contract of that synthesis_id is in force.",
-        remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS where the host offers it.",
+        "There is not a contract in force with that synthesis_id.",
+        remedy="Negotiate a contract: PROPOSE, or repeat the request with Allow-RCNS if the host offers it.",
     )

@@ -1,8 +1,8 @@
 """
-Rounds of a negotiation: the Negotiation-ID and the rule of three (core v08 sections 7.3 and 7.5).
+Rounds of a negotiation: the Negotiation-ID and the limit of three turns (core v08 sections 7.3 and 7.5).
 
-The count is durable and belongs to the agent, so that neither a restart nor
-another connection gives a rejected agent a fresh start under the same id.
+The count is durable and belongs to the agent, so a rejected agent does not get a fresh start under the same id by a
+restart or another connection.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ KIND = "negotiation"
 HEADER = "Negotiation-ID"
 MOST_TURNS = 3
 LIFETIME = 3_600
-"""Seconds after its last turn for which a negotiation is remembered."""
+"""Seconds after its last turn for which a negotiation is kept."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One PROPOSE of a negotiation."""
+    """A PROPOSE of a negotiation."""
 
     negotiation_id: str
     owner: str
     rejections: int
-    """Before this turn."""
+    """Rejections before this turn."""
 
     version: int
     now: int
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The response header of every turn."""
+        """Return the response header of every turn."""
         return ((HEADER, self.negotiation_id),)
 
     def changes(self, *, rejected: bool) -> tuple[Change, ...]:
-        """What the turn's outcome leaves."""
+        """Return the changes of the turn's outcome."""
         value = {"rejections": self.rejections + rejected}
         kept = Change(
             kind=KIND,
@@ -59,11 +59,11 @@ class Round:
         return (kept,)
 
     def refused(self, refusal: Refusal) -> Refusal:
-        """The refusal as the answer of this turn: with its number, and what is left."""
+        """Return the refusal as the answer of this turn, with the negotiation's id and the remaining turns."""
         rejected = refusal.status is not Status.AUTHORIZATION_REQUIRED
         left = MOST_TURNS - self.rejections - rejected
         if left <= 0:
-            refusal.remedy = f"{refusal.remedy} ESCALATE: this negotiation has no turn left.".strip()
+            refusal.remedy = f"{refusal.remedy} This negotiation has no turns left; ESCALATE to your principal.".strip()
         refusal.details = {
             **refusal.details,
             "negotiation_id": self.negotiation_id,
@@ -78,9 +78,9 @@ class Round:
 
 class Rounds:
     """
-    Counts.
+    Counter of the turns of negotiations.
 
-    :param now: milliseconds since the Unix epoch.
+    :param now: returns milliseconds since the Unix epoch.
     """
 
     def __init__(self, held: StateTable, now: Callable[[], int]) -> None:
@@ -89,11 +89,11 @@ class Rounds:
 
     def begin(self, owner: str, named: str | None) -> Round:
         """
-        The turn that a PROPOSE is.
+        Return the turn of a PROPOSE.
 
         :param owner: the proposer's state owner; empty for an anonymous one.
         :param named: the request's Negotiation-ID.
-        :raises Refusal: 400 for an id that this host did not give to this agent, 463 after the third rejection.
+        :raises Refusal: 400 for an id that this host did not issue to this agent, 463 after the third rejection.
         """
         if named is None:
             return Round(
@@ -104,7 +104,7 @@ class Rounds:
                 now=self._now(),
             )
         item = self._held.get(KIND, named) if _UUID.fullmatch(named) else None
-        # What began without credentials may go on with them (core v08 section 7.5, step 4a).
+        # A negotiation that began without credentials may continue with them (core v08 section 7.5, step 4a).
         if item is None or item.owner not in (owner, ""):
             raise not_found(Reason.NEGOTIATION_UNKNOWN)
         turn = Round(
@@ -117,7 +117,7 @@ class Rounds:
         if turn.rejections >= MOST_TURNS:
             raise Refusal(
                 Reason.POLICY_REFUSED,
-                f"{MOST_TURNS} proposals of this negotiation were rejected; there is no fourth turn.",
+                f"{MOST_TURNS} proposals of this negotiation were rejected, which is the limit.",
                 remedy="ESCALATE to your principal.",
                 details={"negotiation_id": named, "turns_left": 0, "escalate": True},
                 headers=turn.headers,

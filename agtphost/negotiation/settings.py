@@ -1,4 +1,4 @@
-"""What the operator decides about negotiation: AGTP-API section 10.1.7, and our own bounds."""
+"""The operator's settings of negotiation: AGTP-API section 10.1.7, and bounds of this project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.identity.peer import Assurance
 
 
 class OnPolicyChange(Enum):
-    """What the sweep does with contracts of an older recipe (AGTP-API section 10.1.4.1)."""
+    """The action of the sweep for contracts of an older recipe (AGTP-API section 10.1.4.1)."""
 
     GRANDFATHER = "grandfather"
     INVALIDATE = "invalidate"
@@ -20,15 +20,15 @@ class OnPolicyChange(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """``[policies]`` with its ``rcns`` and ``synthesis``, and what negotiation looks up besides."""
+    """The settings of ``[policies]`` with ``rcns`` and ``synthesis``, and related ones."""
 
     policies: Policies
     data_classes: Mapping[str, DataClass]
-    """Those of the operator's data manifest (core v08 section 7.6), by name."""
+    """The operator's data classes (core v08 section 7.6), by name."""
 
     min_assurance: Assurance
-    """How surely an agent must be known to negotiate and to use a contract."""
+    """The lowest assurance with which an agent can negotiate and use a contract."""
 
 
 GRAVITY: Mapping[str, int] = {"informational": 0, "reversible": 1, "irreversible": 2}
-"""Impacts in order."""
+"""Impacts in order of severity."""

@@ -1,10 +1,10 @@
 """
-What can answer a proposed endpoint: the operator's recipes, then the endpoints (AGTP-API sections 10.5 to 10.7).
+Synthesis of an answer to a proposed endpoint: the operator's recipes, then the endpoints (AGTP-API sections 10.5 to
+10.7).
 
-Whatever is found is a recipe in the end: one that the operator wrote, or one
-made of the operator's endpoints. It runs as every composition does, each step
-through the dispatcher as the caller, so a synthesized endpoint can do nothing
-that its caller could not do step by step.
+The result is always a recipe: one that the operator wrote, or one made of the operator's endpoints. It runs like every
+composition, each step through the dispatcher as the caller. So a synthesized endpoint can do nothing that its caller
+could not do step by step.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ MOST_SUGGESTIONS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:
-    """An endpoint that does not exist yet, and what would answer it."""
+    """An endpoint that does not exist yet, with the recipe that would answer it."""
 
     definition: Mapping[str, Any]
     """The complete AGTP-API endpoint definition."""
 
     recipe: Mapping[str, Any]
-    """The recipe's table as it is now: what a contract captures."""
+    """The recipe's table at this moment, which a contract captures."""
 
     lineage: Mapping[str, str] | None
-    """``recipe_name`` and ``recipe_version``; None where no recipe of the operator's is behind it."""
+    """``recipe_name`` and ``recipe_version``; None if it is not a recipe of the operator."""
 
     needs: Needs
     steps: int
@@ -54,10 +54,10 @@ class Synthesis:
 
 class Impossible(Exception):
     """
-    Nothing here can answer a proposal; the message says why.
+    Raised if this host cannot answer a proposal; the message says why.
 
     :param counter: an endpoint definition that the host would accept, if there is one.
-    :param needs: what the steps of the counter-proposal need.
+    :param needs: the needs of the counter-proposal's steps.
     """
 
     def __init__(self, explanation: str, *, counter: Any = None, needs: Needs | None = None) -> None:
@@ -68,13 +68,13 @@ class Impossible(Exception):
 
 class Synthesizer:
     """
-    Finds what answers a method and path.
+    Finder of what can answer a method and path.
 
     :param book: the operator's recipes.
     :param graph: the operator's endpoints.
-    :param rules: what a captured recipe is read by.
-    :param max_depth: steps of one synthesized endpoint.
-    :param floor: how surely the caller of what the gate delivers must be known at least.
+    :param rules: the rules that a captured recipe is checked by.
+    :param max_depth: most steps of one synthesized endpoint.
+    :param floor: lowest assurance of a caller of an endpoint from the gate.
     """
 
     def __init__(
@@ -95,17 +95,17 @@ class Synthesizer:
     # Recipes
 
     def offered(self) -> Iterator[tuple[Recipe, RecipeEndpoint]]:
-        """Current recipes that answer an endpoint which agents may ask for."""
+        """Yield the current recipes with an endpoint that agents may ask for."""
         for recipe in self.book.current():
             if recipe.endpoint is not None:
                 yield recipe, recipe.endpoint
 
     def for_request(self, matches: Callable[[str, str], bool]) -> Synthesis | None:
         """
-        The synthesis for a request that nothing is registered for.
+        Return the synthesis for an unregistered request; None if there is none.
 
-        :param matches: whether an endpoint of that method and path template would take the request.
-        :raises Impossible: where the recipe has more steps than this host allows.
+        :param matches: returns whether an endpoint of a method and path template would take the request.
+        :raises Impossible: the recipe has more steps than this host allows.
         """
         found = [pair for pair in self.offered() if matches(pair[1].method, pair[1].path)]
         if not found:
@@ -115,11 +115,11 @@ class Synthesizer:
 
     def for_proposal(self, proposal: Proposal, usable: Callable[[Endpoint], bool], floor: Assurance) -> Synthesis:
         """
-        The synthesis for a proposal.
+        Return the synthesis for a proposal.
 
-        :param usable: whether the proposer could call an endpoint; those it could are preferred.
-        :param floor: how surely the endpoint's caller must be known at least.
-        :raises Impossible: where there is none.
+        :param usable: returns whether the proposer could call an endpoint; these are preferred.
+        :param floor: lowest assurance of the endpoint's caller.
+        :raises Impossible: there is none.
         """
         for recipe, endpoint in self.offered():
             if (endpoint.method, endpoint.path) == (proposal.method, proposal.path):
@@ -129,20 +129,20 @@ class Synthesizer:
         return self._of_way(proposal, way, floor)
 
     def similar(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> list[dict[str, Any]]:
-        """Endpoints that the proposer could call and that come near, nearest first."""
+        """Return similar endpoints that the proposer could call, most similar first."""
         near = self._graph.similar(proposal, usable)[:MOST_SUGGESTIONS]
         return [{"method": e.method, "path": e.path, "description": e.description, "tier": "B"} for e in near]
 
     def restored(self, table: Mapping[str, Any]) -> Recipe:
         """
-        The recipe that a contract captured.
+        Return the recipe that a contract captured.
 
-        :raises ValueError: where this host no longer runs it; the message says why.
+        :raises ValueError: this host can no longer run it; the message says why.
         """
         faults: list[str] = []
         recipe = read_recipe(table, self._rules, lambda at, message, hint: faults.append(message))
         if recipe is None or faults:
-            raise ValueError("; ".join(faults[:3]) or "it is no recipe")
+            raise ValueError("; ".join(faults[:3]) or "it is not a recipe")
         return recipe
 
     def _needs(self, recipe: Recipe, floor: Assurance) -> Needs:
@@ -161,17 +161,22 @@ class Synthesizer:
 
     def _require_depth(self, steps: int) -> None:
         if steps > self._max_depth:
-            raise Impossible(f"What would answer it has {steps} steps; this host allows {self._max_depth}.")
+            raise Impossible(f"The recipe that would answer it has {steps} steps; this host allows {self._max_depth}.")
 
     def _require_fit(self, proposal: Proposal, endpoint: RecipeEndpoint, needs: Needs) -> None:
-        """The recipe must take what the agent wants to send, give what it wants to get, and do no more than it says."""
+        """
+        Require that a recipe accepts the proposed input, returns the proposed output, and has at most the proposed
+        impact.
+        """
         counter = _definition(endpoint, needs)
         if SEVERITY.index(needs.impact) > SEVERITY.index(proposal.semantic.impact):
-            raise Impossible(f"What answers that endpoint here is {needs.impact.value}.", counter=counter, needs=needs)
+            raise Impossible(
+                f"On this host, that endpoint has the impact {needs.impact.value}.", counter=counter, needs=needs
+            )
         if proposal.input_schema is not None and not _takes(endpoint.input_schema, proposal.input_schema):
-            raise Impossible("The endpoint's input is another one here.", counter=counter, needs=needs)
+            raise Impossible("On this host, that endpoint has another input.", counter=counter, needs=needs)
         if proposal.output_schema is not None and not _gives(endpoint.output_schema, proposal.output_schema):
-            raise Impossible("The endpoint's output is another one here.", counter=counter, needs=needs)
+            raise Impossible("On this host, that endpoint has another output.", counter=counter, needs=needs)
 
     # Endpoints
 
@@ -207,7 +212,7 @@ class Synthesizer:
 
 
 def _definition(endpoint: RecipeEndpoint, needs: Needs) -> dict[str, Any]:
-    """The complete AGTP-API definition of an endpoint that a composition answers."""
+    """Return the complete AGTP-API definition of an endpoint that a composition answers."""
     return {
         "method": endpoint.method,
         "path": endpoint.path,
@@ -215,7 +220,7 @@ def _definition(endpoint: RecipeEndpoint, needs: Needs) -> dict[str, Any]:
         "tier": "C",
         "semantic": {
             **endpoint.semantic.document(),
-            # What is true of the steps, not what was claimed for them.
+            # Use the steps' real values instead of the proposed ones.
             "impact": needs.impact.value,
             "is_idempotent": needs.idempotent,
         },
@@ -230,7 +235,7 @@ def _definition(endpoint: RecipeEndpoint, needs: Needs) -> dict[str, Any]:
 
 
 def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's table without the endpoint it offers: the contract has its own definition."""
+    """Return a recipe's table without its endpoint: the contract has its own definition."""
     return {name: value for name, value in table.items() if name != "endpoint"}
 
 
@@ -243,7 +248,7 @@ def _properties(schema: CompiledSchema) -> dict[str, Field]:
 
 
 def _takes(own: CompiledSchema, proposed: CompiledSchema) -> bool:
-    """Whether an endpoint of the schema ``own`` takes what follows ``proposed``."""
+    """Return whether an endpoint of the schema ``own`` accepts what matches ``proposed``."""
     mine, theirs = _properties(own), _properties(proposed)
     if not all(name in mine and feeds(field.schema, mine[name].schema) for name, field in theirs.items()):
         return False
@@ -251,7 +256,7 @@ def _takes(own: CompiledSchema, proposed: CompiledSchema) -> bool:
 
 
 def _gives(own: CompiledSchema, proposed: CompiledSchema) -> bool:
-    """Whether it gives what ``proposed`` wants."""
+    """Return whether an endpoint of the schema ``own`` returns what ``proposed`` requires."""
     mine, theirs = _properties(own), _properties(proposed)
     for name, field in theirs.items():
         known = mine.get(name)

@@ -1,5 +1,5 @@
 """
-How contracts end: released by their agent, revoked, swept after a recipe's edit, or with their agent.
+The termination of contracts: released by their agent, revoked, swept after a recipe's edit, or with their agent.
 
 AGTP-API sections 10.1.4 and 10.1.4.1; core v08 sections 7.2.12.1, 7.2.16.1 and 7.2.16.2.
 """
@@ -23,13 +23,13 @@ from agtphost.vocabulary.reasons import Reason
 
 
 def is_originator(context: BuiltInContext, contract: Contract, settings: Settings) -> bool:
-    """Whether the caller is proven to be the agent that a contract was made for."""
+    """Return whether the caller is proven to be the agent that a contract was made for."""
     caller = context.caller
     return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
 
 
 class Termination:
-    """Ends contracts."""
+    """Handler of the methods that end contracts."""
 
     def __init__(
         self, contracts: ContractTable, book: RecipeBook, settings: Settings, authorization: Authorization
@@ -40,7 +40,7 @@ class Termination:
         self._authorization = authorization
 
     def release(self, context: BuiltInContext) -> Answer:
-        """``SUSPEND synthesis_id=...``: the agent no longer needs it; nobody knows it afterwards."""
+        """Answer ``SUSPEND synthesis_id=...``: the agent releases a contract, which is deleted."""
         contract = self._known(context)
         reason = parameters.text(context.input, "reason")
         fields = {**contract.event(), "reason": reason or "released by its agent"}
@@ -52,7 +52,7 @@ class Termination:
         )
 
     def revoke(self, context: BuiltInContext) -> Answer:
-        """``REVOKE target=contract``: presenting it is 464 ``contract-revoked`` from now on."""
+        """Answer ``REVOKE target=contract``; afterwards, presenting it is 464 ``contract-revoked``."""
         contract = self._known(context, overseers=True)
         result = {
             "target": "contract",
@@ -72,7 +72,7 @@ class Termination:
         )
 
     def sweep(self, context: BuiltInContext) -> Answer:
-        """``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
+        """Answer ``REVOKE target=stale-contracts``: compare captured recipe versions with the current ones."""
         if not self._authorization.oversees(context):
             raise _forbidden(f"The sweep needs the scope {INSPECT_ALL}.")
         mode = self._mode(context.input)
@@ -106,14 +106,14 @@ class Termination:
         )
 
     def with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
-        """What ends together with an agent that is revoked: all its contracts (design decision 10)."""
+        """Return changes and events that end all contracts of a revoked agent (design decision 10)."""
         ended = list(self._contracts.of(agent_id))
         changes = tuple(contract.held(revoked=True) for contract in ended)
         events = tuple(_event(c, "rcns_revoke", {**c.event(), "reason": "agent-revoked"}) for c in ended)
         return changes, events
 
     def adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
-        """What ends contracts of closed connections: AGTP-266; so many at once."""
+        """Return changes and events that end contracts of closed connections (AGTP-266), at most so many."""
         ended = self._contracts.adrift()[:most]
         changes = tuple(change for contract in ended for change in contract.gone())
         events = tuple(_event(c, "rcns_release", {**c.event(), "reason": "connection-closed"}) for c in ended)
@@ -144,16 +144,16 @@ class Termination:
         try:
             return OnPolicyChange(named)
         except ValueError:
-            told, remedy = "mode is neither grandfather nor invalidate.", "Send one of them, or leave mode out."
+            told, remedy = "mode must be grandfather or invalidate.", "Send one of them, or leave mode out."
             raise parameters.invalid("mode", told, remedy, reason=Reason.MALFORMED_LIFECYCLE_REQUEST) from None
 
     def _known(self, context: BuiltInContext, *, overseers: bool = False) -> Contract:
         """
         Return the contract that the caller may end.
 
-        :param overseers: whether overseers may, besides the agent that it was made for.
-        :raises Refusal: 403 for everybody else, as core v08 sections 7.2.12.1 and 7.2.16.1 demand: whether there is
-            such a contract or not. 404 for overseers.
+        :param overseers: whether overseers may end it, in addition to the agent that it was made for.
+        :raises Refusal: 403 for every other caller, as core v08 sections 7.2.12.1 and 7.2.16.1 require, whether the
+            contract exists or not. 404 for overseers.
         """
         named = context.input.get("synthesis_id")
         if not isinstance(named, str) or not named:
@@ -167,7 +167,7 @@ class Termination:
         if not self._authorization.oversees(context):
             raise _forbidden(f"Only its agent, or a caller with the scope {INSPECT_ALL}, can revoke a contract.")
         if contract is None:
-            raise not_found(Reason.CONTRACT_UNKNOWN, "No contract has that synthesis_id.")
+            raise not_found(Reason.CONTRACT_UNKNOWN, "There is not a contract with that synthesis_id.")
         return contract
 
 
@@ -176,7 +176,7 @@ def _event(contract: Contract, event_type: str, fields: Mapping[str, Any]) -> St
 
 
 def _who(context: BuiltInContext) -> dict[str, str]:
-    """Who did it, for the signed event: whom the caller says it acts for, and who the caller is."""
+    """Return the actor for the signed event: whom the caller claims to act for, and who the caller is."""
     actor = parameters.text(context.input, "actor")
     caller = "" if context.caller is None else context.caller.agent_id
     return {"actor": actor or caller, "operator_agent_id": caller}

@@ -1,4 +1,4 @@
-"""Cards of agents after HAIDIP, as values."""
+"""Agent cards of HAIDIP, as values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ API_KEY = "api_key"
 OAUTH2 = "oauth2"
 MTLS = "mtls"
 AUTHENTICATION = (NONE, API_KEY, OAUTH2, MTLS)
-"""What a card can ask of its callers."""
+"""The kinds of authentication that a card can require of its callers."""
 
 REQUIRED = frozenset({"id", "name", "description", "capabilities", "endpoint", "authentication"})
-"""Members that every card has, empty or not."""
+"""Members that every card must have; they may be empty."""
 
 ACTIVE = "active"
 DEPRECATED = "deprecated"
@@ -23,29 +23,29 @@ WITHDRAWN = "withdrawn"
 
 MEDIA_TYPE = "application/agent-card+json"
 DEFAULT = "invoke"
-"""What the operation of a card is called that lists none."""
+"""The name of the single operation of a card that lists none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing that an agent does."""
+    """An operation that an agent offers."""
 
     name: str
     description: str = ""
     input_schema: Mapping[str, Any] | None = None
-    """JSON Schema, whatever way the card wrote it; None: it says nothing of it."""
+    """JSON Schema, also where the card uses the shorthand; None if the card states nothing about the input."""
 
     output_schema: Mapping[str, Any] | None = None
     endpoint: str = ""
-    """Where it is other than the agent itself."""
+    """URL of the operation; empty if it is the card's own endpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """One card that was read."""
+    """An agent card that was parsed."""
 
     octets: bytes
-    """As received: what is given to whoever asks for the card."""
+    """The card as it was received; callers get these octets."""
 
     id: str
     name: str
@@ -56,22 +56,22 @@ class Card:
     """One of :data:`AUTHENTICATION`."""
 
     operations: tuple[Operation, ...]
-    """At least one: a card without any has :data:`DEFAULT` of its ``inputs`` and ``outputs``."""
+    """At least one: a card without operations has :data:`DEFAULT`, made of its ``inputs`` and ``outputs``."""
 
     tags: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    """BCP 47."""
+    """Language tags (BCP 47)."""
 
     provider: str = ""
     version: str = ""
-    """What the agent calls it."""
+    """The agent's own version text."""
 
     document: Mapping[str, Any] = field(repr=False, compare=False)
-    """Decoded."""
+    """The decoded JSON object."""
 
     @property
     def substance(self) -> tuple[Any, ...]:
-        """What of the card does not change without an approval: name, endpoint, authentication and operations."""
+        """Return what may not change without an approval: name, endpoint, authentication and operations."""
         operations = sorted(
             (each.name, repr(each.input_schema), repr(each.output_schema), each.endpoint) for each in self.operations
         )
@@ -79,5 +79,5 @@ class Card:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the octets, hex: the strong ETag."""
+        """Return the SHA-256 of the octets in hex, which is the strong ETag."""
         return sha256(self.octets).hexdigest()

@@ -1,10 +1,10 @@
 """
-All cards together, who is shown which, and who may call what: what lists, searches and invocations ask.
+The catalogue of all cards: it decides who is shown which card and who may call what.
 
-To be shown a card and to call it are two questions. A card is shown to callers who may call something of it, and also
-to the agent that registered it and to overseers. A call is judged by the URL that is called, at the moment of the
-call, for every caller: :meth:`Cards.require_call` asks for the scopes of the provider that the URL belongs to,
-whatever the card says and whoever owns it. What is hosted is called through the gates, as without its card.
+Seeing a card and calling it are two questions. A card is shown to callers who may call at least one of its operations,
+to the agent that registered it, and to overseers. A call is authorized by the URL that is called, at the moment of the
+call, for every caller: :meth:`Cards.require_call` asks for the scopes of the provider that the URL belongs to. Neither
+the card's contents nor its owner change that. What is hosted is called through the gates, as without its card.
 """
 
 from __future__ import annotations
@@ -32,81 +32,81 @@ from agtphost.registry.registered import Registered
 from agtphost.vocabulary.reasons import Reason
 
 REGISTER = "registry:register"
-"""The scope by which an agent registers cards under its own name."""
+"""The scope that lets an agent register cards under its own name."""
 
 RETRY = 60
-"""Seconds after which an agent that was lost may be there again."""
+"""Seconds after which a caller may retry an agent whose lease is lost."""
 
 Scopes = Callable[[str], tuple[str, ...]]
-"""The scopes that callers of a URL must hold, as the provider that the URL belongs to has them."""
+"""Return the scopes that callers of a URL must hold, from the provider that the URL belongs to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A card that a caller is shown."""
+    """A card together with its state, as one caller sees it."""
 
     entry: Entry
     state: str
     tier: int | None
-    """Trust tier of the agent behind it; None where none is known."""
+    """Trust tier of the card's agent; None if no agent is known."""
 
     seen: float | None
-    """When it was heard of last, in seconds since the Unix epoch."""
+    """When its agent was last seen, in seconds since the Unix epoch."""
 
     generated: Generated | None = None
-    """What it is, where it is hosted here."""
+    """The generated card of what is hosted here; None for registered cards."""
 
     def shown(self) -> dict[str, Any]:
-        """As lists show it."""
+        """Return the JSON object of this card in lists."""
         return self.entry.shown(self.state, self.tier, self.seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOperation:
-    """One thing that can be invoked."""
+    """An operation that can be called."""
 
     method: str
     path: str
     input_schema: CompiledSchema | None
     output_schema: CompiledSchema | None
     binding: Binding | None
-    """What is called; None where the agent is elsewhere."""
+    """The binding to call; None if the agent is not hosted here."""
 
     endpoint: str = ""
-    """Where the operation is, of an agent elsewhere."""
+    """URL of the operation, if the agent is not hosted here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a card leads to."""
+    """The agent or server that a card leads to, with its operations."""
 
     kind: str
-    """``agent``, ``mcp``, ``a2a``, ``acp`` of what is hosted; else ``https`` or ``agtp``."""
+    """``agent``, ``mcp``, ``a2a`` or ``acp`` if hosted here; otherwise ``https`` or ``agtp``."""
 
     name: str
     operations: Mapping[str, TargetOperation]
-    """By name; the first is what is meant where none is named."""
+    """Operations by name; the first is the default."""
 
     state: str
     endpoint: str
     provider: str
     entry: Entry = field(repr=False)
     agent: Agent | None = field(default=None, repr=False)
-    """The hosted agent whose card it is."""
+    """The hosted agent that the card describes."""
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the card was registered, and its agent is not hosted here."""
+        """Return whether the card was registered, and its agent is not hosted here."""
         return self.entry.kind == REGISTERED
 
 
 class Cards:
     """
-    Every card that there is.
+    All cards, registered and generated.
 
-    :param scopes: what callers of a URL must hold; see :data:`Scopes`.
-    :param find: an agent that this host knows, by its Agent-ID.
-    :param handler: stands in bindings that are only judged.
+    :param scopes: returns the scopes that callers of a URL must hold; see :data:`Scopes`.
+    :param find: returns the agent of an Agent-ID, if this host knows it.
+    :param handler: placeholder handler of bindings that are only checked and never run.
     """
 
     def __init__(
@@ -131,9 +131,10 @@ class Cards:
 
     def all(self, context: BuiltInContext, after: str = "") -> Iterator[Listed]:
         """
-        Those that the caller is shown, in the order of their ids, after one of them.
+        Return the cards that the caller is shown, in the order of their ids, starting behind the id ``after``.
 
-        Asked for in the reactor's thread, and gone through in any: with thousands that takes its time.
+        Call this in the reactor's thread. The iterator can be consumed in any thread; with thousands of cards that
+        takes long.
         """
         shows = self._shows(context)
         hosted = map(self._of_host, self.hosted.all(context, after))
@@ -142,9 +143,9 @@ class Cards:
 
     def get(self, context: BuiltInContext, card_id: str) -> Listed:
         """
-        One of them.
+        Return one card.
 
-        :raises Refusal: 404, the same for what is not there and for what the caller may not know of.
+        :raises Refusal: 404, the same if the card does not exist and if the caller may not see it.
         """
         entry = self.registered.get(card_id)
         if entry is not None and self._shows(context)(entry):
@@ -155,26 +156,28 @@ class Cards:
         return self._of_host(found)
 
     def entry(self, context: BuiltInContext, card_id: str) -> Entry:
-        """The entry of one; see :meth:`get`."""
+        """Return the entry of one card; see :meth:`get`."""
         return self.get(context, card_id).entry
 
     def octets(self, listed: Listed) -> bytes:
-        """The card itself."""
+        """Return the card itself as octets."""
         generated = listed.generated
         return self.registered.octets(listed.entry.id) if generated is None else generated.octets
 
     def owns(self, context: BuiltInContext, entry: Entry) -> bool:
-        """Whether an agent, which its certificate proves, registered it."""
+        """Return whether the caller registered the card and proves its Agent-ID by certificate."""
         caller = context.caller
         proven = context.assurance is Assurance.CERTIFICATE
         return proven and caller is not None and bool(entry.owner) and caller.agent_id == entry.owner
 
     def _shows(self, context: BuiltInContext) -> Callable[[Entry], bool]:
-        """Whether a registered card is shown to this caller: what is the same for many is judged once."""
+        """
+        Return a function that tells whether a registered card is shown to this caller; equal cases are checked once.
+        """
         if self._authorization.looks(context):
             return lambda entry: True
         judged: dict[tuple[bool, tuple[str, ...]], bool] = {}
-        # Grants name cards one by one, and what another agent authorized does as well.
+        # Grants and authorizations by other agents name single cards, so the result cannot be shared.
         apart = any(context.authority()[-2:])
 
         def admits(entry: Entry, url: str) -> bool:
@@ -195,10 +198,10 @@ class Cards:
 
     def binding(self, entry: Entry, url: str) -> Binding:
         """
-        Return what stands for calling one URL by a registered card.
+        Return the binding that represents calling one URL of a registered card.
 
-        Strangers call what an operator made public, unless the provider of the URL asks for scopes: those are proven
-        by more than a name in a header.
+        Strangers can call what an operator made public, unless the provider of the URL asks for scopes: a scope needs
+        more proof than a name in a header.
         """
         scopes = self._scopes(url)
         return Binding(
@@ -259,9 +262,9 @@ class Cards:
 
     def target(self, context: BuiltInContext, card_id: str) -> Target:
         """
-        What a card leads to, of those that the caller is shown: who may call it, :meth:`require_call` decides.
+        Return the target of a card that the caller is shown; :meth:`require_call` checks who may call it.
 
-        :raises Refusal: see :meth:`get`; 410 where it is withdrawn, 503 where nothing was heard of the agent for long.
+        :raises Refusal: see :meth:`get`; 410 if the card is withdrawn, 503 if its lease is lost.
         """
         listed = self.get(context, card_id)
         entry, generated = listed.entry, listed.generated
@@ -300,8 +303,8 @@ class Cards:
         try:
             card = reading.read(octets, Endpoints.everywhere())
         except reading.CardFaults as error:
-            # It was read when it registered; what a card may hold has become less since.
-            raise Refusal(Reason.CARD_INVALID, f"The card is none any more: {error}.") from None
+            # The card was valid when it registered; the rules have become stricter since.
+            raise Refusal(Reason.CARD_INVALID, f"The card is no longer valid: {error}.") from None
         return {
             each.name: TargetOperation(
                 method="POST",

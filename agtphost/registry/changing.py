@@ -1,8 +1,9 @@
 """
-REGISTER, RENEW, WITHDRAW and APPROVE of cards: who may change which, and what becomes durable.
+REGISTER, RENEW, WITHDRAW and APPROVE of cards: who may change which card, and what becomes durable.
 
-Operators change every card; an agent with the scope ``registry:register``, which its certificate proves, those under
-its own name or Agent-ID. The change commits with the record of the call, so that whoever is told of it can rely on it.
+Operators change every card. An agent with the scope ``registry:register``, proven by its certificate, changes the cards
+under its own name or Agent-ID. The change commits with the record of the call, so a recipient of the answer can rely on
+it.
 """
 
 from __future__ import annotations
@@ -30,38 +31,38 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.reasons import Reason
 
 APPROVE = "registry:approve"
-"""The scope by which an agent approves changed cards in the operators' place."""
+"""The scope that lets an agent approve changed cards instead of an operator."""
 
 UPLOAD = "upload"
 PATHS = frozenset({"public", "search"})
-"""What no card can be called: paths of the registry over HTTP."""
+"""Card ids that are refused, because they are paths of the registry over HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A card as its URL gave it."""
+    """A card as fetched from its URL."""
 
     octets: bytes
     etag: str = ""
-    """As the URL's server has it."""
+    """ETag that the URL's server sent."""
 
 
 Fetch = Callable[[str], Awaitable[Fetched]]
-"""Fetches a card; raises a Refusal where it does not come."""
+"""Fetches a card; raises a Refusal if that fails."""
 
 Judge = Callable[[Card], str]
-"""What a card's signatures are worth."""
+"""Returns the result of checking a card's signatures, such as ``verified``."""
 
 
 @implementer(IBuiltInHandler)
 class ChangeCards:
     """
-    Answers what changes cards.
+    Handler of the methods that change cards.
 
-    :param known: every agent that the host knows.
-    :param endpoints: where calls may go.
+    :param known: returns every agent that the host knows.
+    :param endpoints: the endpoint URLs that calls may go to.
     :param fetch: fetches a card from its URL.
-    :param adapters: names of what carries payloads here: no card begins with one of them.
+    :param adapters: names of payload adapters; no registered card id may begin with one of them.
     """
 
     kind = "built_in"
@@ -88,17 +89,17 @@ class ChangeCards:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer REGISTER, RENEW, WITHDRAW or APPROVE.
 
-        :raises Refusal: 403 for whoever has no say in it, 404 for cards that are not there, 409 where the card is
-            another one by now, 422 for what is no card.
+        :raises Refusal: 403 if the caller may not change the card, 404 if the card does not exist, 409 if it changed
+            since the caller read it, 422 if the card is invalid.
         """
         if context.method == "REGISTER":
             return await self._register(context)
         card_id = context.path_parameters["id"]
         if context.method == "APPROVE":
             return self._approve(context, card_id)
-        # Whether it is there is told to those who may know of it.
+        # Only callers who may see the card learn whether it exists.
         entry = self._cards.get(context, card_id).entry
         self._require_own(context, card_id, entry)
         if self._cards.registered.get(card_id) is None:
@@ -110,9 +111,9 @@ class ChangeCards:
 
     def _require(self, context: BuiltInContext) -> str:
         """
-        Who registers: the Agent-ID, or empty for operators.
+        Return the Agent-ID of the registering agent, or an empty text for operators.
 
-        :raises Refusal: 403 for everybody else.
+        :raises Refusal: 403 for every other caller.
         """
         if self._authorization.operates(context):
             return ""
@@ -121,7 +122,11 @@ class ChangeCards:
         )
 
     def _require_own(self, context: BuiltInContext, card_id: str, entry: Entry | None) -> str:
-        """Who changes a card; of agents nobody but its own. :raises Refusal: 403 otherwise."""
+        """
+        Return the owner of a card that the caller may change; an agent may change only its own cards.
+
+        :raises Refusal: 403 if the caller may not change the card.
+        """
         agent_id = self._require(context)
         caller = context.caller
         if not agent_id:
@@ -131,7 +136,10 @@ class ChangeCards:
         return agent_id
 
     def _under(self, card_id: str, agent: Agent) -> bool:
-        """Whether an id is an agent's own, or below it; a name that several have is nobody's."""
+        """
+        Return whether an id is an agent's name or Agent-ID, or below it; a name that several agents share does not
+        count.
+        """
         own = card_id.partition(":")[0]
         if own == agent.agent_id:
             return True
@@ -140,7 +148,11 @@ class ChangeCards:
         )
 
     def _require_match(self, given: Mapping[str, Any], entry: Entry | None) -> None:
-        """The card is the one that the caller looked at, or there is none yet. :raises Refusal: 409 otherwise."""
+        """
+        Require that the card is the one that the caller read, or that it does not exist yet.
+
+        :raises Refusal: 409 if it is another one.
+        """
         if entry is not None and parameters.text(given, "if_none_match") == "*":
             raise Refusal(Reason.CARD_CHANGED, "There is a card of that id.", details={"current_etag": entry.digest})
         wanted = parameters.text(given, "if_match")
@@ -158,10 +170,12 @@ class ChangeCards:
         self._require(context)
         lifetime, public = _lifetime(given), given.get("public")
         if public is not None and not isinstance(public, bool):
-            raise parameters.invalid("public", "public is not true or false.", "Leave it out, or send true.")
+            raise parameters.invalid("public", "public must be true or false.", "Leave it out, or send true.")
         if "url" in given:
             if "card" in given:
-                raise parameters.invalid("url", "url and card are both there.", "Send one of them.")
+                raise parameters.invalid(
+                    "url", "url and card were both sent; only one is allowed.", "Send one of them."
+                )
             url = parameters.require_text(given, "url")
             self._cards.require_fetch(context, url)
             fetched = await self._fetch(url)
@@ -208,7 +222,7 @@ class ChangeCards:
         )
 
     def _publish(self, context: BuiltInContext, value: dict[str, Any], public: bool) -> None:
-        """Make a card public or not; what an agent asks for becomes true once an operator approves it."""
+        """Set whether a card is public; a request by an agent takes effect when an operator approves it."""
         if not public:
             for member in ("public", "public_by", "public_requested"):
                 value.pop(member, None)
@@ -220,13 +234,13 @@ class ChangeCards:
             value["public_requested"] = True
 
     def _end_publicity(self, context: BuiltInContext, value: dict[str, Any], card: Card) -> None:
-        """End that a card is public where an agent has put another substance in its place: the agent asks anew."""
+        """End that a card is public if an agent changed its substance; the agent has to ask for it again."""
         if not value.get("public") or self._authorization.operates(context):
             return
         try:
             known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
         except reading.CardFaults:
-            # It was read under former rules; as nothing can be compared, it counts as another one.
+            # A card that the present rules reject cannot be compared, so it counts as changed.
             known = None
         if known is None or known.substance != card.substance:
             for member in ("public", "public_by"):
@@ -243,7 +257,7 @@ class ChangeCards:
         if HostedCards.is_of_host(card_id, self._adapters) or card_id in PATHS:
             raise Refusal(
                 Reason.CARD_NOT_YOURS,
-                "Cards of that beginning are of what is hosted here, and nobody registers them.",
+                "Ids with this beginning are reserved for what this host itself hosts. Choose another id.",
                 details={"id": card_id},
             )
 
@@ -276,7 +290,9 @@ class ChangeCards:
         status = parameters.choice(given, "status", (WITHDRAWN, DEPRECATED, ACTIVE), WITHDRAWN)
         successor = parameters.text(given, "successor")
         if successor == entry.id or (successor is not None and len(successor) > reading.LONGEST_ID):
-            raise parameters.invalid("successor", "successor is no other card's id.", "Send the id of another card.")
+            raise parameters.invalid(
+                "successor", "successor must be the id of another card.", "Send the id of another card."
+            )
         value, version = self._cards.registered.item(entry.id)
         value["status"] = status
         value.pop("successor", None)
@@ -302,7 +318,7 @@ class ChangeCards:
         if pending is None:
             raise Refusal(
                 Reason.NOTHING_TO_APPROVE,
-                "No change of that card waits for an approval.",
+                "No change of this card waits for an approval.",
                 remedy="To make the card public, send public = true." if value.get("public_requested") else "",
             )
         looked_at = parameters.text(context.input, "digest")
@@ -327,7 +343,9 @@ class ChangeCards:
 
     @staticmethod
     def _read_pending(pending: Mapping[str, Any]) -> Card:
-        """Return the card that waits for an approval; it was read when it came, under the rules of that time."""
+        """
+        Return the card that waits for an approval; it was checked under the rules of the time when it was fetched.
+        """
         try:
             return reading.read(str(pending["card"]).encode(), Endpoints.everywhere())
         except reading.CardFaults as error:
@@ -335,14 +353,14 @@ class ChangeCards:
 
     def _approve_public(self, context: BuiltInContext, card_id: str, value: dict[str, Any], version: int) -> Answer:
         """
-        Let strangers be shown a card and call it, or not any more.
+        Make a card public or not public: strangers can see and call a public card.
 
-        :raises Refusal: 403 unless an operator calls, whatever scopes an agent has; 409 where the card is another one
-            than the operator looked at; 422 where ``public`` is not true or false.
+        :raises Refusal: 403 unless an operator calls, also for agents with scopes; 409 if the card changed since the
+            operator read it; 422 if ``public`` is not true or false.
         """
         public, digest = context.input["public"], parameters.text(context.input, "digest")
         if not isinstance(public, bool):
-            raise parameters.invalid("public", "public is not true or false.", "Send true or false.")
+            raise parameters.invalid("public", "public must be true or false.", "Send true or false.")
         if not self._authorization.operates(context):
             raise Refusal(
                 Reason.OPERATORS_ONLY,
@@ -361,12 +379,12 @@ class ChangeCards:
 
 
 def refused(error: reading.CardFaults) -> Refusal:
-    """The refusal of what is no card."""
+    """Return the refusal of an invalid card."""
     first = error.faults[0]
     member = first.member or "card"
     return Refusal(
         Reason.CARD_INVALID,
-        f"It is no card: {first}.",
+        f"The card is invalid: {first}.",
         details={
             "parameter": member,
             "field": member,
@@ -376,13 +394,13 @@ def refused(error: reading.CardFaults) -> Refusal:
 
 
 def _sent(given: Mapping[str, Any]) -> bytes:
-    """The octets of a card that was sent: as text they are what they were, as an object they are written anew."""
+    """Return the octets of a sent card: a text is kept as it is, an object is encoded."""
     card = given.get("card")
     if isinstance(card, str):
         return card.encode()
     if isinstance(card, Mapping):
         return jsontext.encode(card)
-    said = "The parameter card is missing." if card is None else "card is no object, and no text of one."
+    said = "The parameter card is missing." if card is None else "card must be an object, or the text of one."
     raise parameters.invalid("card", said, "Send the card, or its url.", missing=card is None)
 
 
@@ -391,8 +409,8 @@ def _lifetime(given: Mapping[str, Any]) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise parameters.invalid("lifetime", "lifetime is no number of seconds.", "Send 900.")
+        raise parameters.invalid("lifetime", "lifetime must be a number of seconds.", "Send 900.")
     if not leases.SHORTEST <= value <= leases.LONGEST:
-        said = f"lifetime is not from {leases.SHORTEST:g} to {leases.LONGEST:g} seconds."
+        said = f"lifetime must be from {leases.SHORTEST:g} to {leases.LONGEST:g} seconds."
         raise parameters.invalid("lifetime", said, "Send 900.")
     return float(value)

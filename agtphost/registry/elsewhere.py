@@ -1,9 +1,9 @@
 """
-Agents elsewhere, called by cards: over HTTPS as ``[[registry.provider]]`` says, over AGTP as ``[delegation]`` says.
+Calls of remote agents by their cards: over HTTPS as ``[[registry.provider]]`` sets, over AGTP as ``[delegation]`` sets.
 
-A card makes this host call nothing: its endpoint is called only where the operator has named its origin, with what the
-operator wrote there, and for callers with the scopes that the operator asks for there. What is judged is the URL, just
-before it is called. What a caller sent of its own, its credentials above all, stays here.
+A card alone makes this host call nothing. An endpoint is called only if the operator has configured its origin, with
+the credentials configured there, and for callers with the scopes required there. The URL is checked immediately before
+each call. The caller's credentials are never sent on.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from agtphost.registry.entry import Entry
 from agtphost.vocabulary.reasons import Reason
 
 MOST_KEPT = 256
-"""Endpoints whose connections are kept."""
+"""Endpoints whose connections are kept open."""
 
 KEY = "idempotency-key"
-"""The field that says to an agent that it has had a call before: a draft of the IETF's HTTPAPI group."""
+"""The header field by which an agent recognizes a repeated call (draft of the IETF's HTTPAPI group)."""
 
 INVOKE = "/invoke"
 
@@ -34,30 +34,30 @@ Judge = Callable[[BuiltInContext, Entry, str], None]
 """Refuses a caller who may not call a URL by a card: :meth:`agtphost.registry.catalogue.Cards.require_call`."""
 
 Make = Callable[[str], ExternalService | None]
-"""What calls a URL, and repeats nothing by itself; None where no provider of the operator's is there."""
+"""Returns a service that calls a URL without retries; None if no configured provider has the URL."""
 
 
 class Hosts(Protocol):
-    """Other hosts of AGTP."""
+    """Other AGTP hosts that can be called."""
 
     def call(
         self, context: BuiltInContext, endpoint: str, card_id: str, action: str | None, given: Mapping[str, Any]
     ) -> Awaitable[tuple[Any, Mapping[str, Any]]]:
         """
-        Have a host call an agent of its own.
+        Have another host call an agent that it hosts.
 
-        :return: the result, and what the record says of the host.
-        :raises Refusal: it is none of this host's peers, did not answer, or refused.
+        :return: the result, and what the record states about the host.
+        :raises Refusal: the host is not one of this host's peers, did not answer, or refused.
         """
 
 
 class AgentsElsewhere:
     """
-    Calls agents that are not hosted here.
+    Client of agents that are not hosted here.
 
     :param make: see :data:`Make`.
     :param hosts: other hosts.
-    :param judge: see :data:`Judge`; it is asked before every request, a repeated one and one below the card's URL too.
+    :param judge: see :data:`Judge`; it is asked before every request, including retries and paths below the card's URL.
     """
 
     def __init__(self, make: Make, hosts: Hosts, judge: Judge) -> None:
@@ -70,16 +70,16 @@ class AgentsElsewhere:
         self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]
     ) -> tuple[Any, Mapping[str, Any]]:
         """
-        Call one.
+        Call an operation of a remote agent.
 
-        :return: the result, and what the record says besides.
-        :raises Refusal: 403 nobody said that it may be called; 408 it did not answer in time; 503 it cannot be reached;
-            500 what it answered is nothing to pass on.
+        :return: the result, and further members of the record.
+        :raises Refusal: 403 if no provider has the URL; 408 if the agent did not answer in time; 503 if it cannot be
+            reached; 500 if its answer cannot be passed on.
         """
         called = target.operations[operation]
         url = called.endpoint or target.endpoint
         if urlsplit(url).scheme == "agtp":
-            # What a card without operations has is called as that agent's own card has it.
+            # The single operation of a card without operations is called as the agent's own card describes it.
             named = None if operation == DEFAULT else operation
             self._judge(context, target.entry, url)
             return await self._hosts.call(context, url, target.entry.id, named, given)
@@ -98,7 +98,7 @@ class AgentsElsewhere:
         except EndpointError as error:
             if error.details.get("upstream_status") not in (404, 405) or url.endswith(INVOKE):
                 raise _failed(error) from None
-        # Cards name the address to post to, or the one above: where nothing is at the first, it is the second.
+        # A card names either the URL to post to or the one above it: if the first has no resource, try the second.
         try:
             return await self._asked(url.rstrip("/") + INVOKE, context, target, sent)
         except EndpointError as error:
@@ -112,7 +112,7 @@ class AgentsElsewhere:
         try:
             return await service.handle(asked)
         except EndpointError as error:
-            # Nobody knows whether it had an effect: only what carries the caller's key is asked for twice.
+            # Whether the call had an effect is unknown, so only calls with the caller's idempotency key are repeated.
             lost = error.name == "upstream_connection_error" and "circuit" not in error.details
             if not lost or context.idempotency_key is None:
                 raise
@@ -120,7 +120,11 @@ class AgentsElsewhere:
         return await service.handle(asked)
 
     def _service(self, url: str) -> ExternalService:
-        """What calls an address. :raises Refusal: nobody said that it may be called."""
+        """
+        Return the service that calls an address.
+
+        :raises Refusal: 403 if no provider has the URL.
+        """
         service = self._services.get(url)
         if service is None:
             service = self._make(url)
@@ -135,13 +139,13 @@ class AgentsElsewhere:
 
 
 def not_provided(url: str) -> Refusal:
-    """No provider of the operator's is at an endpoint."""
+    """Return the refusal of an endpoint that no configured provider has."""
     parts = urlsplit(url)
     key = "[[delegation.peers]] uri" if parts.scheme == "agtp" else "[[registry.provider]] origin"
     return Refusal(
         Reason.NOT_ENTITLED,
-        "The operator of this host lets nobody call agents there.",
-        remedy=f"An operator can allow it: {key}.",
+        "This host may not call agents at this origin, because its operator has not allowed it.",
+        remedy=f"Ask the operator to allow the origin with {key}.",
         details={"origin": f"{parts.scheme}://{parts.netloc}"[:256]},
     )
 
@@ -161,14 +165,14 @@ def _failed(error: EndpointError) -> Refusal:
     if error.name == "upstream_malformed_response":
         return Refusal(Reason.UPSTREAM_ANSWER_REFUSED)
     if status in (400, 422):
-        return Refusal(Reason.UPSTREAM_CALL_REFUSED, "The agent refuses the input.")
+        return Refusal(Reason.UPSTREAM_CALL_REFUSED, "The agent refused the input.")
     if status in (429, 503):
         return Refusal(
             Reason.UPSTREAM_DOWN,
-            "The agent is busy, or away.",
+            "The agent is busy or not available.",
             remedy="Try again later.",
             headers=(("Retry-After", "5"),),
         )
     if status == 504:
         return Refusal(Reason.UPSTREAM_TIMEOUT)
-    return Refusal(Reason.UPSTREAM_FAILED, "The agent could not do it.")
+    return Refusal(Reason.UPSTREAM_FAILED, "The agent failed to carry out the call.")

@@ -1,4 +1,4 @@
-"""Where a card can say that its agent is."""
+"""Checks of the endpoint URLs that a card may have."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.vocabulary.addresses import LOOPBACK, AddressPolicy, IPNetwork, is
 
 LONGEST = 2_048
 LONGEST_NAME = 254
-"""Of a host, with the dot at its end."""
+"""Characters of a host name, with the dot at its end."""
 
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
@@ -21,17 +21,17 @@ _FORBIDDEN = frozenset(' "<>\\^`{|}#')
 
 
 class EndpointFault(ValueError):
-    """A URL that no agent can be at; the message is a predicate."""
+    """A URL that cannot be an agent's endpoint; the message is a predicate."""
 
 
 class Endpoints:
     """
-    Tells URLs that can be called from those that cannot.
+    Checker of endpoint URLs.
 
-    That one may stand in a card does not mean that this host calls it: that is for providers to say.
+    A URL that passes may be in a card. Whether this host calls it is decided by its providers.
 
-    :param development: whether plain http of this machine's own loopback will do.
-    :param allowed: networks that agents may be in although they are not public, as their providers have it.
+    :param development: whether plain http to this machine's loopback is accepted.
+    :param allowed: non-public networks that agents may be in, from the configured providers.
     """
 
     def __init__(self, *, development: bool = False, allowed: Sequence[IPNetwork] = ()) -> None:
@@ -40,36 +40,38 @@ class Endpoints:
 
     @classmethod
     def everywhere(cls) -> Endpoints:
-        """For cards that were looked at before: whatever their providers say today decides when they are called."""
+        """
+        Return a checker for cards that were checked before: providers decide at each call whether the URL is called.
+        """
         return cls(development=True, allowed=(ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
 
     def checked(self, value: Any) -> str:
         """
-        The URL as given.
+        Return the URL unchanged if it is valid.
 
-        :raises EndpointFault: it is none that an agent can be at.
+        :raises EndpointFault: the URL cannot be an agent's endpoint.
         """
         if not isinstance(value, str) or not value:
-            raise EndpointFault("is no URL")
+            raise EndpointFault("is not a URL")
         if len(value) > LONGEST:
             raise EndpointFault(f"is longer than {LONGEST} characters")
         if not value.isascii() or not value.isprintable() or _FORBIDDEN & set(value):
-            raise EndpointFault("has characters that a URL cannot have")
+            raise EndpointFault("has characters that are not allowed in a URL")
         try:
             parts = urlsplit(value)
             host, port = parts.hostname or "", parts.port
         except ValueError:
-            raise EndpointFault("is no URL") from None
+            raise EndpointFault("is not a URL") from None
         if parts.scheme not in ("https", "http", "agtp"):
             raise EndpointFault("must be an https or agtp URL")
         if not host or port == 0:
-            raise EndpointFault("names no host")
+            raise EndpointFault("has no host name")
         if parts.username is not None or parts.password is not None:
-            raise EndpointFault("holds a user name: credentials have no place in a card")
+            raise EndpointFault("has a user name or password: remove them, because cards are public")
         if parts.scheme == "http" and not (self._development and _is_loopback(host)):
-            raise EndpointFault("must be https: plain http is for loopback in development")
+            raise EndpointFault("must be https: plain http is accepted only for loopback in development")
         if not (":" in host or (len(host) <= LONGEST_NAME and _NAME.fullmatch(host))):
-            raise EndpointFault("names a host as no name can be written")
+            raise EndpointFault("has an invalid host name")
         if not self._reachable(host):
             raise EndpointFault("is within this host's own network, which no provider of [registry] allows")
         return value
@@ -79,7 +81,7 @@ class Endpoints:
         if name == "localhost" or name.endswith(".localhost"):
             return self._policy.admits("127.0.0.1")
         if ":" in name or _NUMBER.fullmatch(name.rpartition(".")[2]):
-            # What ends in a number is an address, in whichever of the old ways it is written, and never a name.
+            # A name that ends in a number is an IP address, also in the older notations.
             return self._policy.admits(name)
         return True
 

@@ -1,4 +1,4 @@
-"""What the registry says of one card besides the card itself: one shape for what is hosted and what registered."""
+"""The registry's statements about one card: one shape for generated and registered cards."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from agtphost.registry.card import ACTIVE
 from agtphost.vocabulary import times
 
 REGISTERED = "registered"
-"""The kind of what registered; every other kind is of what is hosted here: ``agent``, ``mcp``, ``a2a``, ``acp`` ..."""
+"""The kind of registered cards; every other kind is of what is hosted here: ``agent``, ``mcp``, ``a2a``, ``acp`` ..."""
 
 LIVE = "live"
 LATE = "late"
 LOST = "lost"
 STATES = (LIVE, LATE, LOST)
-"""Of an agent: heard of within a lifetime, silent for one, silent for three."""
+"""States of an agent: seen within one lifetime, silent for one, silent for three."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One card in the registry, without its octets."""
+    """The registry's entry of one card, without the card's octets."""
 
     id: str
     kind: str
@@ -37,10 +37,10 @@ class Entry:
     authentication: str
     endpoint: str
     digest: str
-    """SHA-256 of the card, hex."""
+    """SHA-256 of the card, in hex."""
 
     number: int
-    """1, 2, 3 ... of its versions."""
+    """Version number: 1, 2, 3 ..."""
 
     updated: float
     """Seconds since the Unix epoch."""
@@ -48,22 +48,22 @@ class Entry:
     status: str = ACTIVE
     successor: str = ""
     source: str = "host"
-    """``host``, ``upload``, or the URL that it is fetched from."""
+    """``host``, ``upload``, or the URL that the card is fetched from."""
 
     owner: str = ""
-    """Agent-ID of whoever registered it; empty: an operator, or the host."""
+    """Agent-ID of the agent that registered it; empty for an operator, or the host."""
 
     public: bool = False
-    """Whether strangers are shown the card and may call it, which only an operator can decide."""
+    """Whether strangers can see and call the card; only an operator can set this."""
 
     public_requested: bool = False
     """Whether the agent that registered the card asked for it to be public, and no operator has decided yet."""
 
     called: tuple[str, ...] = ()
-    """A URL of each origin that calls of the card lead to, by its operations, or by the endpoint where it has none."""
+    """One URL of each origin that calls of the card go to: of its operations, or its endpoint if it has none."""
 
     lifetime: float | None = None
-    """Seconds of its lease; None: it has none."""
+    """Seconds of its lease; None if it has no lease."""
 
     lost_since: float | None = None
     """When it was lost, as far as that is durable."""
@@ -72,26 +72,28 @@ class Entry:
     """SHA-256 of a changed card that waits for an approval."""
 
     signature: str = "none"
-    """What its signatures are worth: ``verified``, ``invalid``, ``none``, or ``unverified``: by a key nobody named."""
+    """
+    Result of checking its signatures: ``verified``, ``invalid``, ``none``, or ``unverified`` if the key is not trusted.
+    """
 
     certification: Any = None
-    """The card's own claim."""
+    """The card's own claim about its certification."""
 
     operations: tuple[tuple[str, str], ...] = ()
-    """Names and descriptions of what a registered card lists, for searches."""
+    """Names and descriptions of a registered card's operations, for searches."""
 
     @property
     def etag(self) -> str:
-        """Strong, as HTTP writes it."""
+        """Return the strong ETag as HTTP writes it."""
         return f'"{self.digest}"'
 
     @property
     def last_modified(self) -> str:
-        """As HTTP writes it."""
+        """Return the time of the last change as an HTTP date."""
         return _http_date(int(self.updated))
 
     def headers(self, state: str) -> tuple[tuple[str, str], ...]:
-        """Fields of an answer that is the card itself."""
+        """Return the header fields of an answer that is the card itself."""
         return (
             ("ETag", self.etag),
             ("Last-Modified", self.last_modified),
@@ -102,10 +104,10 @@ class Entry:
 
     def shown(self, state: str, tier: int | None, seen: float | None) -> dict[str, Any]:
         """
-        As lists and searches show it.
+        Return the JSON object of the card in lists and searches.
 
-        :param tier: trust tier of the agent behind it; None where no agent is known.
-        :param seen: when it was heard of last, in seconds since the Unix epoch.
+        :param tier: trust tier of the card's agent; None if no agent is known.
+        :param seen: when the agent was last seen, in seconds since the Unix epoch.
         """
         told: dict[str, Any] = {
             "id": self.id,

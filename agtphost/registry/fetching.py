@@ -1,4 +1,4 @@
-"""Cards fetched from their URLs: https, 1 MiB, 10 seconds, no redirects, no address within the operator's network."""
+"""Fetches of cards from their URLs: https, 1 MiB, 10 seconds, no redirects, no address in the operator's network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agtphost.vocabulary.reasons import Reason
 
 MAX_OCTETS = 1 << 20
 TIMEOUT = 10.0
-"""Seconds for the whole of one fetch."""
+"""Seconds for one whole fetch."""
 
 NOT_MODIFIED = 304
 
@@ -31,9 +31,9 @@ class NotModified(Exception):
 
 class Fetching:
     """
-    Fetches cards.
+    Fetcher of cards.
 
-    :param endpoints: what URLs may be fetched from.
+    :param endpoints: the URLs that may be fetched.
     """
 
     def __init__(self, reactor: Any, providers: Providers, endpoints: Endpoints) -> None:
@@ -43,11 +43,11 @@ class Fetching:
 
     async def __call__(self, url: str, etag: str = "") -> Fetched:
         """
-        The card of a URL.
+        Fetch the card at a URL.
 
-        :param etag: of the one that is known.
-        :raises Refusal: 422 for what cannot be fetched, 503 where it does not come.
-        :raises NotModified: it is the known one.
+        :param etag: ETag of the version that is known.
+        :raises Refusal: 422 if the URL may not be fetched, 503 if the fetch fails.
+        :raises NotModified: the card is the known version.
         """
         try:
             self._endpoints.checked(url)
@@ -56,7 +56,7 @@ class Fetching:
         provider = self._providers.of(url)
         plain = provider is not None and provider.settings.origin.startswith("http:")
         if not url.startswith("https:") and not plain:
-            raise invalid("url", "url is not https.", "Send the https URL of the card.")
+            raise invalid("url", "url must be an https URL.", "Send the https URL of the card.")
         client = self._providers.foreign if provider is None else provider.client
         fields = {**({} if provider is None else provider.fields), "Accept": f"{MEDIA_TYPE}, application/json"}
         if etag:
@@ -71,7 +71,10 @@ class Fetching:
         if response.code == NOT_MODIFIED and etag:
             raise NotModified
         if response.code != 200:
-            raise Refusal(Reason.CARD_FETCH_FAILED, f"The card could not be fetched: its URL answers {response.code}.")
+            raise Refusal(
+                Reason.CARD_FETCH_FAILED,
+                f"The card could not be fetched: its URL answered with status {response.code}.",
+            )
         tags = response.headers.getRawHeaders(b"etag", [])
         tag = tags[0].decode("latin-1") if len(tags) == 1 and len(tags[0]) <= 256 else ""
         return Fetched(octets=octets, etag=tag if tag.isascii() and tag.isprintable() else "")
@@ -82,7 +85,7 @@ async def _get(client: HTTPSClient, url: str, fields: Headers) -> tuple[IRespons
     reading = read(response, MAX_OCTETS, measured=False)
     if response.code == 200:
         return response, await reading
-    # What is no card is not read: its connection ends.
+    # The body of an error is not a card: close the connection instead of reading it.
     reading.addErrback(lambda failure: None)
     reading.cancel()
     return response, b""

@@ -1,4 +1,4 @@
-"""What lists and searches of cards are narrowed by: HAIDIP"""
+"""Filters of lists and searches of cards: HAIDIP"""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ LONGEST_WORD = 256
 Accepts = Callable[[Listed], bool]
 
 _OWN = frozenset({"id", "name", "description", "kind", "status", "version", "source", "endpoint", "owner", "successor"})
-"""Further members of an entry that can be asked for by their value."""
+"""Further members of an entry that can be filtered by their value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a card has to be."""
+    """The conditions that a card has to meet."""
 
     accepts: tuple[Accepts, ...] = ()
 
     def admits(self, listed: Listed) -> bool:
-        """Whether it is all of it."""
+        """Return whether a card meets all conditions."""
         return all(accepts(listed) for accepts in self.accepts)
 
 
 def read_filters(given: Mapping[str, Any], *, known: Collection[str] = (), prefix: str = "") -> Filters:
     """
-    Read them.
+    Parse the filters of a list or search.
 
-    :param given: by name; those in ``known`` are no filters.
-    :param prefix: of names in refusals.
-    :raises agtphost.errors.Refusal: 422 naming the one that cannot be read.
+    :param given: filters by name; names in ``known`` are other parameters and are skipped.
+    :param prefix: prefix of names in refusals.
+    :raises agtphost.errors.Refusal: 422 that names the invalid filter.
     """
     return Filters(tuple(_filter(name, value, prefix) for name, value in given.items() if name not in known))
 
@@ -62,11 +62,11 @@ def _filter(name: str, value: Any, prefix: str) -> Accepts:
     if name == "state":
         wanted = _words(where, value)
         if not wanted <= set(STATES):
-            raise invalid(where, f"{where} is not one of the known words.", f"Use {', '.join(STATES)}.")
+            raise invalid(where, f"{where} is not a known state.", f"Use {', '.join(STATES)}.")
         return lambda listed: listed.state in wanted
     if name in _OWN:
         return _scalar(name, where, value)
-    raise invalid(where[:64], f"{where[:64]} is no filter of cards.", f"Use {', '.join(NAMES)}.")
+    raise invalid(where[:64], f"{where[:64]} is not a filter of cards.", f"Use {', '.join(NAMES)}.")
 
 
 NAMES = ("capability", "tag", "language", "authentication", "provider", "state", *sorted(_OWN))
@@ -74,7 +74,11 @@ NAMES = ("capability", "tag", "language", "authentication", "provider", "state",
 
 def _scalar(name: str, where: str, value: Any) -> Accepts:
     if not isinstance(value, (str, int, float, bool)) or (isinstance(value, str) and len(value) > LONGEST_WORD):
-        raise invalid(where, f"{where} is no text, number or truth value.", f"Send {where} as a value.")
+        raise invalid(
+            where,
+            f"{where} must be a text of at most {LONGEST_WORD} characters, a number, or true or false.",
+            f"Send {where} as a single value.",
+        )
     member = "number" if name == "version" else name
     wanted = str(value).casefold()
     return lambda listed: str(getattr(listed.entry, member)).casefold() == wanted
@@ -87,7 +91,7 @@ def _words(where: str, value: Any) -> set[str]:
         or not 0 < len(texts) <= MOST_WORDS
         or not all(isinstance(text, str) and 0 < len(text) <= LONGEST_WORD for text in texts)
     ):
-        raise invalid(where, f"{where} is neither a text nor a list of texts.", f"Send {where} as text.")
+        raise invalid(where, f"{where} must be a text or a list of 1 to {MOST_WORDS} texts.", f"Send {where} as text.")
     return {text.casefold() for text in texts}
 
 
@@ -96,7 +100,7 @@ def _folded(words: tuple[str, ...]) -> set[str]:
 
 
 def _speaks(listed: str, wanted: str) -> bool:
-    """Whether a language is the wanted one, or a kind of it: ``zh-Hans`` is ``zh`` (BCP 47)."""
+    """Return whether a language is the wanted one or a variant of it: ``zh-Hans`` matches ``zh`` (BCP 47)."""
     own = listed.casefold()
     return own == wanted or own.startswith(f"{wanted}-")
 
@@ -104,5 +108,5 @@ def _speaks(listed: str, wanted: str) -> bool:
 def _way(where: str, value: Any) -> str:
     found = authentication_of(value)
     if found is None:
-        raise invalid(where, f"{where} is no way of authentication.", "Use none, API key, OAuth2 or mTLS.")
+        raise invalid(where, f"{where} is not a kind of authentication.", "Use none, API key, OAuth2 or mTLS.")
     return found

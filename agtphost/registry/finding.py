@@ -1,9 +1,9 @@
 """
-FIND of ``/cards``: what is wanted in words, and the cards that come nearest to it (HAIDIP-014).
+FIND of ``/cards``: the cards that match a description in words best (HAIDIP-014).
 
-An index is made of what one caller may call, and of nothing else: what it may not know of takes nobody's place, and
-neither how rare a word is nor anybody's score tells of it. Beside its cards it holds their operations, so that one tool
-is found among the hundred of its server, and a card is as near as the nearest of its own.
+An index contains only what one caller may call, so a card that the caller may not see takes no place in the results,
+and neither the rarity of words nor scores disclose it. The index holds operations as well as cards: one tool is found
+among the hundred of its server, and a card ranks as its best operation does.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ LONGEST = 4_000
 """Characters of a query."""
 
 MOST_HITS = 2_000
-"""Entries that are looked at for one answer: cards, and operations that stand for their cards."""
+"""Index entries that are examined for one answer: cards, and operations of cards."""
 
 BESIDE = 3
-"""Operations that are told of one card."""
+"""Matching operations that are listed with one card."""
 
 MOST_INDEXES = 16
-"""Sets of cards, each of which many callers may see alike."""
+"""Sets of cards whose index is kept; callers with the same rights share one."""
 
 SUMMARY = ("id", "name", "description", "state", "status", "trust", "certification")
-"""Members of a result that is no whole entry."""
+"""Members of a result without ``include_metadata``."""
 
 LONGEST_SAID = 160
 """Characters of an operation's description in a result."""
@@ -54,18 +54,18 @@ LONGEST_SAID = 160
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What an entry of an index is: a card, or one of its operations."""
+    """The card or operation that an index entry describes."""
 
     card: int
     name: str = ""
-    """The operation's; empty for the card itself."""
+    """Name of the operation; empty for the card itself."""
 
     description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An index, and what its entries are."""
+    """An index, and the place of each of its entries."""
 
     index: Index
     places: Sequence[Place]
@@ -74,10 +74,10 @@ class Known:
 @implementer(IBuiltInHandler)
 class FindCards:
     """
-    Answers FIND.
+    Handler of FIND.
 
-    :param engine: ranks.
-    :param logging: whether records hold the text of searches; else its digest and length.
+    :param engine: the search engine that ranks entries.
+    :param logging: whether records hold the text of searches; otherwise they hold its digest and length.
     """
 
     kind = "built_in"
@@ -90,16 +90,16 @@ class FindCards:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer a search.
 
-        :raises Refusal: 422 for what cannot be searched for.
+        :raises Refusal: 422 if the query or a filter is invalid.
         """
         began = time.perf_counter()
         given = context.input
         query = given.get("query", "")
         if not isinstance(query, str) or len(query) > LONGEST:
-            said = f"query is no text of at most {LONGEST} characters."
-            raise parameters.invalid("query", said, "Say what is wanted, such as translate a letter.")
+            said = f"query must be a text of at most {LONGEST} characters."
+            raise parameters.invalid("query", said, "Describe what is wanted, such as: translate a letter.")
         text = query.strip() or None
         top = parameters.count(given, "top", DEFAULT, MOST)
         skip = parameters.start(given, "skip", FURTHEST)
@@ -109,7 +109,7 @@ class FindCards:
         )
         asked = given.get("filters", {})
         if not isinstance(asked, dict):
-            raise parameters.invalid("filters", "filters is not an object.", "Send filters by name.")
+            raise parameters.invalid("filters", "filters must be an object.", "Send filters by name.")
         filters = read_filters(asked, prefix="filters.")
         cards, known = await self._engine.offload(self._gathered, self._cards.all(context))
 
@@ -140,7 +140,7 @@ class FindCards:
         return cards, self._of(cards)
 
     def _noted(self, query: str) -> Mapping[str, Any]:
-        """What the record says of a search: not what somebody looked for, unless the operator wants that."""
+        """Return the record's members of a search: the query itself only if the operator enabled that."""
         if self._logging:
             return {"query": query[:LONGEST]}
         return {"query_sha256": sha256(query.encode("utf-8", "surrogatepass")).hexdigest(), "query_length": len(query)}
@@ -169,7 +169,7 @@ class FindCards:
             yield result
 
     def _of(self, cards: Sequence[Listed]) -> Known:
-        """The index over some cards: of the same ones it is the same."""
+        """Return the index over some cards; the same cards share one."""
         digest = sha256("\n".join(f"{each.entry.id} {each.entry.digest}" for each in cards).encode()).digest()
         known = self._known.get(digest)
         if known is None:
@@ -197,7 +197,7 @@ class FindCards:
 
 
 def _summary(listed: Listed, *, whole: bool) -> dict[str, Any]:
-    """What a result says of a card: HAIDIP-021, and how far it can be trusted, which people choose by."""
+    """Return a result's members of a card: those of HAIDIP-021, and how far it can be trusted."""
     shown = listed.shown()
     if whole:
         return shown
@@ -207,5 +207,5 @@ def _summary(listed: Listed, *, whole: bool) -> dict[str, Any]:
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:
     value = given.get(name, default)
     if not isinstance(value, bool):
-        raise parameters.invalid(name, f"{name} is not true or false.", f"Send {name} as true or false.")
+        raise parameters.invalid(name, f"{name} must be true or false.", f"Send {name} as true or false.")
     return value

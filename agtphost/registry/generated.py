@@ -1,9 +1,9 @@
 """
 Cards of everything hosted here (HAIDIP-011): agents, MCP servers, and agents behind them.
 
-A card is made when it is read, from what the host itself goes by, and kept for as long as that is the same object: it
-cannot say anything else than what is in force. Of its operations a caller is shown those that it may call. Of the cards
-it is shown those with such operations, and those of agents that the operator discloses to everybody.
+A card is generated when it is read, from the host's own objects in force, and cached for as long as these objects are
+the same, so it never differs from what applies. A caller is shown the operations that it may call. It is shown the
+cards with such operations, and the cards of agents that the operator discloses to everybody.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from agtphost.vocabulary.newest import keep
 
 AGENT = "agent"
 MOST_KEPT = 4_096
-"""Cards that are kept: one for each thing and what different callers may call of it."""
+"""Cards that are cached: one for each subject and set of operations."""
 
 MOST_SETS = 64
-"""Sets of operations that are kept: what agents have in common is written once."""
+"""Sets of operations that are cached: agents with the same operations share one encoding."""
 
 Operations = tuple[tuple[str, Binding], ...]
 
@@ -43,7 +43,7 @@ _UP = frozenset({"up", "idle"})
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something hosted, that has a card."""
+    """A hosted agent or server that has a card."""
 
     kind: str
     name: str
@@ -61,33 +61,33 @@ class Subject:
 
     @property
     def id(self) -> str:
-        """The card's."""
+        """Return the id of its card."""
         return f"{self.kind}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offered:
-    """Operations that a caller may call, of one thing or of many."""
+    """The operations that a caller may call, of one or many subjects."""
 
     admitted: Operations
     by_name: Mapping[str, Binding]
     written: bytes
-    """As a card has them."""
+    """The operations encoded as in a card."""
 
     open_to_all: bool
 
 
 NOTHING = Offered((), {}, b"[]", False)
-"""Of a card that is shown to a caller who may call nothing of it."""
+"""The operations of a card that is shown to a caller who may call none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """A card that was made, and what it was made of."""
+    """A generated card and what it was made of."""
 
     entry: Entry
     ends: tuple[bytes, bytes]
-    """The card's text before and behind its operations."""
+    """The card's text before and after its operations."""
 
     offered: Offered
     state: str
@@ -96,27 +96,27 @@ class Generated:
 
     @property
     def octets(self) -> bytes:
-        """The card."""
+        """Return the card."""
         return b"".join((self.ends[0], self.offered.written, self.ends[1]))
 
     @property
     def operations(self) -> Mapping[str, Binding]:
-        """Those that the caller may call, by name; the first is what is meant where none is named."""
+        """Return the operations that the caller may call, by name; the first is the default."""
         return self.offered.by_name
 
 
 class HostedCards:
     """
-    Makes the cards of what is hosted.
+    Generator of the cards of what is hosted.
 
-    With thousands of agents and endpoints that takes seconds: it is done in any thread, and what agents have in common
-    once for all of them.
+    With thousands of agents and endpoints this takes seconds, so it can run in any thread, and what agents have in
+    common is encoded once for all of them.
 
     :param endpoints: the operator's endpoints.
-    :param adapters: what carries payloads to servers and agents behind this host.
-    :param server_id: of this host.
-    :param root: the ``agtp://`` URI at which the host is reached; empty: its name, at the usual port.
-    :param url: where clients reach the registry over HTTP, which is where agents are invoked then; None: nowhere.
+    :param adapters: payload adapters, which lead to servers and agents behind this host.
+    :param server_id: server id of this host.
+    :param root: the ``agtp://`` URI of this host; empty: its name, at the usual port.
+    :param url: base URL of the registry over HTTP, where agents are invoked; None without HTTP.
     """
 
     def __init__(
@@ -149,17 +149,18 @@ class HostedCards:
 
     @staticmethod
     def is_of_host(card_id: str, adapters: Iterable[str] = ()) -> bool:
-        """Whether an identifier is one of those that no card can be registered under."""
+        """Return whether a card id is reserved: no card can be registered under it."""
         return card_id.partition(":")[0].lower() in (AGENT, "mcp", "a2a", "acp", *adapters)
 
     def all(self, context: BuiltInContext, after: str = "") -> Iterator[Generated]:
         """
-        Those of which the caller may call something, and public agents, in the order of their ids, each made when it
-        is asked for.
+        Yield cards in the order of their ids: those of which the caller may call something, and public agents.
 
-        :param after: those with a greater id.
+        Each card is generated when the iterator reaches it.
+
+        :param after: yield only cards with a greater id.
         """
-        # Servers come and go in the reactor's thread.
+        # Adapters change their servers in the reactor's thread, so these are listed here.
         return self._all(context, list(self._upstreams(context)), after)
 
     def _all(self, context: BuiltInContext, upstreams: list[Subject], after: str) -> Iterator[Generated]:
@@ -175,7 +176,7 @@ class HostedCards:
                 yield self._shown(subject, offered)
 
     def get(self, context: BuiltInContext, card_id: str) -> Generated | None:
-        """One of them; None also for one that the caller may not be shown."""
+        """Return one card; None if it does not exist or the caller may not see it."""
         kind, _, name = card_id.partition(":")
         subjects = self._agents(context, name) if kind == AGENT else self._upstreams(context, kind, name)
         for subject in subjects:
@@ -216,7 +217,7 @@ class HostedCards:
     # What is shown of it
 
     def _offered(self, operations: Operations, context: BuiltInContext) -> Offered | None:
-        """Those that the caller may call; None where there are none."""
+        """Return the operations that the caller may call; None if there are none."""
         admitted = tuple((name, each) for name, each in operations if _admits(context, each))
         if not admitted:
             return None
@@ -236,7 +237,7 @@ class HostedCards:
             return keep(self._sets, key, made, MOST_SETS)
 
     def _of_public(self, subject: Subject, offered: Offered | None) -> Offered | None:
-        """What a caller may call of a subject: of a public agent :data:`NOTHING` where there is nothing."""
+        """Return what a caller may call of a subject; for a public agent :data:`NOTHING` instead of None."""
         return NOTHING if offered is None and self._is_public(subject) else offered
 
     def _is_public(self, subject: Subject) -> bool:
@@ -304,16 +305,16 @@ class HostedCards:
 def _admits(context: BuiltInContext, binding: Binding) -> bool:
     if not binding.agents:
         return context.admits(binding)
-    # Which agent it is asked of is settled: that of the card.
+    # The card names the agent, so its bindings are checked without their restriction to agents.
     return context.admits(replace(binding, agents=frozenset()))
 
 
 class _Here:
-    """Where a card's operations stand."""
+    """A placeholder for the operations of a card."""
 
 
 def _around(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The text of a card before and behind its operations: there are members on both sides."""
+    """Return the text of a card before and after its operations; there are members on both sides."""
     names = list(said)
     at = names.index("operations")
     before = jsontext.encode({name: said[name] for name in names[:at]})
@@ -322,14 +323,14 @@ def _around(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
 
 
 def declared(binding: Binding) -> str | None:
-    """The name that an endpoint's own declaration gives it as a tool."""
+    """Return the tool name that an endpoint's own declaration sets."""
     said = binding.details.get("semantic", {})
     name = said.get("mcp_tool_name") if isinstance(said, Mapping) else None
     return name if isinstance(name, str) else None
 
 
 def upstream_of(binding: Binding) -> str:
-    """The server or agent that a binding leads to, by its name here."""
+    """Return the name, on this host, of the server or agent that a binding leads to."""
     for member in ("mcp_server", "a2a_agent", "acp_server"):
         if member in binding.extra:
             return str(binding.extra[member])
@@ -337,7 +338,7 @@ def upstream_of(binding: Binding) -> str:
 
 
 def _words(*given: Any) -> tuple[str, ...]:
-    """Texts of lists, each once; of objects in them the name."""
+    """Return the texts of several lists without duplicates; objects count by their name or id."""
     found: dict[str, None] = {}
     for each in given:
         for item in each if isinstance(each, (list, tuple)) else ():

@@ -1,8 +1,8 @@
 """
-Calling what a card is of: EXECUTE on ``/cards/{id}`` (HAIDIP-027).
+EXECUTE on ``/cards/{id}``: calls of what a card describes (HAIDIP-027).
 
-What is hosted here is called as it would be without the registry, as the same caller and through every gate, so that
-there are two records, each with the other in it. Agents elsewhere are called by :mod:`.elsewhere`.
+What is hosted here is called as it would be without the registry: as the same caller and through every gate. This makes
+two records that refer to each other. Agents elsewhere are called by :mod:`.elsewhere`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ MOST_AT_ONCE = 50
 OWN = frozenset(
     ("status", "task_id", "reason", "type", "code", "error", "explanation", "remedy", "attribution", "allowed_methods")
 )
-"""Members of a refusal's body that a refusal made of it writes itself."""
+"""Members of a refusal's body that the outer refusal writes itself."""
 
 PASSED_ON = frozenset({"retry-after"})
-"""Fields of a refusal that hold for whoever asked for the call as well."""
+"""Header fields of a refusal that also apply to the caller of the outer call."""
 
 
 class Elsewhere(Protocol):
-    """What calls agents that are not hosted here."""
+    """Client of agents that are not hosted here."""
 
     def call(
         self, context: BuiltInContext, target: Target, operation: str, given: Mapping[str, Any]
     ) -> Awaitable[tuple[Any, Mapping[str, Any]]]:
         """
-        Call one.
+        Call an operation of a remote agent.
 
-        :return: the result, and what the record says besides.
+        :return: the result, and further members of the record.
         :raises Refusal: it may not be called, or did not answer.
         """
 
@@ -60,10 +60,9 @@ class Elsewhere(Protocol):
 @implementer(IBuiltInHandler)
 class Invoking:
     """
-    Answers EXECUTE on ``/cards/{id}``.
+    Handler of EXECUTE on ``/cards/{id}``.
 
-    :param cards: bound later: they ask their handler's own bindings.
-    :param elsewhere: calls agents that are not hosted here.
+    :param elsewhere: client of agents that are not hosted here.
     """
 
     kind = "built_in"
@@ -74,9 +73,9 @@ class Invoking:
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
-        Call an operation of a card, or each of several.
+        Call an operation of a card, or call it once for each input of a batch.
 
-        :raises Refusal: what the call itself is refused with, or fails with.
+        :raises Refusal: the refusal or failure of the call itself.
         """
         card_id = context.path_parameters["id"]
         batch = context.input.get("batch")
@@ -85,14 +84,16 @@ class Invoking:
         target = self.cards.target(context, card_id)
         given = _object(context.input.get("parameters", {}), "parameters")
         if not target.operations and context.caller is None:
-            # The card is public, and its endpoint is there: what is missing is a caller.
-            raise Refusal(Reason.AGENT_UNAUTHENTICATED, "Who shows no credential can call no operation of this agent.")
+            # The card is public and its endpoint exists: what is missing is a caller.
+            raise Refusal(
+                Reason.AGENT_UNAUTHENTICATED, "A caller without credentials cannot call any operation of this agent."
+            )
         name, given = _chosen(target, parameters.text(context.input, "action"), given)
         operation = target.operations[name]
         beside: Mapping[str, Any] = {}
         if operation.binding is None:
-            # Judged before the input is compared: a caller without the right learns nothing of the schema. It is
-            # judged again by the URL just before each request.
+            # Authorize before validating the input: a caller without the right learns nothing about the schema. The
+            # call is authorized again by its URL immediately before each request.
             self.cards.require_call(context, target.entry, operation.endpoint or target.endpoint)
             check_input(operation, given)
             result, beside = await self._elsewhere.call(context, target, name, given)
@@ -104,11 +105,16 @@ class Invoking:
         return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128], **beside})
 
     async def _each(self, context: BuiltInContext, card_id: str, batch: Any) -> Answer:
-        """One result or error for each input of a batch, in order; each is a call of its own, and on record."""
+        """
+        Return one result or error for each input of a batch, in order; each input is a separate call with its own
+        record.
+        """
         if not isinstance(batch, list) or not 1 <= len(batch) <= MOST_AT_ONCE:
-            raise parameters.invalid("batch", f"batch is not a list of 1 to {MOST_AT_ONCE} inputs.", "Send fewer.")
+            raise parameters.invalid(
+                "batch", f"batch must be a list of 1 to {MOST_AT_ONCE} inputs.", "Send a shorter list."
+            )
         if context.invocation.streams:
-            raise parameters.invalid("batch", "A batch is answered as a whole, and not as a stream.", "Ask for none.")
+            raise parameters.invalid("batch", "A batch cannot be answered as a stream.", "Leave out stream.")
         self.cards.target(context, card_id)
         action = {name: context.input[name] for name in ("action",) if name in context.input}
         context.invocation.announce(len(batch), lists=True)
@@ -124,7 +130,7 @@ class Invoking:
         relay = Relay(context) if context.invocation.streams else None
         response = await context.invocation.ask(method, path, input, relay)
         if response.status == 503 and binding.idempotent and _reason(response) == Reason.UPSTREAM_LOST:
-            # Whether it had an effect is unknown: only what has the same effect twice as once is asked for twice.
+            # Whether the call had an effect is unknown, so only idempotent operations are repeated.
             response = await context.invocation.ask(method, path, input, relay)
         if relay is not None:
             await relay.over()
@@ -132,7 +138,7 @@ class Invoking:
 
 
 class Relay:
-    """Passes interim messages of an inner call on, as messages of the outer one: each sealed, one after the other."""
+    """Relay of interim messages of an inner call to the outer one: each is sealed, one after the other."""
 
     def __init__(self, context: BuiltInContext) -> None:
         self._context = context
@@ -147,7 +153,7 @@ class Relay:
         self._last.addCallback(lambda _: Deferred.fromCoroutine(_emitted(self._context, said)))
 
     async def over(self) -> None:
-        """Until all are on their way."""
+        """Wait until all messages are sent."""
         last, self._last = self._last, Deferred()
         await last
 
@@ -156,21 +162,21 @@ async def _emitted(context: BuiltInContext, event: Mapping[str, Any]) -> None:
     try:
         await context.emit(event)
     except Refusal as refusal:
-        log.info("an interim message of a call by its card is not passed on: {why}", why=str(refusal))
+        log.info("an interim message of a call by its card could not be passed on: {why}", why=str(refusal))
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise parameters.invalid(name, f"{name} is not an object.", "Send what the operation takes, by name.")
+        raise parameters.invalid(name, f"{name} must be an object.", "Send what the operation takes, by name.")
     return value
 
 
 def _chosen(target: Target, action: str | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """
-    The operation that is meant, and its input: members that are the registry's own are taken out of it.
+    Return the name of the requested operation, and its input without members that belong to the registry.
 
-    ``operation`` names one where no path does, and ``stream`` asks for a stream, unless the operation has members of
-    these names itself.
+    ``operation`` names an operation if the path does not, and ``stream`` asks for a stream, unless the operation itself
+    has members of these names.
     """
     operations = target.operations
     if not operations:
@@ -205,7 +211,7 @@ def _chosen(target: Target, action: str | None, given: dict[str, Any]) -> tuple[
 
 
 def _members(operation: TargetOperation) -> Mapping[str, Any]:
-    """Those of its input, as far as its schema names them."""
+    """Return the members of an operation's input that its schema names."""
     schema = operation.input_schema
     properties = {} if schema is None else schema.schema.get("properties", {})
     return properties if isinstance(properties, Mapping) else {}
@@ -213,9 +219,9 @@ def _members(operation: TargetOperation) -> Mapping[str, Any]:
 
 def call_of(target: Target, binding: Binding, given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """
-    The request that calls a binding: its method, its path, and its parameters.
+    Return the request that calls a binding: its method, its path, and its parameters.
 
-    :raises Refusal: a member that stands in the path is missing.
+    :raises Refusal: a parameter of the path is missing.
     """
     if binding.call is not None:
         return "EXECUTE", binding.path, binding.call.parameters(given)
@@ -239,9 +245,9 @@ def call_of(target: Target, binding: Binding, given: Mapping[str, Any]) -> tuple
 
 def check_input(operation: TargetOperation, given: Mapping[str, Any]) -> None:
     """
-    Hold an input to what the card says.
+    Validate an input against the card's schema.
 
-    :raises Refusal: it is not that.
+    :raises Refusal: the input does not match.
     """
     schema = operation.input_schema
     try:
@@ -255,9 +261,9 @@ def check_input(operation: TargetOperation, given: Mapping[str, Any]) -> None:
 
 def check_output(operation: TargetOperation, result: Any) -> None:
     """
-    Hold an answer to what the card says.
+    Validate an answer against the card's schema.
 
-    :raises Refusal: it is not that.
+    :raises Refusal: the answer does not match.
     """
     schema = operation.output_schema
     try:
@@ -279,9 +285,9 @@ def _reason(response: Response) -> str:
 
 def _outcome(response: Response) -> Any:
     """
-    What a call by its card is answered with.
+    Return the result of a call by its card.
 
-    :raises Refusal: what it was refused with, or that it did not do what it was for.
+    :raises Refusal: the call was refused, failed, or waits for an approval.
     """
     body = _body(response)
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
@@ -295,7 +301,7 @@ def _outcome(response: Response) -> Any:
         raise Refusal(
             Reason.TOOL_FAILED,
             "The tool says that it failed.",
-            remedy="details is what it said.",
+            remedy="Read details: it holds the tool's own message.",
             details={
                 "details": {"content": said.get("content", [])},
                 "audit_id": response.audit_id,
@@ -305,7 +311,7 @@ def _outcome(response: Response) -> Any:
 
 
 def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
-    """The refusal of an inner call, as that of the outer one."""
+    """Return the refusal of an inner call as a refusal of the outer one."""
     reason = str(body.get("reason") or Reason.INVOCATION_FAILED)
     details = {name: value for name, value in body.items() if name not in OWN}
     return Refusal(
@@ -319,7 +325,7 @@ def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
 
 
 def _told(response: Response) -> dict[str, Any]:
-    """One answer of a batch."""
+    """Return the JSON object of one answer of a batch."""
     body = _body(response)
     told: dict[str, Any] = {"status": response.status, "audit_id": response.audit_id}
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED

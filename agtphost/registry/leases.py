@@ -1,10 +1,10 @@
 """
-Who of those that registered is there: leases that an agent's own calls renew.
+Leases of registered agents, which the agents' own calls renew.
 
-A call is a heartbeat: whatever an agent is answered, with its certificate, renews the leases of all its cards. States
-are live, late (silent for one lifetime) and lost (for three). After a start everybody counts as heard of just then, so
-that nobody is lost for an outage of the host's own; and where more than a third is lost within a minute, it is taken
-for the host's own outage too: states stand still, and the registry says so.
+Each call is a heartbeat: every answer to an agent with a certificate renews the leases of all its cards. The states are
+live, late (silent for one lifetime) and lost (silent for three). After a start every agent counts as just seen, so an
+outage of this host loses no agent. If more than a third of the agents is lost within a minute, this host assumes that
+its own network failed: it freezes the states, and the registry reports this.
 """
 
 from __future__ import annotations
@@ -29,21 +29,25 @@ DEFAULT = 900.0
 """Seconds of a lifetime."""
 
 LOST_AFTER = 3
-"""Lifetimes."""
+"""Lifetimes of silence after which an agent is lost."""
 
 WINDOW = 60.0
-"""Seconds in which more than a third has to be lost for states to stand still; and until it is looked at again."""
+"""
+Seconds within which more than a third has to be lost for states to freeze.
+
+Frozen states are checked again after the same time.
+"""
 
 FEWEST = 2
-"""Cards that have to be lost for that: one alone is no sign of anything."""
+"""Fewest lost cards that freeze the states: a single one does not indicate an outage."""
 
 AT_ONCE = 1_000
-"""Cards that are gathered between two looks at the clock."""
+"""Cards that are collected between two checks of the clock."""
 
 PROVEN = Assurance.CERTIFICATE.label
 
 Told = Callable[[str, float | None], object]
-"""Takes a card's id, and when it was lost; None: it is heard of again."""
+"""Takes a card's id and the time when it was lost; None if it was seen again."""
 
 Steps = Generator[None, None, None]
 
@@ -58,20 +62,20 @@ class _Lease:
         self.lifetime = lifetime
         self.heard = heard
         self.since = since
-        """When it was lost; None: it was not, or is heard of again."""
+        """When it was lost; None if it is not lost."""
 
         self.state = LIVE
         self.at: float | None = None
-        """When it is looked at next."""
+        """When its state is checked next, on the clock."""
 
 
 class Leases:
     """
-    Every lease, by the id of its card.
+    The leases of all cards, by card id.
 
-    :param clock: what timers run on.
-    :param now: seconds since the Unix epoch, for what is told.
-    :param told: called when a card is lost, and when it is heard of again.
+    :param clock: the clock of timers.
+    :param now: returns seconds since the Unix epoch, for times that are reported.
+    :param told: called when a card is lost, and when its agent is seen again.
     """
 
     def __init__(self, clock: IReactorTime, now: Callable[[], float], told: Told = lambda card_id, since: None) -> None:
@@ -86,7 +90,7 @@ class Leases:
         self._timer: Any = None
         self._looking: Steps | None = None
         self.frozen = False
-        """Whether states stand still."""
+        """Whether states are frozen."""
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -95,10 +99,10 @@ class Leases:
 
     def put(self, card_id: str, owner: str, lifetime: float | None, lost_since: float | None = None) -> None:
         """
-        A card has this lease from now on; one that has it already goes on with it.
+        Set the lease of a card; a lease that exists goes on.
 
-        :param owner: Agent-ID of whoever renews it by calling; empty: nobody does.
-        :param lifetime: None: it has none.
+        :param owner: Agent-ID of the agent whose calls renew it; empty if no calls renew it.
+        :param lifetime: seconds; None removes the lease.
         """
         known = self._leases.get(card_id)
         if lifetime is None:
@@ -114,7 +118,7 @@ class Leases:
             self._expect(card_id, known)
 
     def drop(self, card_id: str) -> None:
-        """A card has no lease any more."""
+        """Remove the lease of a card."""
         lease = self._leases.pop(card_id, None)
         self._held_back.discard(card_id)
         if lease is not None and lease.at is not None:
@@ -126,30 +130,30 @@ class Leases:
                 del self._of[lease.owner]
 
     def state(self, card_id: str) -> str:
-        """What it is in; a card without a lease is live."""
+        """Return the state of a card; a card without a lease is live."""
         lease = self._leases.get(card_id)
         return LIVE if lease is None else lease.state
 
     def seen(self, card_id: str) -> float | None:
-        """When it was heard of last, in seconds since the Unix epoch; None: it has no lease."""
+        """Return when a card's agent was last seen, in seconds since the Unix epoch; None if it has no lease."""
         lease = self._leases.get(card_id)
         return None if lease is None else self._now() - (self._clock.seconds() - lease.heard)
 
     # Signs of life
 
     def saw(self, card_id: str) -> None:
-        """There is a sign of life of one card."""
+        """Renew the lease of one card."""
         lease = self._leases.get(card_id)
         if lease is not None:
             self._heard(card_id, lease)
 
     def saw_agent(self, agent_id: str) -> None:
-        """An agent called: all its cards are there."""
+        """Renew the leases of all cards of an agent that called."""
         for card_id, lease in self._of.get(agent_id, {}).items():
             self._heard(card_id, lease)
 
     def watch(self, group: ObservedGroup) -> None:
-        """Records were sealed: those of calls tell who is there."""
+        """Renew the leases of the agents whose calls are among newly sealed records."""
         if self._of:
             for agent_id in {
                 str(record.members.get("caller_id"))
@@ -170,7 +174,7 @@ class Leases:
     # Time
 
     def stop(self) -> None:
-        """Nothing happens by itself any more."""
+        """Stop all timers."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = self._looking = None
@@ -198,7 +202,7 @@ class Leases:
         self._timer = self._clock.callLater(max(moment - self._clock.seconds(), 0.0), self._look)
 
     def _look(self) -> None:
-        """Something may be due: as much of it as a turn takes, for all may be silent since the same moment."""
+        """Update the states whose time has come, in slices: the leases of all cards may end at the same moment."""
         if self._looking is None:
             self._looking = self._looked()
         began = time.thread_time()
@@ -210,7 +214,7 @@ class Leases:
         self._set_timer()
 
     def _looked(self) -> Steps:
-        """Only what is silent for so long changes."""
+        """Update the state of each lease whose time has come, one a step."""
         now, falling = self._clock.seconds(), []
         while (first := self._due.first()) is not None and first[0][0] <= now:
             place, card_id = first
@@ -232,14 +236,14 @@ class Leases:
             yield from self._fall(falling, now)
 
     def _silent(self, card_ids: Iterable[str], now: float) -> Iterator[tuple[str, _Lease]]:
-        """Those of them that have a lease still, and were not heard of while the others had their turn."""
+        """Yield the leases that are still silent for too long; an agent may have called between the steps."""
         for card_id in card_ids:
             lease = self._leases.get(card_id)
             if lease is not None and now - lease.heard >= LOST_AFTER * lease.lifetime:
                 yield card_id, lease
 
     def _fall(self, falling: list[str], now: float) -> Steps:
-        """These are silent for too long: they are lost, unless too many are."""
+        """Mark cards as lost that were silent for too long, unless they are so many that states freeze."""
         while self._lost and now - self._lost[0][0] > WINDOW:
             self._lost.popleft()
         recent = [card_id for _, card_id in self._lost if self.state(card_id) == LOST]
@@ -251,8 +255,8 @@ class Leases:
         if len(overdue) >= FEWEST and len(overdue) * 3 > len(self._leases):
             if not self.frozen:
                 log.warn(
-                    "{count} of {all} registered agents were silent for too long at once: that may be this host's own "
-                    "network, so their states stand still until fewer are",
+                    "{count} of {all} registered agents were silent for too long at the same time. This may be an "
+                    "outage of this host's own network, so their states are frozen until fewer are silent",
                     count=len(overdue),
                     all=len(self._leases),
                 )

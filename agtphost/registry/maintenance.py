@@ -1,9 +1,9 @@
 """
-What becomes of registered cards without a call: they are fetched again, probed, found lost, and forgotten.
+Periodic maintenance of registered cards: refetching, probing, marking as lost, and forgetting.
 
-A card that its URL gives otherwise than before takes effect at once where only descriptions changed. Where its
-endpoint, its authentication, its operations or its name did, it waits for an approval, like a changed tool: whoever
-took over a URL does not take over what was agreed to.
+A card that changed at its URL takes effect immediately if only descriptions changed. If its endpoint, authentication,
+operations or name changed, it waits for an approval, like a changed tool: an attacker who took over a URL does not
+inherit the earlier approval.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from agtphost.upstream.failures import Lost
 from agtphost.upstream.https import read
 
 AT_ONCE = 8
-"""Fetches and probes under way."""
+"""Fetches and probes that run at the same time."""
 
 IN_A_TURN = 2_000
-"""Cards that are looked at before others have their turn."""
+"""Cards that are examined in one turn of the reactor."""
 
 PROBE_TIMEOUT = 10.0
 DAY = 86_400.0
 
 Submit = Callable[[Sequence[Change], Sequence[StreamEvent]], Awaitable[None]]
-"""Makes changes durable that answer nobody."""
+"""Makes changes durable that belong to no call."""
 
 log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What the configuration in force says of it."""
+    """The settings of the configuration in force."""
 
     fetch: Fetching
     judge: Judge
@@ -61,17 +61,20 @@ class Terms:
     """
     Whether the Agent-ID that registered a card (empty: an operator did) has the scopes for a URL.
 
-    Fetches and probes send the operator's credentials, and so are made only for whom they would be sent in a call.
+    Fetches and probes send the operator's credentials, so they are made only for owners who could make the call.
     """
 
 
 @dataclass(kw_only=True)
 class Maintenance:
     """
-    Looks after registered cards.
+    Maintenance of registered cards.
 
-    :param clock: seconds since any moment, for what is done again and again.
-    :param now: seconds since the Unix epoch.
+    :param registered: the cards.
+    :param leases: their leases.
+    :param submit: makes changes durable.
+    :param reactor: clock of the intervals between fetches and probes.
+    :param now: returns seconds since the Unix epoch.
     """
 
     registered: Registered
@@ -80,7 +83,7 @@ class Maintenance:
     reactor: Any
     now: Callable[[], float]
     terms: Terms | None = None
-    """None: there is no registry at present, and nothing is done."""
+    """None without a registry in the configuration; then :meth:`look` does nothing."""
 
     _last: dict[tuple[str, str], float] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
@@ -96,19 +99,19 @@ class Maintenance:
             self._failing.discard(card_id)
 
     async def look(self) -> None:
-        """Do what is due."""
+        """Forget, fetch and probe the cards whose time has come."""
         terms = self.terms
         if terms is None:
             return
         await self._forget(terms)
         tasks = [Deferred.fromCoroutine(task) for task in await self._tasks(terms)]
         for task in tasks:
-            task.addErrback(lambda failure: log.failure("a registered card was not looked after", failure=failure))
+            task.addErrback(lambda failure: log.failure("the maintenance of a registered card failed", failure=failure))
         if tasks:
             await DeferredList(tasks)
 
     async def _entries(self) -> AsyncIterator[Entry]:
-        """All of them; others have their turn in between."""
+        """Yield all entries; the reactor gets a turn in between."""
         for number, card_id in enumerate(self.registered.ids(), 1):
             entry = self.registered.get(card_id)
             if entry is not None:
@@ -134,8 +137,9 @@ class Maintenance:
         return found
 
     def _is_due(self, kind: str, card_id: str, seconds: float, moment: float) -> bool:
-        """Whether it is time for it; then it is done now."""
-        # It was fetched when it registered, or was kept; a probe tells at once whether somebody is there.
+        """Return whether a task of a card is due, and if so note the time."""
+        # A registered or loaded card counts as just fetched. A probe is due immediately, to learn whether its agent is
+        # there.
         last = self._last.setdefault((kind, card_id), moment if kind == "fetch" else -seconds)
         if moment < last + seconds:
             return False
@@ -145,7 +149,7 @@ class Maintenance:
     # Leases
 
     def _told(self, card_id: str, since: float | None) -> None:
-        """A card is lost, or heard of again: that is durable, so that a restart forgets it no later."""
+        """Make durable that a card was lost or seen again, so that a restart does not delay its removal."""
         value, version = self.registered.item(card_id)
         if not value or value.get("lost_since") == since:
             return
@@ -159,22 +163,22 @@ class Maintenance:
         before = self.now() - terms.forget_days * DAY
         async for entry in self._entries():
             if entry.lost_since is not None and entry.lost_since <= before:
-                log.info("the card {id} is forgotten: nothing was heard of its agent", id=entry.id)
+                log.info("the card {id} is removed: its agent was silent for too long", id=entry.id)
                 await self._written(self.registered.removal(entry.id), "card-forgotten", entry.id)
 
     def _write(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
         writing = Deferred.fromCoroutine(self._written(changes, kind, card_id, **more))
-        writing.addErrback(lambda failure: log.failure("what became of a card was not kept", failure=failure))
+        writing.addErrback(lambda failure: log.failure("the new state of a card could not be stored", failure=failure))
 
     async def _written(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
         event = StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={"card_id": card_id, **more})
         try:
             await self.submit(changes, (event,))
         except StaleChange:
-            # Somebody changed the card at the same moment, and knows better.
+            # The card was changed at the same moment, by a call that takes precedence.
             return
         except LedgerUnavailable as error:
-            log.warn("what became of the card {id} was not kept: {why}", id=card_id, why=str(error))
+            log.warn("the new state of the card {id} could not be stored: {why}", id=card_id, why=str(error))
 
     # Fetching
 
@@ -193,10 +197,10 @@ class Maintenance:
             self._ill(entry, error.explanation)
             return
         except reading.CardFaults as error:
-            self._ill(entry, f"what its URL gives is no card: {error}")
+            self._ill(entry, f"the document at its URL is not a valid card: {error}")
             return
         if card.id != entry.id:
-            self._ill(entry, f"what its URL gives is the card of another id: {card.id[:64]}")
+            self._ill(entry, f"the card at its URL has another id: {card.id[:64]}")
             return
         self._well(entry.id)
         await self._compared(entry.id, card, fetched.etag, terms)
@@ -242,7 +246,7 @@ class Maintenance:
         self.leases.saw(card_id)
 
     def _ill(self, entry: Entry, why: str) -> None:
-        """It did not come: told once, until it comes again."""
+        """Log that a card could not be fetched, once until it can be fetched again."""
         if entry.id not in self._failing:
             self._failing.add(entry.id)
             log.warn("the card {id} cannot be fetched from {url}: {why}", id=entry.id, url=entry.source, why=why)
@@ -250,7 +254,7 @@ class Maintenance:
     # Probing
 
     async def _probe(self, entry: Entry, provider: Provider) -> None:
-        """Whether its endpoint answers: anything but an error of its own is a sign of life."""
+        """Renew the lease if the endpoint answers: every answer but a server error counts."""
         asking = Deferred.fromCoroutine(_head(provider, entry.endpoint))
         asking.addTimeout(PROBE_TIMEOUT, self.reactor)
         try:
@@ -271,6 +275,6 @@ async def _head(provider: Provider, url: str) -> int:
 
 
 def differing(known: Card, card: Card) -> list[str]:
-    """The members in which two cards of one agent differ that need an approval."""
+    """Return the members that need an approval and differ between two versions of a card."""
     names = ("name", "endpoint", "authentication", "operations")
     return [name for name, one, other in zip(names, known.substance, card.substance, strict=True) if one != other]

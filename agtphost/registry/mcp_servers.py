@@ -1,8 +1,8 @@
 """
-Hosted MCP servers as the registry of MCP tells of servers, for clients that read that: VS Code and others.
+Hosted MCP servers in the format of the MCP registry, for clients that read it: VS Code and others.
 
-Each caller is told of the servers of which it may call a tool, and how it reaches them: by this host's MCP front, or by
-``agtp mcp-bridge``. Either way every call passes this host's gates; the servers' own addresses are not told.
+Each caller is shown the servers of which it may call a tool, and how to reach them: by this host's MCP front, or by
+``agtp mcp-bridge``. Either way every call passes this host's gates; the servers' own addresses are not disclosed.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ LATEST = "latest"
 
 DEFAULT = 30
 MOST = 100
-"""Servers of one answer, as the official registry has it."""
+"""Servers of one answer, as in the official registry."""
 
 LONGEST = 100
-"""Characters of a description there."""
+"""Characters of a description, as in the official registry."""
 
 UNSAID = "0.0.0"
-"""The version of a server that says none, or one that cannot stand in a path."""
+"""The version of a server that has none, or one that is not allowed in a path."""
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
 _UNFIT = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 class Servers(Protocol):
-    """What there is to tell of: :class:`agtphost.adapters.mcp.adapter.McpAdapter`."""
+    """The hosted MCP servers: :class:`agtphost.adapters.mcp.adapter.McpAdapter`."""
 
     def described(self) -> Any:
-        """An entry for each server."""
+        """Return an entry for each server."""
 
     def tools(self) -> Any:
-        """Bindings of the tools that can be called now."""
+        """Return the bindings of the tools that can be called now."""
 
 
 @implementer(IBuiltInHandler)
 class McpServers:
     """
-    Answers QUERY on ``/mcp-servers`` and below.
+    Handler of QUERY on ``/mcp-servers`` and below.
 
-    :param server_id: of this host: its name, turned round, is what its servers' names begin with.
-    :param front: where a server is reached over HTTP, by its name here; None: nowhere, there is the bridge.
+    :param server_id: server id of this host; the servers' names begin with its reversed name.
+    :param front: returns the HTTP URL of a server by its name on this host; None if only the bridge leads there.
     :param root: the ``agtp://`` URI that the bridge is started with; empty: the host's name, at the usual port.
     """
 
@@ -84,21 +84,23 @@ class McpServers:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """
-        Answer.
+        Answer with a list of servers, or one server.
 
-        :raises Refusal: 404 for a server or version that is not there for the caller, 422 for what cannot be asked.
+        :raises Refusal: 404 if a server or version does not exist for the caller, 422 if a parameter is invalid.
         """
         named = context.path_parameters.get("name")
         if named is None:
             return self._list(context)
         found = [each for each in self._told(context) if each["server"]["name"] == named]
         if not found:
-            raise not_found(Reason.UNKNOWN_MCP_SERVER, "No MCP server of that name is here for the caller.")
+            raise not_found(
+                Reason.UNKNOWN_MCP_SERVER, "This host has no MCP server of that name that the caller may call."
+            )
         version = context.path_parameters.get("version")
         if version is None:
             return Answer(result={"servers": found, "metadata": {"count": len(found)}})
         if version not in (LATEST, found[0]["server"]["version"]):
-            raise not_found(Reason.UNKNOWN_MCP_SERVER, "The server has no such version here.")
+            raise not_found(Reason.UNKNOWN_MCP_SERVER, "This host does not have that version of the server.")
         return Answer(result=found[0])
 
     def _list(self, context: BuiltInContext) -> Answer:
@@ -124,7 +126,7 @@ class McpServers:
         return Answer(result={"servers": found[:limit], "metadata": metadata})
 
     def _told(self, context: BuiltInContext) -> list[dict[str, Any]]:
-        """Those of which the caller may call something, by name."""
+        """Return the servers of which the caller may call a tool, sorted by name."""
         if not execution.may_execute(context):
             return []
         callable_: dict[str, list[Binding]] = {}
@@ -178,7 +180,7 @@ class McpServers:
         return {"packages": [bridge]}
 
     def _updated(self, name: str, server: Mapping[str, Any], tools: list[Binding]) -> float:
-        """Since when it is as it is: of what every caller sees of it, and of when this host saw that first."""
+        """Return since when a server's entry is as it is: when this host first saw its version, title and tools."""
         if name not in self._seen:
             self._seen[name] = "", 0.0
         known, since = self._seen[name]
@@ -198,4 +200,6 @@ def _after(cursor: Any) -> str:
             raise ValueError
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (ValueError, binascii.Error):
-        raise parameters.invalid("cursor", "cursor is none that a list gave.", "Send nextCursor as it came.") from None
+        raise parameters.invalid(
+            "cursor", "cursor is not one that a list returned.", "Send the value of nextCursor unchanged."
+        ) from None

@@ -1,4 +1,4 @@
-"""How often somebody whom nobody knows may search: a search costs more than a read."""
+"""Rate limit of searches by callers without a name: a search costs more than a read."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.vocabulary.reasons import Reason
 
 PER_MINUTE = 60
-"""Searches from one address, without a name; of callers that have one, the rates of ``[limits]`` alone hold."""
+"""Searches from one address by callers without a name; others are limited by the rates of ``[limits]`` alone."""
 
 BURST = 30.0
-"""Seconds' worth of them that may come at once."""
+"""Size of a burst, in seconds' worth of searches."""
 
 
 @implementer(IBuiltInHandler)
 class Paced:
     """
-    Has a handler answer, unless too many ask for too much.
+    Handler that limits the rate of another handler.
 
-    :param handler: what answers.
-    :param now: seconds from any start, never going back.
+    :param handler: the handler that answers.
+    :param now: returns monotonic seconds.
     """
 
     kind = "built_in"
@@ -39,9 +39,9 @@ class Paced:
 
     def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer.
+        Answer, or refuse a caller without a name beyond the rate.
 
-        :raises Refusal: 429 for strangers beyond :data:`PER_MINUTE`, and whatever the handler refuses for.
+        :raises Refusal: 429 beyond :data:`PER_MINUTE`, and every refusal of the handler.
         """
         peer = context.peer
         if context.caller is None and peer is not None and peer.certificate is None:
@@ -50,8 +50,8 @@ class Paced:
                 again = str(max(1, ceil(wait)))
                 raise Refusal(
                     Reason.RATE_LIMITED,
-                    f"More than {PER_MINUTE} searches in a minute from one address, without a name.",
-                    remedy="Wait, or call as an agent.",
+                    f"One address sent more than {PER_MINUTE} searches in a minute without a name.",
+                    remedy="Wait, or call as an agent with a certificate.",
                     headers=(("Retry-After", again),),
                 )
         return self._handler.handle(context)

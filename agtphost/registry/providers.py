@@ -1,4 +1,4 @@
-"""Origins that the operator lets this host call for the sake of cards, each with how it is called."""
+"""Origins that the operator lets this host call for cards, each with the way to call it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agtphost.vocabulary.addresses import AddressPolicy, IPNetwork
 
 class Provider:
     """
-    One of them.
+    An origin that this host may call.
 
-    :raises OSError, ValueError: its authorities cannot be read.
+    :raises OSError, ValueError: its certificate authorities cannot be read.
     """
 
     def __init__(self, reactor: Any, settings: ProviderSection, resolver: IHostnameResolver | None = None) -> None:
@@ -28,16 +28,16 @@ class Provider:
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """Header fields that go there, secrets among them."""
+        """Return the header fields that are sent there; some are secrets."""
         return {name: value.reveal() for name, value in self.settings.headers.items()}
 
 
 class Providers:
     """
-    All of them, by origin.
+    All providers, by origin.
 
-    :param foreign: what reaches origins that are not listed: public addresses alone. Only URLs that a person or an
-        agent names are fetched so, and nothing that a card says.
+    Its client :attr:`foreign` reaches origins that are not listed, at public addresses only. Only URLs that a person or
+    an agent names are fetched by it, never one that a card names.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Providers:
 
     @property
     def foreign(self) -> HTTPSClient:
-        """For what no provider is named for."""
+        """Return the client of origins that no provider is configured for."""
         if self._foreign is None:
             self._foreign = HTTPSClient(
                 self._reactor, trust_of(None), addresses=AddressPolicy(), resolver=self._resolver
@@ -58,7 +58,7 @@ class Providers:
         return self._foreign
 
     def of(self, url: str) -> Provider | None:
-        """The provider of a URL; None where the operator has none."""
+        """Return the provider of a URL; None if the operator has configured none."""
         return self._by_origin.get(origin_of(url))
 
     def scopes(self, *urls: str) -> tuple[str, ...]:
@@ -72,15 +72,15 @@ class Providers:
 
     @property
     def probing(self) -> bool:
-        """Whether any endpoint is looked at."""
+        """Return whether at least one provider has its endpoints probed."""
         return any(each.settings.probe_seconds is not None for each in self._by_origin.values())
 
     def allowed(self) -> tuple[IPNetwork, ...]:
-        """Networks that agents may be in although they are not public."""
+        """Return the non-public networks that agents may be in."""
         return tuple(each for one in self._by_origin.values() for each in one.settings.allow_addresses)
 
 
 @lru_cache(1024)
 def origin_of(url: str) -> str:
-    """Return :func:`agtphost.vocabulary.origins.origin_of`, remembered: lists ask it of every card."""
+    """Return :func:`agtphost.vocabulary.origins.origin_of` from a cache: lists ask for it once a card."""
     return origins.origin_of(url)

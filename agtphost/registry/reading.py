@@ -1,8 +1,8 @@
 """
-The one strict reader of cards (HAIDIP): everything that is wrong, each by the member that has it.
+The strict parser of cards (HAIDIP): it reports all faults, each with the member that has it.
 
-A card is what somebody says of an agent. Names are shown to people, schemas are run on every call, and the endpoint is
-where calls go, so each is bounded, and nothing is taken that would show as something else than it is.
+A card is untrusted input. Names are shown to people, schemas are run on every call, and the endpoint is where calls go.
+So each member is bounded, and text that would be displayed as something else is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.escaping import escape
 
 LONGEST = 256 << 10
-"""Octets of a card: the longest real ones have a tenth of it."""
+"""Octets of a card; the longest real ones have a tenth of it."""
 
 MOST_FAULTS = 16
 MOST_OPERATIONS = 200
@@ -49,10 +49,10 @@ _MARKUP = frozenset('"<>\\^`{|}')
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a card."""
+    """A fault of a card."""
 
     member: str
-    """Such as ``operations[2].name``; empty for the whole."""
+    """Such as ``operations[2].name``; empty for the whole card."""
 
     message: str
     """A predicate: ``is longer than 200 characters``."""
@@ -63,9 +63,9 @@ class Fault:
 
 class CardFaults(ValueError):
     """
-    What is no card.
+    The card is invalid.
 
-    :param faults: at most :data:`MOST_FAULTS`, in the order in which the members are looked at.
+    :param faults: at most :data:`MOST_FAULTS`, in the order in which members are checked.
     """
 
     def __init__(self, faults: list[Fault]) -> None:
@@ -74,7 +74,7 @@ class CardFaults(ValueError):
 
 
 def authentication_of(said: Any) -> str | None:
-    """The way of authentication that a word means, however it is written; None for none of them."""
+    """Return the kind of authentication that a word means, in any spelling; None if it is unknown."""
     if not isinstance(said, str) or len(said) > 32:
         return None
     return _WORDS.get(re.sub(r"[\s_.-]+", "", said.lower()))
@@ -82,18 +82,18 @@ def authentication_of(said: Any) -> str | None:
 
 def read(octets: bytes, endpoints: Endpoints) -> Card:
     """
-    Read a card.
+    Parse a card.
 
     :param octets: UTF-8 JSON.
-    :param endpoints: where calls may go.
-    :raises CardFaults: it is none.
+    :param endpoints: the endpoint URLs that are allowed.
+    :raises CardFaults: the card is invalid.
     """
     try:
         document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
     except jsontext.JSONTextError as error:
         raise CardFaults([Fault("", f"is not JSON: {error}")]) from None
     if not isinstance(document, dict):
-        raise CardFaults([Fault("", "is no JSON object")])
+        raise CardFaults([Fault("", "must be a JSON object")])
     return _Reader(document, endpoints).card(octets)
 
 
@@ -116,7 +116,7 @@ class _Reader:
             operations=self._operations(),
             tags=self._words("tags"),
             languages=self._words(
-                "supported_languages", _LANGUAGE.fullmatch, "is no language tag such as en or zh-Hans"
+                "supported_languages", _LANGUAGE.fullmatch, "must be a language tag such as en or zh-Hans"
             ),
             provider=self._provider(),
             version=self._text("version", LONGEST_WORD),
@@ -140,11 +140,11 @@ class _Reader:
     def _id(self) -> str:
         value = self._document.get("id")
         if not isinstance(value, str) or not value:
-            self._wrong("id", "is missing" if value is None else "is no text")
+            self._wrong("id", "is missing" if value is None else "must be a text")
         elif len(value) > LONGEST_ID:
             self._wrong("id", f"is longer than {LONGEST_ID} characters")
         elif _ID.fullmatch(value) is None or _MARKUP & set(value) or value.strip("./") == "":
-            self._wrong("id", "is no slug, UUID or URI: visible ASCII characters, without quotes and brackets")
+            self._wrong("id", "must be a slug, UUID or URI: visible ASCII characters, without quotes and brackets")
         else:
             return value
         return ""
@@ -158,15 +158,18 @@ class _Reader:
         return self._said(member, value, longest, required=required, keep=keep)
 
     def _said(self, member: str, value: Any, longest: int, *, required: bool = False, keep: str = "") -> str:
-        """A text that is shown to people as it is."""
+        """Check a text that is shown to people unchanged; return an empty text if it is invalid."""
         if not isinstance(value, str):
-            self._wrong(member, "is no text")
+            self._wrong(member, "must be a text")
         elif required and not value.strip():
             self._wrong(member, "is empty")
         elif len(value) > longest:
             self._wrong(member, f"is longer than {longest} characters")
         elif escape(value, keep=keep) != value:
-            self._wrong(member, "has control, invisible or direction characters, which show it as something else")
+            self._wrong(
+                member,
+                "has control, invisible or direction characters, which would display it as something else: remove them",
+            )
         else:
             return value
         return ""
@@ -185,7 +188,7 @@ class _Reader:
                 self._wrong(member, "is missing")
             return ()
         if not isinstance(value, list):
-            self._wrong(member, "is no array")
+            self._wrong(member, "must be an array")
             return ()
         if len(value) > MOST_WORDS:
             self._wrong(member, f"has more than {MOST_WORDS} entries")
@@ -209,7 +212,7 @@ class _Reader:
     def _provider(self) -> str:
         value = self._document.get("provider")
         if isinstance(value, dict):
-            # As A2A has it.
+            # A2A cards have an object here.
             named = next((name for name in ("name", "organization") if name in value), "name")
             return self._said(f"provider.{named}", value.get(named), LONGEST_TEXT)
         return self._text("provider", LONGEST_TEXT)
@@ -238,7 +241,7 @@ class _Reader:
         if listed is None:
             return (top,)
         if not isinstance(listed, list):
-            self._wrong("operations", "is no array")
+            self._wrong("operations", "must be an array")
             return (top,)
         if len(listed) > MOST_OPERATIONS:
             self._wrong("operations", f"has more than {MOST_OPERATIONS} entries")
@@ -247,7 +250,7 @@ class _Reader:
         for at, each in enumerate(listed):
             operation = self._operation(f"operations[{at}]", each)
             if operation is not None and operation.name in found:
-                self._wrong(f"operations[{at}].name", "stands twice")
+                self._wrong(f"operations[{at}].name", "is the name of two operations")
             elif operation is not None:
                 found[operation.name] = operation
             if len(self._faults) >= MOST_FAULTS:
@@ -256,11 +259,11 @@ class _Reader:
 
     def _operation(self, place: str, given: Any) -> Operation | None:
         if not isinstance(given, dict):
-            self._wrong(place, "is no object")
+            self._wrong(place, "must be an object")
             return None
         name = given.get("name")
         if not isinstance(name, str) or _OPERATION.fullmatch(name) is None or "/" in name:
-            what = "is missing" if name is None else "is not 1 to 128 visible ASCII characters without slash"
+            what = "is missing" if name is None else "must have 1 to 128 visible ASCII characters without a slash"
             self._wrong(f"{place}.name", what)
             return None
         described = given.get("description", "")
@@ -283,7 +286,7 @@ class _Reader:
             self._wrong(f"{where}.{error.member}" if error.member else where, str(error))
             return None
         if is_plain(given[member]):
-            # Of a few words no schema comes out that could cost anything.
+            # A few type words cannot make a costly schema, so it is not compiled here.
             return schema
         size = len(jsontext.encode(schema))
         self._schemas += size

@@ -1,8 +1,8 @@
 """
-The cards that registered: state items, which change with the record of the call that changed them.
+The registered cards: state items, which change with the record of the call that changed them.
 
-An item has the card's text, so that it is given back as it came, and what the registry says of it. The twenty versions
-before are items of their own, which make room for others where there is none left.
+An item has the card's text, so that it is returned exactly as it was received, and the registry's statements about it.
+The previous twenty versions are separate items, which are evicted first when space runs out.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agtphost.vocabulary.holdings import CARD, CARD_VERSION
 from agtphost.vocabulary.origins import origin_of
 
 KEPT = 20
-"""Former versions of a card."""
+"""Former versions of a card that are kept."""
 
 SAID = 300
-"""Characters of an operation's description that searches look at."""
+"""Characters of an operation's description that searches read."""
 
 Watcher = Callable[[str, Entry | None], object]
 
 
 class Registered:
     """
-    All of them, by id.
+    All registered cards, by id.
 
-    :param held: where they are durable.
+    :param held: the durable state.
     """
 
     def __init__(self, held: StateTable) -> None:
@@ -43,12 +43,12 @@ class Registered:
         self._ids: list[str] = []
         self._watchers: list[Watcher] = []
         self.changes = 0
-        """Counts every change: what is made of all cards is made anew when it is another number."""
+        """Counter of all changes; caches that are built from all cards compare it."""
 
         held.watch(CARD, self._changed)
 
     def watch(self, watcher: Watcher) -> None:
-        """Have it called for every card that there is, and whenever one changes; with None where it is gone."""
+        """Call the watcher for every card now and after each change; its entry is None if the card is removed."""
         self._watchers.append(watcher)
         for card_id, entry in self._entries.items():
             watcher(card_id, entry)
@@ -72,32 +72,35 @@ class Registered:
         return len(self._entries)
 
     def get(self, card_id: str) -> Entry | None:
-        """One of them."""
+        """Return the entry of one card; None if it is not registered."""
         return self._entries.get(card_id)
 
     def after(self, card_id: str = "") -> Iterator[Entry]:
-        """All of them with a greater id, in the order of ids."""
+        """Yield all entries with a greater id, in the order of ids."""
         at = bisect_left(self._ids, f"{card_id}\0") if card_id else 0
         ids = self._ids[at:]
-        # It may be gone through in another thread, while cards come and go.
+        # Another thread may consume the iterator while cards come and go.
         return (entry for each in ids if (entry := self._entries.get(each)) is not None)
 
     def ids(self) -> list[str]:
-        """Of all of them there are now, in their order."""
+        """Return the ids of all cards, sorted."""
         return self._ids.copy()
 
     def item(self, card_id: str) -> tuple[dict[str, Any], int]:
-        """What is kept of one, to be changed, and the version that the change is decided on; nothing and 0 of none."""
+        """
+        Return a copy of a card's item to change, and the version that the change is based on; ``{}`` and 0 if none
+        exists.
+        """
         item = self._held.get(CARD, card_id)
         return ({}, 0) if item is None else (dict(item.value), item.version)
 
     def octets(self, card_id: str) -> bytes:
-        """The card, as it came."""
+        """Return the card as it was received."""
         item = self._held.get(CARD, card_id)
         return b"" if item is None else str(item.value["card"]).encode()
 
     def version(self, card_id: str, number: int) -> Mapping[str, Any] | None:
-        """A former version: its ``card``, ``number`` and ``updated``; None where it is not kept."""
+        """Return a former version with its ``card``, ``number`` and ``updated``; None if it is not kept."""
         item = self._held.get(CARD_VERSION, _place(card_id, number))
         return item.value if item is not None and item.value["number"] == number else None
 
@@ -107,10 +110,10 @@ class Registered:
         self, card_id: str, value: Mapping[str, Any], version: int, former: Mapping[str, Any] | None
     ) -> tuple[Change, ...]:
         """
-        What makes a card what ``value`` says.
+        Return the changes that store ``value`` as a card's item.
 
-        :param version: of the item that this was decided on; 0: there is none.
-        :param former: what is kept as the version before; None: the card itself stays what it is.
+        :param version: version of the item that this is based on; 0 if there is none.
+        :param former: the item to keep as the previous version; None if the card itself does not change.
         """
         owner = str(value["owner"])
         changes = [Change(kind=CARD, key=card_id, value=value, owner=owner, expected=version)]
@@ -121,7 +124,7 @@ class Registered:
         return tuple(changes)
 
     def removal(self, card_id: str) -> tuple[Change, ...]:
-        """What makes a card be forgotten, with all its versions."""
+        """Return the changes that remove a card and all its versions."""
         value, version = self.item(card_id)
         owner = str(value.get("owner", ""))
         found = Change(kind=CARD, key=card_id, value=None, owner=owner, expected=version)
@@ -131,19 +134,21 @@ class Registered:
 
 
 def _place(card_id: str, number: int) -> str:
-    """Where a version is kept: in the place of the one that is :data:`KEPT` before it."""
+    """Return the key of a former version; it reuses the slot of the version :data:`KEPT` before it."""
     return f"{number % KEPT} {card_id}"
 
 
 def _called(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a URL of each origin that calls of a card lead to: lists ask for the rights of each, of every card."""
+    """
+    Return one URL of each origin that calls of a card go to: lists check the rights to each origin, for every card.
+    """
     endpoint = str(document["endpoint"])
     urls = [each.get("endpoint") or endpoint for each in document.get("operations") or ()]
     return tuple({origin_of(url): url for url in reversed(urls)}.values()) or (endpoint,)
 
 
 def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
-    """The entry of a kept card, which was read strictly before it was kept."""
+    """Return the entry of a stored card, which was checked strictly before it was stored."""
     octets = str(value["card"]).encode()
     document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
     pending = value.get("pending")

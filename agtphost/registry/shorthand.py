@@ -1,4 +1,4 @@
-"""The draft's shorthand for inputs and outputs, ``{"text": "string"}``, as the JSON Schema that it stands for."""
+"""The draft's shorthand for inputs and outputs, ``{"text": "string"}``, converted to a JSON Schema."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _KEYWORDS = frozenset(
 
 class NotASchema(ValueError):
     """
-    Neither a JSON Schema nor the shorthand.
+    The value is neither a JSON Schema nor the shorthand.
 
-    :param member: below what was read; empty for the whole.
+    :param member: the faulty member below what was parsed; empty for the whole.
     """
 
     def __init__(self, member: str, message: str) -> None:
@@ -41,12 +41,11 @@ class NotASchema(ValueError):
 
 def schema_of(given: Any) -> Mapping[str, Any]:
     """
-    The JSON Schema of ``inputs``, ``outputs``, ``input_schema`` or ``output_schema``.
+    Return the JSON Schema of ``inputs``, ``outputs``, ``input_schema`` or ``output_schema``.
 
-    In the shorthand every member is a field that has to be there, unless its type ends in ``?``; ``string[]`` is a
-    list of strings.
+    In the shorthand every member is a required field, unless its type ends in ``?``; ``string[]`` is a list of strings.
 
-    :raises NotASchema: it is neither.
+    :raises NotASchema: the value is neither.
     """
     if not isinstance(given, Mapping):
         raise NotASchema("", 'is neither a JSON Schema nor an object such as {"text": "string"}')
@@ -64,12 +63,12 @@ def schema_of(given: Any) -> Mapping[str, Any]:
 
 
 def _is_schema(given: Mapping[str, Any]) -> bool:
-    """Whether it has what no shorthand has; an empty one says that there are no fields, or any: the same."""
+    """Return whether a value has members that the shorthand lacks; an empty object means the same in both."""
     if any(name in given and not isinstance(given[name], str) for name in _KEYWORDS):
         return True
     if "$schema" in given or "$ref" in given or isinstance(given.get("type"), list):
         return True
-    # `{"type": "object"}` is any object; `{"type": "string"}` is no schema of an input, and has a field named type.
+    # `{"type": "object"}` is any object. `{"type": "string"}` is shorthand: an input with a field named type.
     return given.get("type") == "object" and all(
         name in ("type", "title", "description") or not isinstance(value, str) for name, value in given.items()
     )
@@ -84,15 +83,17 @@ def _type(name: str, said: Any) -> Mapping[str, Any]:
             return {"type": "array", "items": _type(name, word[:-2])}
         if word in _TYPES:
             return _TYPES[word]
-    raise NotASchema(name[:64], "is no type: use string, number, integer, boolean, array or object, or a JSON Schema")
+    raise NotASchema(
+        name[:64], "is not a type: use string, number, integer, boolean, array or object, or a JSON Schema"
+    )
 
 
 MOST_PLAIN = 100
-"""Fields of a shorthand that needs no look at the schema that comes of it."""
+"""Fields of a shorthand whose schema does not need to be compiled to be accepted."""
 
 
 def is_plain(given: Any) -> bool:
-    """Whether it is a shorthand of a few words: no schema of those can cost anything."""
+    """Return whether a value is a shorthand of a few words, which cannot make a costly schema."""
     return (
         isinstance(given, Mapping)
         and len(given) <= MOST_PLAIN

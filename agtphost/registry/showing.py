@@ -1,4 +1,4 @@
-"""QUERY of ``/cards`` and ``/cards/{id}``: lists of cards, and one of them as it came."""
+"""QUERY of ``/cards`` and ``/cards/{id}``: lists of cards, and single cards as they were received."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ _OWN = ("limit", "cursor", "public", "count")
 @implementer(IBuiltInHandler)
 class ShowCards:
     """
-    Answers QUERY.
+    Handler of QUERY.
 
-    :param offload: calls a function that takes its time off the reactor.
-    :param cards: bound later: they ask their handler's own bindings.
+    :param offload: calls a slow function in another thread.
     """
 
     kind = "built_in"
@@ -44,9 +43,9 @@ class ShowCards:
 
     def handle(self, context: BuiltInContext) -> Answer | Awaitable[Answer]:
         """
-        Answer.
+        Answer with a list of cards, or one card.
 
-        :raises Refusal: 404 for a card that is not there for the caller, 422 for what cannot be asked.
+        :raises Refusal: 404 if a card does not exist for the caller, 422 if a parameter is invalid.
         """
         card_id = context.path_parameters.get("id")
         return self._list(context) if card_id is None else self._one(context, card_id)
@@ -61,7 +60,7 @@ class ShowCards:
         def wanted(each: Listed) -> bool:
             return (each.entry.public or not public) and filters.admits(each)
 
-        # One more than are shown: then there are more.
+        # Take one more than the limit, to know whether there are more.
         found = await self._offload(lambda: list(islice(filter(wanted, listed), limit + 1)))
         more, found = len(found) > limit, found[:limit]
         result: dict[str, Any] = {"agents": [each.shown() for each in found], "count": len(found)}
@@ -79,7 +78,9 @@ class ShowCards:
         if number != listed.entry.number:
             kept = self.cards.registered.version(card_id, number) if listed.generated is None else None
             if kept is None:
-                raise not_found(Reason.CARD_UNKNOWN, "That version of the card is not kept.", parameter="version")
+                raise not_found(
+                    Reason.CARD_UNKNOWN, "This host does not keep that version of the card.", parameter="version"
+                )
             octets, former = str(kept["card"]).encode(), {"version": number, "current_version": listed.entry.number}
         if parameters.choice(context.input, "form", ("card", "entry"), "card") == "entry":
             return Answer(result={**listed.shown(), **former, "card": jsontext.decode(octets)})
@@ -95,7 +96,7 @@ def _fields(listed: Listed, octets: bytes, former: dict[str, Any]) -> tuple[tupl
 
 
 def cursor_of(card_id: str) -> str:
-    """What the next part of a list is asked for with."""
+    """Return the cursor of the next page of a list."""
     return base64.urlsafe_b64encode(card_id.encode()).decode("ascii").rstrip("=")
 
 
@@ -107,4 +108,6 @@ def _after(cursor: Any) -> str:
             raise ValueError
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (ValueError, binascii.Error):
-        raise parameters.invalid("cursor", "cursor is none that a list gave.", "Send next_cursor as it came.") from None
+        raise parameters.invalid(
+            "cursor", "cursor is not one that a list returned.", "Send the value of next_cursor unchanged."
+        ) from None

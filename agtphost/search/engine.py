@@ -1,9 +1,9 @@
 """
-An embedder behind an index, off the reactor; and what happens where it fails, or has not read everything yet.
+The search engine: an embedder and indexes, used outside of the reactor, also while the embedder fails or is not ready.
 
-An index is searched by words until each of its entries has a vector. Making them begins with the first search, which
-waits for :data:`PATIENCE` at most; it goes on meanwhile, and later searches find by meaning. After a failure the
-embedder is left alone for :data:`REST`.
+An index is searched by words until each of its entries has a vector. The first search starts to compute them and waits
+for at most :data:`PATIENCE`. The computation continues, and later searches use meaning. After a failure the embedder is
+not used for :data:`REST`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from agtphost.vocabulary.newest import keep
 log = Logger()
 
 BM25 = "bm25"
-"""The engine that is always there."""
+"""The engine that is always available."""
 
 PATIENCE = 2.0
 """Seconds that a search waits for the vectors of an index."""
 
 REST = 30.0
-"""Seconds that an embedder which failed is not asked again."""
+"""Seconds for which a failed embedder is not used."""
 
 AT_ONCE = 256
-"""Texts that an embedder is given at once, between two looks at other work."""
+"""Texts in one call of an embedder, between two turns of other work."""
 
 MOST_QUERIES = 256
-"""Queries whose vectors are remembered."""
+"""Queries whose vectors are cached."""
 
-NOT_YET = "the vectors of what there is are still being made"
+NOT_YET = "the vectors of the entries are still being computed"
 
 Run = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments off the reactor."""
+"""Runs a function with its arguments outside of the reactor."""
 
 
 T = TypeVar("T")
@@ -51,17 +51,17 @@ Making = Deferred["EmbedderError | None"]
 
 
 class EmbedderError(Exception):
-    """There are no vectors, for now; the message says why."""
+    """Vectors are not available for now; the message says why."""
 
 
 class SearchEngine:
     """
-    Searches indexes, by meaning where it can.
+    Engine that searches indexes, by meaning if possible.
 
-    :param run: takes work off the reactor.
-    :param embedder: None: by words alone.
-    :param store: where vectors are kept.
-    :param clock: the reactor, for patience and rest.
+    :param run: runs work outside of the reactor.
+    :param embedder: None: search by words only.
+    :param store: cache of vectors.
+    :param clock: the reactor, for timeouts.
     """
 
     def __init__(
@@ -74,28 +74,28 @@ class SearchEngine:
         self._seconds: Callable[[], float] = clock.seconds
         self._making: WeakKeyDictionary[Index, Making] = WeakKeyDictionary()
         self._queries: OrderedDict[str, bytes] = OrderedDict()
-        # One piece of work at a time: however many searches are asked for, they leave the other threads to others.
+        # One piece of work at a time: any number of searches leaves the other threads to other work.
         self._turn = DeferredLock()
         self._resting = 0.0
         self._why = ""
 
     @property
     def name(self) -> str:
-        """The engine that is configured."""
+        """Return the configured engine."""
         engine: str = BM25 if self._embedder is None else self._embedder.engine
         return engine
 
     def apart(self) -> SearchEngine:
-        """The same engine for texts of its callers: it keeps no vector of them longer than their index."""
+        """Return the same engine for texts of callers: their vectors are kept only as long as their index."""
         return SearchEngine(self._run, self._clock, self._embedder, NoVectors())
 
     @staticmethod
     def index(entries: Sequence[Entry]) -> Index:
-        """An index over some entries."""
+        """Return an index over some entries."""
         return Index(entries)
 
     async def search(self, index: Index, wanted: Wanted) -> Found:
-        """Search; never fails for want of an embedder."""
+        """Search an index; a failing embedder never makes this fail."""
         embedder, vector, why = self._embedder, None, ""
         if embedder is not None and wanted.text is not None and index.entries:
             try:
@@ -106,21 +106,21 @@ class SearchEngine:
         return replace(found, degraded=why) if why else found
 
     async def offload(self, work: Callable[..., T], *given: Any) -> T:
-        """Call something that takes its time off the reactor, when its turn comes."""
+        """Call a slow function outside of the reactor, when its turn comes."""
         async with self._turn:
             done: T = await self._run(work, *given)
         return done
 
     def close(self) -> None:
-        """Nobody searches with it any more: let go of the embedder's connections."""
+        """Close the embedder's connections; the engine is no longer used."""
         if self._embedder is not None:
             self._embedder.close()
 
     async def _prepared(self, embedder: IEmbedder, index: Index, text: str) -> bytes:
         """
-        The vector of a query, for an index that has its own.
+        Return the vector of a query, for an index that has vectors.
 
-        :raises EmbedderError: there is none.
+        :raises EmbedderError: vectors are not available.
         """
         if self._seconds() < self._resting:
             raise EmbedderError(self._why)
@@ -135,7 +135,7 @@ class SearchEngine:
                 raise
             keep(self._queries, text, vector, MOST_QUERIES)
         if len(vector) != index.width * OCTETS:
-            # The model behind the name is another one: what it made before is of no use.
+            # The model of this name has changed, so earlier vectors are useless.
             index.give(b"", ())
             await self.offload(self._store.forget)
             raise EmbedderError("its vectors have another length than before")
@@ -146,7 +146,7 @@ class SearchEngine:
         log.warn("searches are by words alone for {seconds} seconds: {why}", seconds=int(REST), why=str(error))
 
     def _begun(self, embedder: IEmbedder, index: Index) -> Making:
-        """The making of an index's vectors, which is begun once, and fires with what was in its way."""
+        """Return the running computation of an index's vectors, started if needed; it fires with the error, if any."""
         making = self._making.get(index)
         if making is None:
             making = self._making[index] = Deferred.fromCoroutine(self._made(embedder, index))
@@ -166,14 +166,14 @@ class SearchEngine:
             return error
         except Exception:
             log.failure("vectors could not be made")
-            return EmbedderError("the embedder failed; the log says why")
+            return EmbedderError("the embedder failed; see the log")
         return None
 
     async def _make(self, embedder: IEmbedder, index: Index) -> None:
         texts: dict[bytes, str] = await self.offload(_texts, index)
         known: dict[bytes, bytes] = await self.offload(self._store.known, embedder.name, list(texts))
         missing = [digest for digest in texts if digest not in known]
-        # All of them lie in one buffer, where the index has them: thousands beside it would be as much again.
+        # All vectors are in one buffer, which the index uses: thousands of separate ones would take as much again.
         table = _Table(list(texts))
         uneven = not await self.offload(table.take, known)
         del known
@@ -189,9 +189,9 @@ class SearchEngine:
 
     async def _patiently(self, making: Making) -> None:
         """
-        Wait for it, for as long as a search may.
+        Wait for the vectors, for as long as a search may.
 
-        :raises EmbedderError: it failed, or takes longer; it goes on then.
+        :raises EmbedderError: it failed, or takes longer; then it continues.
         """
         waiting: Making = Deferred()
 
@@ -216,7 +216,7 @@ class _Table:
     """
     Vectors of texts in one buffer.
 
-    :param digests: of the texts, each once.
+    :param digests: digests of the texts, without duplicates.
     """
 
     def __init__(self, digests: Sequence[bytes]) -> None:
@@ -225,7 +225,7 @@ class _Table:
         self._length = 0
 
     def take(self, vectors: Mapping[bytes, bytes]) -> bool:
-        """Put some where they belong; whether all have one length so far."""
+        """Store vectors at their places; return whether all have the same length."""
         for digest, vector in vectors.items():
             if not self._length:
                 self._length = len(vector)

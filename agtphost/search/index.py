@@ -1,4 +1,4 @@
-"""Entries, what is wanted of them, and their ranking: by words, and by meaning where there are vectors."""
+"""Entries, queries, and ranking: by words, and by meaning if there are vectors."""
 
 from __future__ import annotations
 
@@ -14,61 +14,63 @@ from agtphost.search.lexical import Lexicon
 from agtphost.search.words import spoken
 
 WORDS = 0.1
-"""What BM25 adds to the cosine, of the entry that it finds best."""
+"""Weight that BM25 adds to the cosine, for its best entry."""
 
 LEAST = 0.1
 """The least cosine of an entry that is found without a word of the query."""
 
 NEAR = 0.5
-"""How near such an entry is, compared with the nearest, at the least."""
+"""Least similarity of such an entry, relative to the most similar one."""
 
 OCTETS = 4
-"""Of a number of a vector."""
+"""Octets of a vector's number."""
 
 LOWEST = 1e-6
-"""The score of an entry that has a word of the query, and whose meaning is another one."""
+"""The score of an entry that has a word of the query but another meaning."""
 
 LANGUAGE = 0.15
-"""How much of what an entry lacks of a full score it gets for listing the language that is asked for."""
+"""Share of the gap to a full score that an entry gets for listing the requested language."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that could be found. Equal entries are found alike."""
+    """An entry that can be found; equal entries are found alike."""
 
     name: str
-    """Its words weigh most; those of ``create_issue`` and ``createIssue`` are two."""
+    """The name; its words weigh most; ``create_issue`` and ``createIssue`` have two words."""
 
     text: str
     languages: tuple[str, ...] = ()
-    """BCP 47."""
+    """Language tags (BCP 47)."""
 
     @property
     def said(self) -> str:
-        """All of it, as an embedder reads it."""
+        """Return the whole text, as an embedder reads it."""
         name = spoken(self.name)
         return f"{name}: {self.text}" if self.text else name
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of that."""
+        """Return the SHA-256 of :attr:`said`."""
         return sha256(self.said.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is looked for, and what of it is told."""
+    """A query with its filters and the part of the result to return."""
 
     text: str | None
     """None: everything, in the order of the entries."""
 
     among: bytes | None = None
-    """For each entry 1 or 0: those that there are for whoever asks; None: all."""
+    """1 or 0 for each entry: whether the caller may know of it; None: all."""
 
     admits: Callable[[int], bool] | None = None
     """
-    What else whoever asks wants of an entry, by its number: asked of no more of them than it takes. What it may not
-    know of is not for this, but for :attr:`among`: how rare words are may be counted over what this leaves out.
+    Returns whether an entry meets the query's filters, by its number; called for no more entries than needed.
+
+    Entries that the caller may not know of must be excluded by :attr:`among`, because the rarity of words may be
+    counted over entries that this filter excludes.
     """
 
     offset: int = 0
@@ -77,24 +79,24 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The answer."""
+    """The result of a search."""
 
     engine: str
-    """What ranked: ``bm25``, or the kind of embedder; empty where everything was wanted."""
+    """The engine that ranked: ``bm25``, or the kind of embedder; empty if everything was returned."""
 
     total: int
     hits: tuple[tuple[int, float], ...]
     """Numbers of entries from ``offset`` on, best first, each with its score: 0 to 1, higher is better."""
 
     degraded: str = ""
-    """Why it is not the engine that is configured."""
+    """Why it is not the configured engine."""
 
 
 class Index:
     """
-    Ranks entries. Made of them in the thread that first searches, and never changed but by :meth:`give`.
+    Index that ranks entries. It is built in the thread that first searches, and changed only by :meth:`give`.
 
-    :param entries: in an order that stays; equal scores keep it.
+    :param entries: entries in a fixed order; equal scores keep it.
     """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
@@ -106,16 +108,16 @@ class Index:
 
     @property
     def width(self) -> int:
-        """Numbers of a vector; 0 while it finds by words alone."""
+        """Return the numbers of a vector; 0 while it searches by words only."""
         return 0 if self._vectors is None else int(self._vectors.shape[1])
 
     def give(self, octets: bytes | bytearray, rows: Sequence[int]) -> None:
         """
-        Find by meaning from now on.
+        Set the vectors, to search by meaning from now on.
 
-        :param octets: vectors, as :meth:`agtphost.iagtp.IEmbedder.embed` gives them, of one length, one behind the
-            other; none: find by words alone again.
-        :param rows: which of them is each entry's.
+        :param octets: vectors as from :meth:`agtphost.iagtp.IEmbedder.embed`, of the same length, concatenated; empty:
+            search by words only again.
+        :param rows: the vector's row for each entry.
         """
         import numpy
 
@@ -128,10 +130,10 @@ class Index:
 
     def search(self, wanted: Wanted, vector: bytes | None = None, engine: str = "bm25") -> Found:
         """
-        Rank, in any thread.
+        Rank the entries, in any thread.
 
-        :param vector: that of the query; None: by words alone.
-        :param engine: of that vector.
+        :param vector: vector of the query; None: search by words only.
+        :param engine: the engine that made the vector.
         """
         among = b"\1" * len(self.entries) if wanted.among is None else wanted.among
         if wanted.text is None:
@@ -139,7 +141,7 @@ class Index:
         lexicon = self._read()
         language = language_of(wanted.text)
         among = lexicon.matching(wanted.text, among, wanted.admits)
-        # Vectors may be taken away while this runs.
+        # Another thread may remove the vectors while this runs.
         matrix = self._vectors
         if vector is not None and matrix is not None and matrix.shape[1] * OCTETS == len(vector):
             scores = _fused(lexicon, wanted, among, matrix, vector)
@@ -158,7 +160,7 @@ class Index:
         return Found(engine="", total=len(found), hits=tuple((number, 1.0) for number in window))
 
     def _boost(self, scores: list[float], language: str, among: bytes, wanted: Wanted) -> None:
-        """Entries that list the language come before others that answer as well, and are found by it alone."""
+        """Move entries that list the language before equal ones, also those that only match by language."""
         for number in self._speaking:
             if among[number] and lists(self.entries[number].languages, language):
                 score = scores[number]
@@ -173,7 +175,7 @@ class Index:
 
 
 def _window(scores: list[float], wanted: Wanted) -> tuple[tuple[int, float], ...]:
-    """The best from ``offset`` on; of equal ones those first that stand first."""
+    """Return the best from ``offset`` on; equal ones in their order."""
     last = wanted.offset + wanted.limit
     least = min(nlargest(last, scores), default=0.0)
     best = [(-score, number) for number, score in enumerate(scores) if score >= least and score]
@@ -182,10 +184,10 @@ def _window(scores: list[float], wanted: Wanted) -> tuple[tuple[int, float], ...
 
 
 def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: bytes) -> list[float]:
-    """Cosine and BM25 of each entry that has a word of the query, or is near; 0 for the others."""
+    """Return the combined score of each entry with a word of the query or a similar meaning; 0 for the others."""
     import numpy
 
-    # Not by BLAS: its threads go on in circles for a while after each product.
+    # BLAS is not used: its threads spin for a while after each product.
     cosine = numpy.einsum("ij,j->i", matrix, numpy.frombuffer(vector, dtype="<f4"))
     found, _ = lexicon.scores(wanted.text or "", among)
     said = numpy.array(found, dtype="f4")
@@ -193,7 +195,7 @@ def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: 
     nearest = float(cosine[there].max(initial=0.0))
     near = there & (cosine >= max(LEAST, NEAR * nearest))
     if wanted.admits is not None:
-        # Those with a word of the query were asked about already.
+        # Entries with a word of the query were already checked.
         for number in numpy.flatnonzero(near & (said == 0)).tolist():
             near[number] = wanted.admits(number)
     best = said.max(initial=0.0)

@@ -72,24 +72,24 @@ _NAMES = {
     "vi": "vietnamese",
     "zh": "chinese mandarin 中文 汉语 汉文 chinesisch",
 }
-"""BCP 47 by what people call the language, in English and in the language itself."""
+"""Language tags (BCP 47) with the names of each language, in English and in the language itself."""
 
 _BY_NAME = {name: tag for tag, names in _NAMES.items() for name in names.split()}
 
 _UNSURE = frozenset({"polish"})
-"""Names that are verbs too: they count where a word such as "to" is before them, or as they are capitalised."""
+"""Names that are also verbs: they count after a word such as "to", or if they are capitalized."""
 
 _BEFORE = frozenset({"to", "into", "in", "from", "auf", "ins", "aus", "nach", "en", "al", "til", "på"})
 
 _WORD = re.compile(r"[\w]+")
 
 _UNSPACED = tuple((name, tag) for name, tag in _BY_NAME.items() if not name.isascii() and len(name) <= 3)
-"""Of languages that are written without spaces."""
+"""Names of languages that are written without spaces."""
 
 
 def language_of(query: str) -> str:
     """
-    The language that a query names last, as BCP 47; empty where it names none.
+    Return the language that a query names last, as BCP 47; empty if it names none.
 
     "From German to French" asks for French.
     """
@@ -106,5 +106,5 @@ def language_of(query: str) -> str:
 
 
 def lists(languages: Iterable[str], wanted: str) -> bool:
-    """Whether one of some tags is of a language: ``zh-Hant`` is of ``zh``."""
+    """Return whether one of some tags is of a language: ``zh-Hant`` is of ``zh``."""
     return any(tag.lower() == wanted or tag.lower().startswith(f"{wanted}-") for tag in languages)

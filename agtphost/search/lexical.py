@@ -1,9 +1,9 @@
 """
-BM25 over an inverted index, in which what somebody may not know of does not exist.
+BM25 over an inverted index, in which entries that a caller may not know of do not exist.
 
-A full-text search of a database weighs words by how rare they are among all rows, so the score of what is shown tells
-of what is hidden. Here rarity is counted among those entries alone that are asked about, and the length of an entry is
-compared with a constant rather than with an average of all: an entry's score depends on nothing that is left out.
+A database's full-text search weighs words by their rarity among all rows, so the scores of visible rows disclose hidden
+ones. Here rarity is counted only among the entries of the query, and the length of an entry is compared with a constant
+instead of an average. So a score depends on nothing that is excluded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from math import log
 from agtphost.search.words import spoken, terms
 
 NAME = 4.0
-"""How much more a word of the name weighs than one of the text."""
+"""Weight of a word of the name, relative to one of the text."""
 
 SATURATION = 1.2
 """``k1`` of BM25."""
@@ -24,26 +24,26 @@ LENGTH = 0.75
 """``b`` of BM25."""
 
 USUAL = 24
-"""Words of an entry of middling length."""
+"""Words of an entry of average length."""
 
 MOST_WORDS = 32
-"""Words of a query that count."""
+"""Words of a query that are used."""
 
 RAREST = 5
-"""Of those, the ones that are looked for: the rarest say what is wanted, the others hit nearly everything."""
+"""The rarest of them, which are searched; the others match nearly everything."""
 
 TOP = SATURATION + 1
-"""What the weight of one word approaches."""
+"""Limit of the weight of one word."""
 
 Impacts = tuple["array[int]", "array[float]"]
-"""Numbers of the entries that have a word, and how much it says there."""
+"""Numbers of the entries that have a word, and its weight in each."""
 
 
 class Lexicon:
     """
-    An inverted index.
+    An inverted index of words.
 
-    :param texts: of each entry its name and its text.
+    :param texts: name and text of each entry.
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]]) -> None:
@@ -69,9 +69,9 @@ class Lexicon:
 
     def matching(self, query: str, among: bytes, admits: Callable[[int], bool] | None) -> bytes:
         """
-        ``among``, without those entries that have a word of the query and are not admitted.
+        Return ``among`` without the entries that have a word of the query and are not admitted.
 
-        :param among: for each entry 1 or 0.
+        :param among: 1 or 0 for each entry.
         """
         if admits is None:
             return among
@@ -85,11 +85,11 @@ class Lexicon:
 
     def scores(self, query: str, among: bytes) -> tuple[list[float], float]:
         """
-        How well each entry answers.
+        Return how well each entry matches a query.
 
-        :param among: for each entry 1 or 0; the others count for nothing.
-        :return: a score for each entry, 0 where it has no word of the query, or is not among them; and the score that
-            no text can exceed, more than 0.
+        :param among: 1 or 0 for each entry; the others are ignored.
+        :return: a score for each entry, 0 if it has no word of the query or is not in ``among``; and an upper bound of
+            the scores, more than 0.
         """
         scores = [0.0] * self.size
         whole = sum(among)
@@ -100,7 +100,7 @@ class Lexicon:
         ]
         there = sorted((each for each in counted if each[0]), key=lambda each: each[0])
         rarest = there[:RAREST]
-        # Words that nothing has are part of what was asked, which a text cannot answer then.
+        # Words without entries still belong to the query, so no text can match it completely.
         absent = min(len(_distinct(query)) - len(there), RAREST - len(rarest))
         most = absent * _rarity(0, whole) * TOP
         for count, numbers, impacts in rarest:
@@ -112,7 +112,7 @@ class Lexicon:
         return scores, most or 1.0
 
     def _of(self, query: str) -> list[Impacts]:
-        """The entries of each word of a query that there is."""
+        """Return the entries of each known word of a query."""
         return [found for word in _distinct(query) if (found := self._words.get(word)) is not None]
 
 
@@ -121,5 +121,5 @@ def _distinct(query: str) -> list[str]:
 
 
 def _rarity(count: int, whole: int) -> float:
-    """What a word says that ``count`` of ``whole`` entries have; never nothing."""
+    """Return the weight of a word that ``count`` of ``whole`` entries have; always more than 0."""
     return log(1 + (whole - count + 0.5) / (count + 0.5))

@@ -1,6 +1,6 @@
 """
-Models that run here: static vectors, and a sentence transformer that the operator brings. Each is a plain object that
-threads call; :class:`Threaded` makes an embedder of it.
+Local models: static vectors, and a sentence transformer of the operator. Each is a plain object that threads call;
+:class:`Threaded` makes an embedder of it.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from agtphost.search.words import telling
 from agtphost.vocabulary import jsontext
 
 LONGEST = 256
-"""Tokens of a text that count: what stands behind says little of what a tool is."""
+"""Tokens of a text that are used; the rest tells little about a tool."""
 
 AT_ONCE = 32
-"""Texts that a transformer is given at once."""
+"""Texts in one call of a transformer."""
 
 STATIC = ("weights/l2_supercat_256.safetensors", "tokenizers/l2_supercat_tokenizer_config.json")
-"""What of the package ``wordllama`` is read: 32,000 vectors of 256 numbers, and the tokens that they are of."""
+"""The files of the package ``wordllama`` that are read: 32,000 vectors of 256 numbers, and their tokens."""
 
 DTYPES = {"F16": "<f2", "F32": "<f4"}
-"""Numbers that a table may have, as safetensors and numpy call them."""
+"""Number types of a table, by their names in safetensors and numpy."""
 
 LONGEST_HEAD = 1 << 20
-"""Octets of what such a file says of itself."""
+"""Largest header of a safetensors file, in octets."""
 
 ONNX = ("model.onnx", "tokenizer.json")
-"""What a model's directory holds."""
+"""The files of a model's directory."""
 
 
 class Model(Protocol):
-    """Vectors of texts, made in whatever thread asks."""
+    """A model that computes vectors of texts, in any thread."""
 
     engine: str
     dimensions: int
 
     @property
     def name(self) -> str:
-        """See :class:`agtphost.iagtp.IEmbedder`."""
+        """Return the name, see :class:`agtphost.iagtp.IEmbedder`."""
 
     def load(self) -> None:
         """
-        Read what it consists of.
+        Load the model's files.
 
-        :raises EmbedderError: that is not what it should be.
+        :raises EmbedderError: they are invalid.
         """
 
     def vectors(self, texts: Sequence[str]) -> Any:
-        """A row for each text; called once it is loaded, by one thread at a time."""
+        """Return a row for each text; called after loading, by one thread at a time."""
 
 
 @implementer(IEmbedder)
 class Threaded:
     """
-    A model off the reactor, loaded when it is first needed, or by :meth:`load`.
+    A model used in threads, loaded when it is first needed, or by :meth:`load`.
 
     :param run: calls a function in a thread.
     """
@@ -75,7 +75,7 @@ class Threaded:
 
     @property
     def dimensions(self) -> int:
-        """Numbers of a vector; 0 until the model is loaded."""
+        """Return the numbers of a vector; 0 until the model is loaded."""
         return self._model.dimensions
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
@@ -83,13 +83,13 @@ class Threaded:
         return found
 
     def close(self) -> None:
-        """Nothing to let go of: the model goes with this."""
+        """Do nothing, because the model holds no connections."""
 
     async def load(self) -> None:
         """
-        Load the model now, so that the first search finds it loaded.
+        Load the model now, so that the first search does not wait for it.
 
-        :raises EmbedderError: it is not what it should be; a search tries again.
+        :raises EmbedderError: the model is invalid; a search tries again.
         """
         await self._run(self._load)
 
@@ -105,7 +105,7 @@ class Threaded:
 
 
 def unit(rows: Any) -> Any:
-    """The same directions, each of length 1; of nothing, nothing."""
+    """Return vectors of length 1 in the same directions; a zero vector stays zero."""
     import numpy
 
     lengths = numpy.linalg.norm(rows, axis=1, keepdims=True)
@@ -114,16 +114,16 @@ def unit(rows: Any) -> Any:
 
 def mapped(file: Path) -> Any:
     """
-    The one table of a file of safetensors, as it lies on the disk: what is never asked for is never read.
+    Return the only table of a safetensors file, memory-mapped: parts that are not used are never read.
 
-    :raises ValueError: it is not a table of half-precision numbers, or not all of it is there.
+    :raises ValueError: the file does not have exactly one complete table of numbers.
     """
     import numpy
 
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         if not 0 < length <= LONGEST_HEAD:
-            raise ValueError("it is no file of safetensors")
+            raise ValueError("it is not a safetensors file")
         head = jsontext.decode(stream.read(length))
     tables = [each for name, each in head.items() if name != "__metadata__"]
     if len(tables) != 1 or tables[0]["dtype"] not in DTYPES or len(tables[0]["shape"]) != 2:
@@ -132,16 +132,16 @@ def mapped(file: Path) -> Any:
     begin, end = table["data_offsets"]
     shape, kind = tuple(table["shape"]), numpy.dtype(DTYPES[table["dtype"]])
     if end - begin != shape[0] * shape[1] * kind.itemsize or file.stat().st_size < 8 + length + end:
-        raise ValueError("it is not whole")
+        raise ValueError("it is not complete")
     return numpy.memmap(file, dtype=kind, mode="r", offset=8 + length + begin, shape=shape)
 
 
 class StaticVectors:
     """
-    The mean of a vector for each token: no network is run, and half of what a transformer gains is had.
+    Model that averages a vector for each token; without a neural network it has half of a transformer's gain.
 
-    :param folder: of the package ``wordllama``; None: where it is installed. Nothing of it is imported: its own loader
-        asks a model hub for what lies beside it.
+    :param folder: folder of the package ``wordllama``; None: where it is installed. The package is not imported,
+        because its own loader contacts a model hub for files that are already there.
     """
 
     engine = "static"
@@ -172,7 +172,8 @@ class StaticVectors:
         tokenizer.enable_truncation(LONGEST)
         forget = getattr(tokenizer.model, "_resize_cache", None)
         if forget is not None:
-            # To it a whole text is one word, and it would remember ten thousand of them: five times their vectors.
+            # The tokenizer's cache takes a whole text as one word; ten thousand of them would be five times their
+            # vectors.
             forget(0)
         self._tokenizer = tokenizer
 
@@ -180,9 +181,9 @@ class StaticVectors:
         import numpy
 
         rows = numpy.zeros((len(texts), self.dimensions), dtype="f4")
-        # A mean is diluted by words that every text has.
+        # Words that every text has would dilute the mean.
         for row, text in zip(rows, texts, strict=True):
-            # One by one: a batch takes threads, each with memory of its own.
+            # One by one, because a batch takes threads with separate memory.
             tokens = self._tokenizer.encode(telling(text), add_special_tokens=False)
             if tokens.ids:
                 numpy.mean(self._vectors[tokens.ids], axis=0, dtype="f4", out=row)
@@ -191,9 +192,9 @@ class StaticVectors:
 
 class OnnxModel:
     """
-    A sentence transformer: the mean of what it makes of each token.
+    A sentence transformer that averages the output of all tokens.
 
-    :param folder: ``model.onnx`` and ``tokenizer.json``.
+    :param folder: folder with ``model.onnx`` and ``tokenizer.json``.
     """
 
     engine = "onnx"
@@ -224,7 +225,7 @@ class OnnxModel:
 
             tokenizer = Tokenizer.from_file(str(self._folder / ONNX[1]))
             options = SessionOptions()
-            # Other threads have work too, and none of these waits for it by going in circles.
+            # Leave the processor to other threads, and do not spin while waiting.
             options.intra_op_num_threads = options.inter_op_num_threads = 1
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             session = InferenceSession(str(self._folder / ONNX[0]), options, providers=["CPUExecutionProvider"])
@@ -254,7 +255,7 @@ class OnnxModel:
         }
         wanted = {each.name for each in session.get_inputs()}
         said = session.run(None, {name: value for name, value in given.items() if name in wanted})
-        # Some models say a vector for the whole text; of the others the first output has one for each token.
+        # Some models return a vector for the whole text; otherwise the first output has one for each token.
         whole = [each for each in said if each.ndim == 2]
         if whole:
             return whole[0].astype("f4")
@@ -263,7 +264,7 @@ class OnnxModel:
 
 
 def _installed(package: str) -> Path:
-    """Where a package lies, which is not imported."""
+    """Return the folder of a package without importing it."""
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
         raise EmbedderError(f"the package {package} is not installed")

@@ -1,4 +1,4 @@
-"""Vectors from an embeddings service that speaks as OpenAI's does: ``POST`` of ``model`` and ``input``."""
+"""Vectors from an embeddings service with OpenAI's interface: ``POST`` of ``model`` and ``input``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_ONCE = 64
 """Texts of one request."""
 
 LARGEST = 16 * 1024 * 1024
-"""Octets of one answer: 64 vectors of 4,096 numbers with room."""
+"""Octets of one answer; 64 vectors of 4,096 numbers fit."""
 
 MOST_NUMBERS = 8_192
 """Numbers of one vector."""
@@ -36,13 +36,13 @@ MOST_NUMBERS = 8_192
 @implementer(IEmbedder)
 class Remote:
     """
-    Asks one service. It is told descriptions of what is hosted, and queries: the operator named it.
+    Client of one embeddings service. It gets descriptions of what is hosted, and queries; the operator configured it.
 
-    :param url: of its embeddings, such as ``https://models.example/v1/embeddings``; of ``http`` only on loopback.
+    :param url: URL of the embeddings, such as ``https://models.example/v1/embeddings``; ``http`` only on loopback.
     :param model: the name of its model.
-    :param headers: sent with every request, its key among them.
+    :param headers: header fields of every request, including its key.
     :param trust: see :func:`agtphost.upstream.https.trust_of`.
-    :param allowed: networks beside the public ones that it may be in.
+    :param allowed: networks that it may be in, in addition to public ones.
     :param run: calls a function in a thread.
     """
 
@@ -108,16 +108,16 @@ class Remote:
 
 def _read(octets: bytes, count: int) -> list[bytes]:
     """
-    The vectors of an answer, by their ``index``.
+    Return the vectors of an answer, ordered by ``index``.
 
-    :raises EmbedderError: it is none to that many texts.
+    :raises EmbedderError: the answer does not have that many vectors.
     """
     try:
         data = jsontext.decode(octets)["data"]
         rows = {entry.get("index", place): entry["embedding"] for place, entry in enumerate(data)}
         return [_unit(rows[place]) for place in range(count)]
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        raise EmbedderError("the embeddings service answered something else than embeddings") from None
+        raise EmbedderError("the answer of the embeddings service has no valid embeddings") from None
 
 
 def _unit(numbers: Sequence[float]) -> bytes:

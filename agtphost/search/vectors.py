@@ -1,7 +1,7 @@
 """
-Vectors that were made once, in ``vectors.sqlite3`` of the state directory.
+A cache of vectors in ``vectors.sqlite3`` of the state directory.
 
-They are a cache and nothing else: a file that cannot be read is thrown away, and so is what another embedder made.
+It is only a cache: an unreadable file is deleted, and so are vectors of another embedder.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ log = Logger()
 FILE = "vectors.sqlite3"
 
 MOST = 200_000
-"""Vectors that are kept: the ones that were made first go first."""
+"""Vectors that are kept; the oldest are evicted first."""
 
 AT_ONCE = 500
-"""Digests that one statement asks for."""
+"""Digests in one statement."""
 
 
 class VectorStore:
     """
-    Keeps vectors by the SHA-256 of their text. Called in threads, one at a time.
+    Store of vectors by the SHA-256 of their text. It is called in threads, one at a time.
 
-    :param path: of the file; None: in memory alone.
+    :param path: path of the file; None: in memory only.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -38,7 +38,7 @@ class VectorStore:
         self._database: sqlite3.Connection | None = None
 
     def known(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Those of some texts that an embedder has made."""
+        """Return the stored vectors of some texts by an embedder."""
         found: dict[bytes, bytes] = {}
         with self._lock, contextlib.suppress(sqlite3.Error, OSError):
             database = self._open()
@@ -50,7 +50,7 @@ class VectorStore:
         return found
 
     def keep(self, name: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Keep what an embedder has made, and of that alone."""
+        """Store an embedder's vectors, and delete those of others."""
         with self._lock:
             try:
                 with self._open() as database:
@@ -60,16 +60,16 @@ class VectorStore:
                     most = "SELECT max(rowid) - ? FROM vector"
                     database.execute(f"DELETE FROM vector WHERE rowid <= ({most})", (MOST,))
             except (sqlite3.Error, OSError) as error:
-                # They are made again after a restart.
+                # After a restart they are computed again.
                 log.warn("vectors of searches could not be kept: {why}", why=str(error))
 
     def forget(self) -> None:
-        """Throw all of them away."""
+        """Delete all vectors."""
         with self._lock, contextlib.suppress(sqlite3.Error, OSError), self._open() as database:
             database.execute("DELETE FROM vector")
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             database, self._database = self._database, None
             if database is not None:
@@ -82,7 +82,7 @@ class VectorStore:
             except sqlite3.DatabaseError:
                 if self._path is None:
                     raise
-                log.warn("{file} cannot be read, and is made anew", file=str(self._path))
+                log.warn("{file} cannot be read, and is created again", file=str(self._path))
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
                 self._database = _opened(self._path)
@@ -91,11 +91,11 @@ class VectorStore:
 
 def _opened(path: Path | None) -> sqlite3.Connection:
     if path is not None:
-        # Descriptions of what is hosted can be guessed from their vectors: nobody else reads them.
+        # Descriptions can be guessed from their vectors, so only this user may read them.
         path.touch(mode=0o600)
     database = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False, timeout=5.0)
     try:
-        # What is lost with the power is made again.
+        # Vectors lost in a power failure are computed again.
         database.execute("PRAGMA synchronous = OFF")
         database.execute(
             "CREATE TABLE IF NOT EXISTS vector"
@@ -109,7 +109,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
 
 
 class NoVectors(VectorStore):
-    """Keeps nothing: for texts of callers, which are nobody's to remember."""
+    """Store that keeps nothing: for texts of callers, which must not be stored."""
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -118,4 +118,4 @@ class NoVectors(VectorStore):
         return {}
 
     def keep(self, name: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Do not."""
+        """Do nothing; the vectors are not stored."""

@@ -1,4 +1,4 @@
-"""The words of a text, and their stems: plain, offline, and the same every time."""
+"""The words of a text, and their stems: simple, offline, and deterministic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 _WORD = re.compile(r"[^\W_]+")
 
 _INNER_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-"""Where one word of a name such as ``createIssue`` ends."""
+"""The end of a word in a name such as ``createIssue``."""
 
 _COMMON = (
     "a about all also an and any are as at be been being but by can could did do does each for from get give had has"
@@ -40,14 +40,14 @@ _ENDINGS = (
 
 
 LONGEST_WORD = 64
-"""Characters of a word that has endings: a longer one is none, and not remembered either."""
+"""Characters of a word that is stemmed; longer ones are not words, and are not cached."""
 
 
 def stem(word: str) -> str:
     """
-    A lower-case word without its commonest English endings.
+    Return a lower-case word without its most common English endings.
 
-    ``reserve``, ``reserves``, ``reserved`` and ``reserving`` come to the same.
+    ``reserve``, ``reserves``, ``reserved`` and ``reserving`` have the same stem.
     """
     return word if len(word) > LONGEST_WORD else _stem(word)
 
@@ -65,20 +65,20 @@ def _stem(word: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words of a text in their order, those left out that every text has."""
+    """Return the lower-case words of a text in their order, without words that every text has."""
     return [word for word in _WORD.findall(text.lower()) if word not in STOP_WORDS]
 
 
 def terms(text: str) -> list[str]:
-    """The stems of a text's words in their order."""
+    """Return the stems of a text's words in their order."""
     return [stem(word) for word in words(text)]
 
 
 def spoken(name: str) -> str:
-    """A name in words: ``createIssue`` as ``create Issue``, ``list_issues`` as ``list issues``."""
+    """Return a name as words: ``createIssue`` as ``create Issue``, ``list_issues`` as ``list issues``."""
     return " ".join(_WORD.findall(_INNER_CAPITAL.sub(" ", name)))
 
 
 def telling(text: str) -> str:
-    """A text without the words that every text has; the text itself where it has no others."""
+    """Return a text without words that every text has; the text itself if it has no others."""
     return " ".join(word for word in text.split() if word.strip(".,:;!?").lower() not in STOP_WORDS) or text

@@ -50,7 +50,7 @@ def test_one_that_does_not(folder: Path) -> None:
     done = agis("validate", "good.agis", "broken.agis")
     assert done.exit_code == 1
     assert (
-        "broken.agis:9:4: error AGIS-P3-http-method [AGIS v01 section 4.3] GET /getUser: GET is a method of HTTP"
+        "broken.agis:9:4: error AGIS-P3-http-method [AGIS v01 section 4.3] GET /getUser: GET is an HTTP method"
         in done.output
     )
     assert "try: FETCH /user" in done.output and "try: /user" in done.output

@@ -38,7 +38,9 @@ def test_there_and_back() -> None:
     (back,), problems = read_endpoints(one.text("Rooms"), one.file, Rules(catalog=CATALOG))
     assert not problems
     assert back.semantic == endpoint.semantic
-    assert endpoint.required_scopes and any("[required_scopes] as the document" in each for each in one.reviews)
+    assert endpoint.required_scopes and any(
+        "[required_scopes] copied from the document" in each for each in one.reviews
+    )
     for name in ("method", "path", "errors", "deprecated", "required_scopes"):
         assert getattr(back, name) == getattr(endpoint, name)
     assert back.input_schema.schema == endpoint.input_schema.schema
@@ -50,7 +52,7 @@ def test_what_is_no_scope_is_told() -> None:
     scopes = ["rooms:book", "rooms:book", "a b\n", 7]
     (one,) = taken(changed(("endpoints.0.required_scopes", scopes))).endpoints
     assert one.table["required_scopes"] == ["rooms:book"]
-    assert "[required_scopes] no scope of AGTP, and left out: a b" in one.reviews
+    assert "[required_scopes] left out, because it is not a valid scope: a b" in one.reviews
 
 
 def test_every_category_has_a_capability() -> None:
@@ -145,5 +147,5 @@ def test_a_method_that_agtp_cannot_have_is_skipped() -> None:
         ("vocabulary.declared_verbs", ["GO"]),
     )
     found = taken(document)
-    assert not found.endpoints and found.skipped == ("GO /reservation: a method of AGTP has 3 to 32 letters",)
+    assert not found.endpoints and found.skipped == ("GO /reservation: a method of AGTP must have 3 to 32 letters",)
     assert DOCUMENT["vocabulary"]["declared_verbs"] == ["BOOK"]

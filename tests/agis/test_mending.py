@@ -77,7 +77,7 @@ def test_everything_else() -> None:
         "book /room/{tableNo} errors: noRoom is no_room",
         "endpoints: book /room/{tableNo} is BOOK /room/{tableNo}",
         "vocabulary.declared_verbs: book, FIND is BOOK",
-        "suppressions[1]: AGIS-P7-domain was not there to be left out, and is gone",
+        "suppressions[1]: AGIS-P7-domain suppressed nothing, and was removed",
     )
 
 

@@ -236,8 +236,8 @@ def test_the_method_is_named_in_a_header() -> None:
 
 FAULTS = {
     b"[]": "not an object",
-    b'{"swagger": "2.0"}': "not OpenAPI 3.0 or 3.1, but says '2.0'",
-    b'{"openapi": "3.1.0", "paths": []}': "paths is not an object",
+    b'{"swagger": "2.0"}': "not OpenAPI 3.0 or 3.1; its version is '2.0'",
+    b'{"openapi": "3.1.0", "paths": []}': "paths must be an object",
     b'{"openapi": "3.1.0", "paths": {}}': "no operations",
     b'{"openapi": "3.1.0", "x": ' + b"[" * 40 + b"]" * 40 + b"}": "more than 32 deep",
     b" " * (4 << 20) + b"{}": "octets",
@@ -280,7 +280,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.loads(agis("from-openapi", "-", "--service", "Pets", "--json", text=PETS).output)
     assert told["conforms"] and told["document"]["service"] == "Pets"
     exported = agis("to-openapi", "-", text=made.stdout)
-    assert exported.exit_code == 0 and "lost: no HTTP address" in exported.stderr
+    assert exported.exit_code == 0 and "lost: the HTTP address is unknown" in exported.stderr
     validate_openapi(json.loads(exported.stdout))
     told = json.loads(agis("to-openapi", "-", "--server-url", "https://x.example", "--json", text=made.stdout).output)
     assert told["operations"] == 8 and told["document"]["servers"] == [{"url": "https://x.example"}]

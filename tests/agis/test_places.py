@@ -127,8 +127,8 @@ def test_a_fault_of_json_behind_what_yaml_has_not(given: str, fault: str, where:
     [
         ("FIND", "Deletes a table", "make it REMOVE /reservation"),
         ("BOOK", "Gets a list of tables", "make it FETCH /reservation"),
-        ("FIND", "Opens an account", "word the intent anew"),
-        ("CREATE", "Deletes a table", "make it REMOVE /reservation, or word"),
+        ("FIND", "Opens an account", "reword the intent"),
+        ("CREATE", "Deletes a table", "make it REMOVE /reservation, or reword"),
     ],
 )
 def test_an_intent_is_met_by_a_method_that_conforms(method: str, intent: str, fix: str) -> None:

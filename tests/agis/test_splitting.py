@@ -49,7 +49,7 @@ def test_each_of_several_documents_conforms(
 
 def test_an_endpoint_beyond_the_bound_is_named(document: Mapping[str, Any]) -> None:
     """It fits no document, and what is written is never more than readers take."""
-    with pytest.raises(TooLarge, match=r"^[A-Z]+ /\S+ has \d+ octets, and a document at most 300$"):
+    with pytest.raises(TooLarge, match=r"^[A-Z]+ /\S+ has \d+ octets; the limit of a document is 300$"):
         split_document(document, normal.as_json, 300)
 
 

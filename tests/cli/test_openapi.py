@@ -83,7 +83,7 @@ def test_export_from_files_needs_no_running_host(run: Run, tmp_path: Path) -> No
     assert list(structure_faults(document)) == []
     assert set(document["paths"]) == {"/library/{isbn}", "/reading", "/room", "/text"}
     assert document["info"]["x-agtp-manifest"]["href"] == "agtp://127.0.0.1:4480/"
-    assert "lost: no HTTP address is known" in done.stderr
+    assert "lost: the HTTP address is unknown" in done.stderr
     target = tmp_path / "openapi.json"
     assert run("openapi", "export", "--config", config, "-o", str(target)).exit_code == 0
     assert json.loads(target.read_text()) == document

@@ -43,7 +43,7 @@ GRANT = '[[grant]]\nagent = "demo"\nallow = ["QUERY"]\n'
         (
             HOST + 'state_dir = "/"\n',
             4,
-            'is the root of the file system (name a directory of its own, such as "state")',
+            'is the root of the file system (name a separate directory, such as "state")',
         ),
     ],
 )

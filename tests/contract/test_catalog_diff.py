@@ -191,7 +191,7 @@ def test_conflicts_of_all_four_kinds_are_found_with_their_lines() -> None:
         ("path", 15, "ZIP", True),
         ("recipe", 7, "BOOK", True),
     ]
-    assert "its successor is RESERVE" in found[0].message
+    assert "its successor RESERVE" in found[0].message
     assert found[0].document()["kind"] == Kind.ENDPOINT.value
 
 

@@ -65,7 +65,7 @@ def test_a_faulty_definition_is_named_with_its_line(tmp_path: Path) -> None:
     found, (problem,) = load(tmp_path)
     assert found == [] and problem.file.endswith("book.toml") and problem.line
     assert "output_schema /$defs/le~1af/minLength" in problem.message
-    assert problem.message.endswith(", as shop.definitions.json:2 has it")
+    assert problem.message.endswith(", at shop.definitions.json:2")
 
 
 @each_row(
@@ -75,7 +75,7 @@ def test_a_faulty_definition_is_named_with_its_line(tmp_path: Path) -> None:
         ("[1", "is not JSON"),
         ("{}", "has no $defs"),
         ('{"$defs": []}', "has no $defs"),
-        ('{"$defs": {"a": {}, "a": {}}}', "stands twice"),
+        ('{"$defs": {"a": {}, "a": {}}}', "occurs twice"),
     ],
 )
 def test_a_file_that_is_none_is_a_problem(tmp_path: Path, content: str | None, why: str) -> None:
@@ -96,7 +96,7 @@ def test_a_text_from_elsewhere_names_no_file(tmp_path: Path) -> None:
     (tmp_path / "shop.definitions.json").write_text(write_definitions(BODIES))
     declared(tmp_path, 'type = "object"', str(tmp_path / "shop.definitions.json"))
     found, (problem,) = read_endpoints((tmp_path / "book.toml").read_text(), "target", Rules(catalog=CATALOG))
-    assert found == [] and "this text is in none" in problem.message
+    assert found == [] and "this text is not in a file" in problem.message
 
 
 def test_what_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

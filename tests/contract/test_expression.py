@@ -68,7 +68,7 @@ def test_what_is_refused_when_a_recipe_is_read(text: str, why: str) -> None:
 
 def test_values_that_do_not_suit_a_function() -> None:
     """The error names the expression and not the data."""
-    with pytest.raises(ExpressionError, match="cannot be worked out"):
+    with pytest.raises(ExpressionError, match="cannot be evaluated"):
         Expression("abs(book.title)").evaluate(SCOPE)
 
 

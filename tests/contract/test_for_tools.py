@@ -80,8 +80,8 @@ def test_openapi_is_believed_as_far_as_it_is_sound() -> None:
     (imported,) = import_openapi(document, RULES.catalog).endpoints
     assert not {"mcp_tool_name", "parameter_hints"} & imported.table["semantic"].keys()
     assert {loss for loss in imported.losses if "x-agtp" in loss} == {
-        "x-agtp: an mcp_tool_name that is none",
-        "x-agtp: parameter_hints that are none",
+        "x-agtp: an invalid mcp_tool_name",
+        "x-agtp: invalid parameter_hints",
     }
 
 
@@ -94,15 +94,15 @@ def manifest(entry: dict[str, Any]) -> dict[str, Any]:
 @each_row(
     ("more", "said"),
     [
-        ('mcp_tool_name = "Make"\n', "semantic.mcp_tool_name is not lower-case words"),
-        ('mcp_tool_name = "make__it"\n', "semantic.mcp_tool_name is not lower-case words"),
-        ("mcp_tool_name = 3\n", "semantic.mcp_tool_name is not lower-case words"),
-        (f'mcp_tool_name = "{"m" * 65}"\n', "semantic.mcp_tool_name is not lower-case words"),
-        ('parameter_hints = ["x"]\n', "semantic.parameter_hints is not a table"),
-        ('parameter_hints = { nights = "two" }\n', "semantic.parameter_hints.nights is not a list of 1 to 32"),
-        ("parameter_hints = { nights = [] }\n", "semantic.parameter_hints.nights is not a list of 1 to 32"),
-        ('parameter_hints = { nights = ["a\\nb"] }\n', "semantic.parameter_hints.nights is not a list of 1 to 32"),
-        ('parameter_hints = { beds = ["two"] }\n', "semantic.parameter_hints.beds is no parameter of input_schema"),
+        ('mcp_tool_name = "Make"\n', "semantic.mcp_tool_name must be lower-case words"),
+        ('mcp_tool_name = "make__it"\n', "semantic.mcp_tool_name must be lower-case words"),
+        ("mcp_tool_name = 3\n", "semantic.mcp_tool_name must be lower-case words"),
+        (f'mcp_tool_name = "{"m" * 65}"\n', "semantic.mcp_tool_name must be lower-case words"),
+        ('parameter_hints = ["x"]\n', "semantic.parameter_hints must be a table"),
+        ('parameter_hints = { nights = "two" }\n', "semantic.parameter_hints.nights must be a list of 1 to 32"),
+        ("parameter_hints = { nights = [] }\n", "semantic.parameter_hints.nights must be a list of 1 to 32"),
+        ('parameter_hints = { nights = ["a\\nb"] }\n', "semantic.parameter_hints.nights must be a list of 1 to 32"),
+        ('parameter_hints = { beds = ["two"] }\n', "semantic.parameter_hints.beds is not a parameter of input_schema"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(more: str, said: str) -> None:

@@ -72,9 +72,9 @@ def test_a_sound_service_has_every_field() -> None:
 @each_row(
     ("url", "fault"),
     [
-        ("http://api.example.com/", "does not begin with https://"),
-        ("ftp://api.example.com/", "does not begin with https://"),
-        (7, "is not text"),
+        ("http://api.example.com/", "must begin with https://"),
+        ("ftp://api.example.com/", "must begin with https://"),
+        (7, "must be a text"),
         ("https://user:pass@api.example.com/", "without user name"),
         ("https://api.example.com/#x", "fragment"),
         ("https://", "not a plain https URL"),
@@ -138,22 +138,22 @@ def test_timeouts_are_positive(value: Any) -> None:
     handler = {**SERVICE, "timeout_seconds": value}
     if value == float("inf"):
         return
-    assert any("timeout_seconds is not a positive number" in one for one in said(handler))
+    assert any("timeout_seconds must be a positive number" in one for one in said(handler))
 
 
 @each_row(
     ("changes", "fault"),
     [
-        ({"headers": {"Authorization": "Bearer abc"}}, "headers.Authorization is written out"),
-        ({"headers": {"x-api-key": "abc"}}, "headers.x-api-key is written out"),
+        ({"headers": {"Authorization": "Bearer abc"}}, "headers.Authorization has a credential in plain text"),
+        ({"headers": {"x-api-key": "abc"}}, "headers.x-api-key has a credential in plain text"),
         ({"headers": {"Host": "evil"}}, "set by the host itself"),
         ({"headers": {"Transfer-Encoding": "chunked"}}, "set by the host itself"),
         ({"headers": {"X Y": "a"}}, "not the name of a header field"),
-        ({"headers": {"X-Y": "a\r\nZ: b"}}, "not one line of ASCII text"),
+        ({"headers": {"X-Y": "a\r\nZ: b"}}, "must be one line of ASCII text"),
         ({"input_transform": {"a": "x", "b": "x"}}, "two members the same name"),
-        ({"allow_addresses": ["localhost"]}, "allow_addresses holds 'localhost'"),
-        ({"forward_identity": "yes"}, "forward_identity is not true or false"),
-        ({"max_response": 0}, "max_response is not a whole number"),
+        ({"allow_addresses": ["localhost"]}, "allow_addresses has 'localhost'"),
+        ({"forward_identity": "yes"}, "forward_identity must be true or false"),
+        ({"max_response": 0}, "max_response must be a whole number"),
         ({"query": ["nothing"]}, "handler.query names 'nothing'"),
         ({"url": "https://a.example/{nothing}"}, "handler.url needs 'nothing'"),
         ({"idempotency_header": "Content-Length"}, "set by the host itself"),
@@ -200,26 +200,26 @@ def test_functions_are_one_dotted_path() -> None:
     blocking = {"type": "registered_function", "function": "a.b", "blocking": True}
     endpoints, problems = declare(blocking, ())
     assert problems == [] and endpoints[0].handler.blocking
-    assert any("blocking is not true or false" in one for one in said({**blocking, "blocking": 1}))
+    assert any("blocking must be true or false" in one for one in said({**blocking, "blocking": 1}))
 
 
 @each_row(
     ("changes", "fault"),
     [
         ({"body": "xml"}, "body 'xml' is not one of json, form, multipart, raw"),
-        ({"body": "raw"}, "whole_body names none"),
-        ({"body": "form", "whole_body": "room_id"}, "whole_body is one value"),
-        ({"method": "GET", "body": "form"}, "body is for methods with a body"),
-        ({"body": "multipart", "headers": {"Content-Type": "text/plain"}}, "has a Content-Type beside"),
+        ({"body": "raw"}, "whole_body does not name one"),
+        ({"body": "form", "whole_body": "room_id"}, "whole_body sends one value"),
+        ({"method": "GET", "body": "form"}, "body is only for methods with a body"),
+        ({"body": "multipart", "headers": {"Content-Type": "text/plain"}}, "must not have a Content-Type"),
         ({"whole_body": "absent"}, "names 'absent', which is sent elsewhere or not in input_schema"),
         ({"whole_body": "room_id"}, "names 'room_id', which is sent elsewhere"),
         ({"input_headers": {"absent": "X-Ok"}}, "names 'absent', which is sent elsewhere or not in input_schema"),
-        ({"input_headers": {"nights": "Authorization"}}, "Authorization is a credential, which callers never give"),
+        ({"input_headers": {"nights": "Authorization"}}, "Authorization is a credential, which callers must not set"),
         ({"input_headers": {"nights": "Cookie"}}, "Cookie is a credential"),
         ({"input_headers": {"nights": "Host"}}, "Host is set by the host itself"),
         ({"input_headers": {"nights": "Content-Length"}}, "Content-Length is set by the host itself"),
-        ({"input_headers": {"nights": "AGTP-Agent-ID"}}, "stands for the caller's identity"),
-        ({"input_headers": {"nights": "X-Forwarded-For"}}, "stands for the caller's identity"),
+        ({"input_headers": {"nights": "AGTP-Agent-ID"}}, "identifies the caller"),
+        ({"input_headers": {"nights": "X-Forwarded-For"}}, "identifies the caller"),
         ({"input_headers": {"nights": "X Bad"}}, "is not the name of a header field"),
         ({"input_headers": {"nights": "x-region"}}, "x-region is set twice"),
         ({"encoding": {"absent": {"style": "form"}}}, "encoding names 'absent'"),

@@ -129,44 +129,44 @@ def test_optional_fields_may_be_left_out(name: str) -> None:
         ("path", 'path = "/x/prefix-{room_id}"', "mixes"),
         ("path", 'path = "/a/{room_id}/b/{room_id}"', "occurs twice"),
         ("path", 'path = "/a/{?room_id}"', "RFC 6570"),
-        ("path", "path = 1", "path is not text"),
+        ("path", "path = 1", "path must be a text"),
         ("path", 'path = "/agents/{room_id}"', "is reserved: /agents/NAME"),
-        ("description", 'description = ""', "description is not one line"),
-        ("description", 'description = "two\\nlines"', "description is not one line"),
-        ("namespace", "namespace = 1", "namespace is not one line"),
-        ("errors", 'errors = ["two words"]', "errors holds 'two words'"),
-        ("errors", 'errors = ["a", "a"]', "errors holds 'a' twice"),
-        ("errors", 'errors = "a"', "errors is not a list"),
-        ("required_scopes", 'required_scopes = ["booking"]', "required_scopes holds 'booking'"),
+        ("description", 'description = ""', "description must be one line"),
+        ("description", 'description = "two\\nlines"', "description must be one line"),
+        ("namespace", "namespace = 1", "namespace must be one line"),
+        ("errors", 'errors = ["two words"]', "errors has 'two words'"),
+        ("errors", 'errors = ["a", "a"]', "errors has 'a' twice"),
+        ("errors", 'errors = "a"', "errors must be a list"),
+        ("required_scopes", 'required_scopes = ["booking"]', "required_scopes has 'booking'"),
         ("required_scopes", 'required_scopes = ["Booking:Room"]', "is not a scope token"),
         ("min_assurance", 'min_assurance = "high"', "min_assurance is not one of none, header, gateway"),
-        ("timeout", "timeout = 0", "timeout is not a number of seconds"),
-        ("timeout", "timeout = true", "timeout is not a number of seconds"),
-        ("timeout", "timeout = nan", "timeout is not a number of seconds"),
-        ("timeout", "timeout = 90000", "timeout is not a number of seconds"),
-        ("strict_output", 'strict_output = "yes"', "strict_output is not true or false"),
+        ("timeout", "timeout = 0", "timeout must be a number of seconds"),
+        ("timeout", "timeout = true", "timeout must be a number of seconds"),
+        ("timeout", "timeout = nan", "timeout must be a number of seconds"),
+        ("timeout", "timeout = 90000", "timeout must be a number of seconds"),
+        ("strict_output", 'strict_output = "yes"', "strict_output must be true or false"),
         ("agents", 'agents = ["a.b"]', "is not the name of an agent"),
         ("function", 'function = "book"', "is not a dotted path"),
         ("function", 'function = "a..b"', "is not a dotted path"),
         ("function", "function = 1", "is not a dotted path"),
-        ("intent", 'intent = ""', "semantic.intent is not one line"),
-        ("actor", "actor = 5", "semantic.actor is not one line"),
+        ("intent", 'intent = ""', "semantic.intent must be one line"),
+        ("actor", "actor = 5", "semantic.actor must be one line"),
         ("capability", 'capability = "magic"', "semantic.capability is not one of"),
-        ("confidence", "confidence = 1.5", "semantic.confidence is not a number"),
-        ("confidence", "confidence = true", "semantic.confidence is not a number"),
-        ("confidence", "confidence = nan", "semantic.confidence is not a number"),
+        ("confidence", "confidence = 1.5", "semantic.confidence must be a number"),
+        ("confidence", "confidence = true", "semantic.confidence must be a number"),
+        ("confidence", "confidence = nan", "semantic.confidence must be a number"),
         ("impact", 'impact = "maybe"', "semantic.impact is not one of"),
         ("impact", "impact = []", "semantic.impact is not one of"),
-        ("is_idempotent", 'is_idempotent = "yes"', "semantic.is_idempotent is not true or false"),
+        ("is_idempotent", 'is_idempotent = "yes"', "semantic.is_idempotent must be true or false"),
         ("additionalProperties", "additionalProperties = true", "/additionalProperties: must be false"),
         ("room_id", 'room = { type = "string" }', "parameter 'room_id' is not declared"),
         ("room_id", 'room_id = { type = "array" }', "parameter 'room_id' is declared as array"),
         ("nights", 'nights = { type = "integr" }', "breaks the dialect"),
         ("nights", "nights = { const = 2026-01-01 }", "is not JSON"),
-        ("deprecated_in", "deprecated_in = 2.1", "deprecated.deprecated_in is not a version"),
+        ("deprecated_in", "deprecated_in = 2.1", "deprecated.deprecated_in must be a version"),
         ("deprecated_in", "", "deprecated.deprecated_in is missing"),
-        ("removed_in", 'removed_in = "3; x"', "deprecated.removed_in is not a version"),
-        ("successor", 'successor = "RESERVE"', "deprecated.successor is not a table"),
+        ("removed_in", 'removed_in = "3; x"', "deprecated.removed_in must be a version"),
+        ("successor", 'successor = "RESERVE"', "deprecated.successor must be a table"),
         ("successor", 'successor = { method = "reserve" }', "successor.method is not a method name"),
         ("successor", 'successor = { path = "rooms" }', "deprecated.successor.path is not a path"),
         ("successor", 'successor = { verb = "RESERVE" }', "deprecated.successor.verb is unknown"),
@@ -187,7 +187,7 @@ def test_a_shape_that_is_no_table_is_refused() -> None:
     for name in ("handler", "semantic", "input_schema", "output_schema", "deprecated"):
         endpoints, problems = read(f'{name} = "x"\n' + without_table(name))
         assert endpoints == []
-        assert any(f"{name} is not a table" in problem.message and problem.line == 1 for problem in problems)
+        assert any(f"{name} must be a table" in problem.message and problem.line == 1 for problem in problems)
 
 
 def test_other_handlers_are_named_as_unsupported() -> None:
@@ -237,7 +237,9 @@ def test_what_the_host_answers_is_refused() -> None:
     """API-060: a tier A binding cannot be shadowed."""
     text = changed("method", 'method = "EXECUTE"').replace('"/rooms/{room_id}"', '"/"')
     _, problems = read(text)
-    assert any("EXECUTE / is answered by the host itself" in problem.message for problem in problems)
+    assert any(
+        "EXECUTE / is answered by the host itself; choose another path" in problem.message for problem in problems
+    )
 
 
 def test_custom_methods_are_accepted() -> None:
@@ -411,10 +413,10 @@ def test_an_action_is_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (acting("7"), "is no name"),
-        (acting('"Reserve Flight"'), "is no name"),
-        (acting('"mcp.tools.call"'), "begins as those"),
-        (acting('"x"', method="BOOK"), "is for EXECUTE"),
+        (acting("7"), "is not a valid name"),
+        (acting('"Reserve Flight"'), "is not a valid name"),
+        (acting('"mcp.tools.call"'), "begins with the name of a framework"),
+        (acting('"x"', method="BOOK"), "only with method EXECUTE"),
         (acting('"x"', "/rooms/{room_id}"), "parameters in its path"),
     ],
 )
@@ -450,6 +452,6 @@ def test_an_endpoint_says_that_a_person_approves_its_calls() -> None:
         assert sound(changed("impact", f'impact = "{impact}"'), rules).approval is expected
     for value in ('"optional"', "true", "1"):
         endpoints, (problem, *_) = read(f"approval = {value}\n" + SOUND)
-        assert endpoints == [] and problem.message.endswith("approval is not required")
+        assert endpoints == [] and problem.message.endswith("approval has an unknown value")
     _, (problem, *_) = read('approval = "required"\n' + changed("min_assurance", 'min_assurance = "none"'))
-    assert "min_assurance is none, and an approval is for a caller" in problem.message
+    assert "min_assurance is none, but an approval needs a known caller" in problem.message

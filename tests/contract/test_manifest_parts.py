@@ -43,10 +43,10 @@ def test_merged_parts_are_the_whole() -> None:
     ("parts", "why"),
     [
         ([part(1, 2, [1, 2, 3])], "part 1 of 1 is missing"),
-        ([part(1, 2, [1, 2]), part(1, 2, [3])], "part 2 was asked for, and another one came"),
+        ([part(1, 2, [1, 2]), part(1, 2, [3])], "part 2 was requested, but the server sent another one"),
         ([part(1, 2, [1, 2]), part(2, 2, [3], document_version="2")], "another version"),
         ([part(1, 2, [1, 2]), part(2, 2, [3], server={"server_id": "b"})], "another version"),
-        ([part(1, 2, [1, 2]), {"endpoints": []}], "no part"),
+        ([part(1, 2, [1, 2]), {"endpoints": []}], "not part"),
         ([part(1, 2, [1, 2]), part(2, 2, [])], "have 2 endpoints, not 3"),
     ],
 )

@@ -39,18 +39,18 @@ def endpoint(method: str, *required: str, **properties: str) -> str:
     [
         (endpoint("RUN", "command", command=TEXT), "RUN needs the parameter procedure_id"),
         (endpoint("RUN", procedure_id=REGISTRY), "does not require it"),
-        (endpoint("RUN", "procedure_id", procedure_id=TEXT), "no free-form strings"),
-        (endpoint("RUN", "procedure_id", procedure_id='{ type = "string", pattern = "^[a-z]+$" }'), "no free-form"),
-        (endpoint("RUN", "procedure_id", procedure_id="{ enum = [1, 2] }"), "no free-form strings"),
-        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, command=TEXT), "command takes any text"),
-        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, script="{}"), "script takes any text"),
+        (endpoint("RUN", "procedure_id", procedure_id=TEXT), "not free-form strings"),
+        (endpoint("RUN", "procedure_id", procedure_id='{ type = "string", pattern = "^[a-z]+$" }'), "not free-form"),
+        (endpoint("RUN", "procedure_id", procedure_id="{ enum = [1, 2] }"), "not free-form strings"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, command=TEXT), "command accepts any text"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, script="{}"), "script accepts any text"),
         (
             endpoint(
                 "RUN", "procedure_id", procedure_id=REGISTRY, words='{ type = "array", items = { type = "string" } }'
             ),
             "words",
         ),
-        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input=TEXT), "input is no object"),
+        (endpoint("RUN", "procedure_id", procedure_id=REGISTRY, input=TEXT), "input must be an object"),
         (endpoint("TRANSFER", "resource_id", "to_principal", resource_id=TEXT, to_principal=TEXT), "from_principal"),
         (endpoint("TRANSFER", "from_principal", from_principal=TEXT), "resource_id"),
         (endpoint("AUTHORIZE", "subject", "resource", subject=TEXT, resource=TEXT), "scope"),

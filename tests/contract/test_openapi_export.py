@@ -224,7 +224,7 @@ def test_clashes_are_resolved_and_reported() -> None:
     assert any("LIST /room: POST" in loss for loss in made.losses)
     assert any("BOOK /room: PATCH" in loss for loss in made.losses)
     assert any("RESERVE /room: shares" in loss for loss in made.losses)
-    assert any("'b' is 'a'" in loss for loss in made.losses)
+    assert any("'b' is named 'a'" in loss for loss in made.losses)
 
 
 def test_what_http_cannot_say_is_reported_and_kept_beside() -> None:

@@ -228,7 +228,7 @@ def test_a_large_document_is_imported_whole() -> None:
     """Hundreds of operations over a web of 300 schemas: every one is sound, and says what was left open."""
     result = import_openapi(large(150), CATALOG)
     assert len(result.endpoints) == 150
-    assert any("left open" in review for review in result.endpoints[0].reviews)
+    assert any("accepts any value" in review or "accept any value" in review for review in result.endpoints[0].reviews)
 
 
 WORDS = st.sampled_from(["order", "orders", "{id}", "{a-b}", "x.{y}", "search", "agents", "v1", "%41", "ü", "a b", ""])
@@ -403,7 +403,7 @@ def test_required_fields_without_a_property_are_kept() -> None:
     endpoint = found("POST /charges", BODIES)
     schema = endpoint.table["input_schema"]
     assert schema["properties"]["undescribed"] == {} and "undescribed" in schema["required"]
-    assert any("'undescribed' is required and described nowhere" in review for review in endpoint.reviews)
+    assert any("'undescribed' is required but not described" in review for review in endpoint.reviews)
 
 
 def test_header_parameters_become_inputs_unless_they_are_the_hosts() -> None:

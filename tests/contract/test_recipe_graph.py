@@ -102,7 +102,7 @@ def test_a_step_that_nothing_answers_is_refused_with_its_line() -> None:
         recipe_text("again", "BOOK /room\nretries = 1"),
     )
     _, _, problems = settled(recipes, [READ, BOOK])
-    assert any("step 1 calls QUERY /nowhere, which nothing answers" in problem for problem in problems)
+    assert any("step 1 calls QUERY /nowhere, which no endpoint answers" in problem for problem in problems)
     assert any("the path takes: BOOK /room" in problem for problem in problems)
     assert any("retries, but BOOK /room is not idempotent" in problem for problem in problems)
     assert all(problem.startswith("recipes.toml:") and ":0:" not in problem for problem in problems)
@@ -204,4 +204,4 @@ def test_a_definition_is_of_all_that_is_led_to() -> None:
 def test_what_an_approval_may_say() -> None:
     """``required``, or nothing."""
     _, problems = read(recipe_text("x", "QUERY /library/{isbn}", more='approval = "never"'))
-    assert [problem.message for problem in problems] == ["recipe x: approval is not required"]
+    assert [problem.message for problem in problems] == ["recipe x: approval has an unknown value"]

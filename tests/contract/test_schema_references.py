@@ -171,8 +171,8 @@ def test_recursion_of_2019() -> None:
 
 
 FAULTS: Mapping[str, tuple[dict[str, Any], str]] = {
-    "no such anchor": ({"$ref": "#a"}, "/$ref: leads to no schema"),
-    "no such dynamic anchor": ({"$dynamicRef": "#a"}, "/$dynamicRef: leads to no schema"),
+    "no such anchor": ({"$ref": "#a"}, "/$ref: does not lead to a schema"),
+    "no such dynamic anchor": ({"$dynamicRef": "#a"}, "/$dynamicRef: does not lead to a schema"),
     "an anchor of another resource": (
         {"$ref": "#a", "$defs": {"x": {"$id": "urn:x:y", "$defs": {"z": {"$anchor": "a"}}}}},
         "nothing is fetched: #a",
@@ -180,20 +180,20 @@ FAULTS: Mapping[str, tuple[dict[str, Any], str]] = {
     "a remote address": ({"$ref": "http://127.0.0.1:9/schema"}, "nothing is fetched: http://127.0.0.1:9"),
     "a place of a resource that is no schema": (
         {"$ref": "urn:x:y#/enum/0", "$defs": {"x": {"$id": "urn:x:y", "enum": [{}]}}},
-        "leads to no schema",
+        "does not lead to a schema",
     ),
-    "an anchor in a value": ({"$ref": "#a", "enum": [{"$anchor": "a"}]}, "leads to no schema"),
-    "an anchor twice": ({"$defs": {"a": {"$anchor": "n"}, "b": {"$anchor": "n"}}}, "is there twice"),
-    "an address twice": ({"$defs": {"a": {"$id": "urn:x:y"}, "b": {"$id": "urn:x:y"}}}, "is there twice"),
+    "an anchor in a value": ({"$ref": "#a", "enum": [{"$anchor": "a"}]}, "does not lead to a schema"),
+    "an anchor twice": ({"$defs": {"a": {"$anchor": "n"}, "b": {"$anchor": "n"}}}, "is used twice"),
+    "an address twice": ({"$defs": {"a": {"$id": "urn:x:y"}, "b": {"$id": "urn:x:y"}}}, "is used twice"),
     "an address relative to nothing": (
         {"$id": "urn:x:y", "$defs": {"a": {"$id": "z"}}},
-        "/$defs/a/$id: is relative to nothing",
+        "/$defs/a/$id: is relative, but a base address is missing",
     ),
     "an address with a fragment": ({"$defs": {"a": {"$id": "urn:x:y#z"}}}, "is not an address without a fragment"),
     "an address that is no text": ({"$defs": {"a": {"$id": 1}}}, "is not an address without a fragment"),
     "an anchor that is no name": ({"$defs": {"a": {"$anchor": "#x"}}}, "is not a name"),
     "an anchor that is no text": ({"$defs": {"a": {"$dynamicAnchor": []}}}, "is not a name"),
-    "a reference that is no text": ({"$dynamicRef": 1}, "leads to no schema"),
+    "a reference that is no text": ({"$dynamicRef": 1}, "does not lead to a schema"),
     "a circle by an anchor": ({"$anchor": "a", "$ref": "#a"}, "without going down"),
     "a circle by a dynamic anchor": ({"$dynamicAnchor": "a", "allOf": [{"$dynamicRef": "#a"}]}, "without going down"),
     "a circle by an address": ({"$id": "urn:x:y", "not": {"$ref": "urn:x:y"}}, "without going down"),
@@ -203,7 +203,7 @@ FAULTS: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a resource of another dialect": (
         {"$defs": {"a": {"$id": "urn:x:y", "$schema": "http://json-schema.org/draft-07/schema#"}}},
-        "is not the dialect of the whole",
+        "is not the dialect of the whole schema",
     ),
     "another dialect's keyword": ({"$recursiveRef": "#"}, "is not followed in"),
 }

@@ -206,7 +206,7 @@ def test_formats_are_asserted_for_endpoints_and_shown_for_tools() -> None:
     assert not compile_schema(schema, role="output").is_valid({"to": "nobody"})
     assert compile_schema(schema, role="tool").is_valid({"to": "nobody"})
     odd = {"properties": {"to": {"format": "emial"}}}
-    assert "'emial' is not one of the formats" in refusal(odd)
+    assert "'emial' is not one of the supported formats" in refusal(odd)
     assert compile_schema(odd, role="tool").is_valid({"to": "x"})
 
 
@@ -264,8 +264,8 @@ BOMBS: Mapping[str, tuple[Any, str]] = {
     "relative reference": ({"$ref": "other.json"}, "nothing is fetched"),
     "anchor reference": ({"$ref": "#anchor"}, "nothing is fetched"),
     "reference that is no text": ({"$ref": 1}, "nothing is fetched"),
-    "dangling reference": ({"$ref": "#/$defs/none"}, "leads to no schema"),
-    "reference into a value": ({"$ref": "#/const/a", "const": {"a": {}}}, "leads to no schema"),
+    "dangling reference": ({"$ref": "#/$defs/none"}, "does not lead to a schema"),
+    "reference into a value": ({"$ref": "#/const/a", "const": {"a": {}}}, "does not lead to a schema"),
     "reference to itself": ({"$ref": "#"}, "without going down"),
     "circle of two": (
         {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
@@ -315,7 +315,7 @@ BOMBS: Mapping[str, tuple[Any, str]] = {
     "wrong type name": ({"not": {"type": "objct"}}, "breaks the dialect"),
     "wrong required": ({"required": "a"}, "breaks the dialect"),
     "properties that are no object": ({"properties": []}, "is not an object"),
-    "allOf that is no list": ({"allOf": {}}, "is not what the keyword takes"),
+    "allOf that is no list": ({"allOf": {}}, "has a value that the keyword does not accept"),
     "subschema that is no schema": ({"not": 1}, "neither a schema object nor"),
     "many alternatives": ({"anyOf": [{"properties": {f"p{n}": {} for n in range(9)}}] * 90}, ""),
     "wide alternatives": ({"$defs": {"a": {"properties": {f"p{n}": {"$ref": "#"} for n in range(90)}}}}

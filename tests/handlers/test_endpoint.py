@@ -203,7 +203,7 @@ CONTRADICTIONS = [
     ({"input_schema": {**CLOSED, "properties": {"order": ORDER}}}, "does not require 'order'"),
     (
         {"input_schema": {**CLOSED, "properties": {"order": {"type": "string"}}, "required": ["order"]}},
-        "says 'order' is string, and the function's hint object",
+        "declares 'order' as string, but the function's hint is object",
     ),
     ({"output_schema": {"type": "object", "properties": {}, "required": ["price"]}}, "requires 'price'"),
     ({"errors": ["sold_out"]}, "errors does not declare order_unknown"),

@@ -196,7 +196,7 @@ def test_each_kind_answers() -> None:
         ("coroutine", {"blocking": True}, "asyncio = true in place of blocking = true"),
         ("yields", {}, "inlineCallbacks"),
         ("streams", {}, "context.emit"),
-        ("with_asyncio", {"asyncio": True, "blocking": True}, "asyncio for a coroutine of asyncio"),
+        ("with_asyncio", {"asyncio": True, "blocking": True}, "only asyncio for an asyncio coroutine"),
         ("with_asyncio", {"asyncio": "yes"}, "on an event loop of asyncio"),
         ("of_nothing", {}, "TypedDict"),
     ],

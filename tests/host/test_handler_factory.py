@@ -146,7 +146,7 @@ def test_a_step_that_nothing_answers_keeps_the_host_from_starting(tmp_path: Path
         load_host(load(file, {}), {})
     first = str(caught.value.problems[0])
     line = recipes.read_text().split("\n").index('path = "/rooms"')
-    assert "step 2 calls BOOK /rooms, which nothing answers" in first
+    assert "step 2 calls BOOK /rooms, which no endpoint answers" in first
     assert f"recipes.toml:{line - 1}:" in first, "the line of [[recipe.step]], counted from 1"
 
 

@@ -62,8 +62,8 @@ async def test_it_is_asked_as_openai_is(service: Service) -> None:
 FAULTS = {
     "500": "the embeddings service answered 500",
     "redirect": "the embeddings service answered 302",
-    "no JSON": "the embeddings service answered something else than embeddings",
-    "one vector too few": "the embeddings service answered something else than embeddings",
+    "no JSON": "the answer of the embeddings service has no valid embeddings",
+    "one vector too few": "the answer of the embeddings service has no valid embeddings",
     "of different lengths": "its vectors have different lengths",
     "far too long": "the answer of the embeddings service is too long",
     "no answer": "the embeddings service did not answer within 1 s",

@@ -120,7 +120,7 @@ def test_grants_of_the_file_are_taken_while_the_host_runs(tmp_path: Path) -> Non
         assert refused.returncode == 1 and "grant-required" in refused.stderr
         assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
         config.write_text(text + '\n[[grant]]\nagent = "demo"\nallow = ["files.nothing"]\n')
-        hang_up(host, "nothing that files has is called nothing")
+        hang_up(host, "the server files has nothing named nothing")
         assert host.agtp("tools", "call", "files.read_file", "path=welcome.txt").returncode == 0
         config.write_text(text)
         hang_up(host, "SIGHUP: taken")
@@ -227,5 +227,5 @@ def test_grants_of_the_file_that_name_nothing_are_told_with_their_lines(tmp_path
         ("allow", False),
         ("allow", False),
     ], said
-    assert said[0][2] == "did you mean demo?" and "no server behind this host is named nowhere" in said[1][1]
-    assert "nothing here is called QUERY /word" in said[2][1]
+    assert said[0][2] == "did you mean demo?" and "this host has no server named nowhere" in said[1][1]
+    assert "this host has nothing named QUERY /word" in said[2][1]

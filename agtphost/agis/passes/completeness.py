@@ -1,4 +1,6 @@
-"""Pass 5: what a semantic block has to have, at which level, and of what kind (AGIS v01 sections 3, 6 and 14)."""
+"""
+Pass 5: the members that a semantic block must have at each level, and their types (AGIS v01 sections 3, 6 and 14).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from agtphost.agis.words import plain, snake
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
-"""Characters of an intent or an outcome that is recommended (AGIS v01 section 14)."""
+"""Recommended limit of an intent or an outcome, in characters (AGIS v01 section 14)."""
 
 FURTHEST = 5_000
-"""Of one that is looked at: a longer one is refused, whatever it says."""
+"""Characters beyond which an intent or an outcome is refused."""
 
 SURE = 0.85
-"""The least confidence_guidance of what cannot be undone (AGIS v01 section 6)."""
+"""The least confidence_guidance of an irreversible method (AGIS v01 section 6)."""
 
 ACTORS = ("agent", "user", "system")
 CAPABILITIES = ("discovery", "transaction", "modification", "retrieval", "analysis", "notification")
@@ -36,7 +38,7 @@ _EXAMPLES = {
     "is_idempotent": "is_idempotent: false",
     "state_transition": "state_transition: {reservation.status: NONE -> CONFIRMED}",
 }
-"""What a member that is missing looks like."""
+"""Samples of missing members."""
 
 FIELDS: dict[str, tuple[bool, bool]] = {
     "intent": (True, True),
@@ -57,7 +59,7 @@ _NEXT = re.compile(r"[.!?](?=\s+[A-Z])")
 _SHORT = re.compile(
     r"(?:^|[\s(])(?:[A-Za-z](?:\.[A-Za-z])*|Dr|Mr|Mrs|Ms|Prof|St|Mt|Ft|No|Nr|Jr|Sr|vs|etc|cf|approx|incl|Inc|Ltd|Co|Corp|Dept)\.$"
 )
-"""What a full stop shortens, and does not end."""
+"""Abbreviations whose full stop does not end a sentence."""
 _FORGET = r"\b(?:ignore|forget|override|bypass) (?:(?:all|any|the|your|my|these|those|of|everything|system) )*"
 _INSTRUCTIONS = re.compile(
     rf"{_FORGET}(?:previous|prior|above|earlier|preceding)|{_FORGET}(?:instructions?|prompts?|guardrails)"
@@ -67,11 +69,11 @@ _INSTRUCTIONS = re.compile(
 )
 _FIELD = re.compile(r"[A-Za-z_][\w.]*", re.ASCII)
 _TOOL_NAME = re.compile(r"[a-z0-9]+(?:[_-]+[a-z0-9]+)*", re.ASCII)
-"""Hyphens, too: the rule for names without a declared one makes ``triage_patient-record`` (AGIS v01 appendix C)."""
+"""Hyphens are allowed, because the rule for undeclared names makes ``triage_patient-record`` (AGIS v01 appendix C)."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """What is wrong with the semantic blocks."""
+    """Yield the faults of the semantic blocks."""
     tools: dict[str, str] = {}
     for endpoint in subject.document.endpoints:
         yield from _members(subject, endpoint)
@@ -115,7 +117,7 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             )
             continue
         if len(said) > LONGEST:
-            message = f"semantic.{name} has {len(said)} characters, and {LONGEST} are the most"
+            message = f"semantic.{name} has {len(said)} characters; the limit is {LONGEST}"
             rule = "5-long" if len(said) <= FURTHEST else "5-unreadable"
             yield subject.finding(rule, endpoint.name, at, message, "say it in one sentence")
             if len(said) > FURTHEST:
@@ -127,11 +129,11 @@ def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         found = _INSTRUCTIONS.search(said) or _INSTRUCTIONS.search(skeleton(said))
         if found is not None:
             message = f"semantic.{name} reads as an instruction: {found[0].strip()!r}"
-            yield subject.finding("5-instruction", endpoint.name, at, message, "say what the endpoint does")
+            yield subject.finding("5-instruction", endpoint.name, at, message, "describe what the endpoint does")
 
 
 def _first_sentence(said: str) -> str | None:
-    """That of several; None of one."""
+    """Return the first of several sentences; None if there is only one."""
     for end in _NEXT.finditer(said):
         first = said[: end.end()]
         if _SHORT.search(first[-12:]) is None:
@@ -147,7 +149,7 @@ def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         ("5-impact", "impact_tier", IMPACTS),
     ):
         if not _absent(block, name) and block[name] not in choices:
-            message = f"semantic.{name} is {str(block[name])[:40]!r}, and none of {', '.join(choices)}"
+            message = f"semantic.{name} is {str(block[name])[:40]!r}, which is not one of {', '.join(choices)}"
             given = block[name].strip().lower() if isinstance(block[name], str) else ""
             fix = f"{name}: {given if given in choices else choices[0]}"
             yield subject.finding(rule, endpoint.name, endpoint.place("semantic", name), message, fix)
@@ -162,7 +164,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     value = endpoint.semantic.get("confidence_guidance")
     at = endpoint.place("semantic", "confidence_guidance")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
-        message = "semantic.confidence_guidance is no number from 0.0 to 1.0"
+        message = "semantic.confidence_guidance is not a number from 0.0 to 1.0"
         yield subject.finding("5-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
         return
     final = endpoint.semantic.get("impact_tier") == "irreversible" or (
@@ -170,7 +172,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     )
     if final and (value is None or value < SURE):
         said = "has no confidence_guidance" if value is None else f"has a confidence_guidance of {value}"
-        message = f"it cannot be undone, and {said}"
+        message = f"it cannot be undone, but {said}"
         yield subject.finding("5-low-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
 
 
@@ -185,16 +187,16 @@ def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             wrong = (*at, name)
             break
     if wrong is not None:
-        message = "semantic.parameter_hints are no lists of phrases"
+        message = "semantic.parameter_hints must be lists of phrases"
         yield subject.finding("5-hints", endpoint.name, wrong, message, 'party_size: ["for N people", "party of N"]')
 
 
 def transitions(value: Any) -> list[tuple[str, str, str]] | None:
     """
-    The fields of a ``state_transition``, each with what it was and what it will be.
+    Return the fields of a ``state_transition``, each with its old and new state.
 
     :param value: text of one or several lines, a list of texts, or a mapping from fields to ``FROM -> TO``.
-    :return: None where it is none of these.
+    :return: None if it is none of these.
     """
     if isinstance(value, Mapping):
         lines = [f"{name}: {change}" for name, change in value.items()]
@@ -223,12 +225,12 @@ def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
 
 
 def is_tool_name(name: str) -> bool:
-    """Whether a name may be an ``mcp_tool_name``."""
+    """Return whether a name is allowed as ``mcp_tool_name``."""
     return _TOOL_NAME.fullmatch(name) is not None
 
 
 def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> Iterator[Finding]:
-    """A name of one's own is unique; what the rule makes of method and path may stand for several paths."""
+    """Yield faults of a declared tool name, which must be unique; generated names may be shared by several paths."""
     declared = endpoint.semantic.get("mcp_tool_name")
     if declared is None:
         tools.setdefault(mcp_tool_name(endpoint.verb, endpoint.path.lower()), endpoint.name)
@@ -241,5 +243,5 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
         return
     other = tools.setdefault(declared, endpoint.name)
     if other != endpoint.name:
-        message = f"semantic.mcp_tool_name {declared} is the tool of {other}, too"
-        yield subject.finding("5-tool-name", endpoint.name, at, message, "give each a name of its own")
+        message = f"semantic.mcp_tool_name {declared} is also the tool of {other}"
+        yield subject.finding("5-tool-name", endpoint.name, at, message, "give each a different name")

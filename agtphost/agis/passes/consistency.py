@@ -1,9 +1,9 @@
 """
-Pass 6: an intent that says what its method says (AGIS v01 sections 6.1 and 6.3).
+Pass 6: agreement of an intent with its method (AGIS v01 sections 6.1 and 6.3).
 
-The acts that an intent says are compared with the method: what finds does not create, what locks does not unlock. That
-works offline and gives the same answer every time. The similarity of embeddings, which the draft suggests, passes one
-of the draft's three violations and warns of four conforming examples.
+The acts of an intent are compared with the method: a method that finds does not create, one that locks does not unlock.
+This works offline and gives the same result every time. The similarity of embeddings, which the draft suggests, accepts
+one of the draft's three violations and warns of four conforming examples.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agtphost.agis.words import Words
 
 _FIRST = re.compile(r"[A-Za-z]+")
 _STORE = re.compile(r"\b(?:into|from|in|of) the \S+ (?:table|index|queue|collection|cache)\b", re.IGNORECASE)
-"""Of a computer, or of a kitchen, a waiting room and a museum."""
+"""Stores of a computer, but also of a kitchen, a waiting room or a museum."""
 
 _INTERNAL = re.compile(
     r"\b(?:record|document|entry|entries|item|message|value|key)s?\b.{0,40} (?:into|from|in|of) the \S+"
@@ -38,7 +38,7 @@ _ADVERBS = re.compile(r"\b[a-z]{5,}+(?<=ly)\b")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Find the intents that contradict their method."""
+    """Yield the intents that contradict their method."""
     for endpoint in subject.document.endpoints:
         intent = endpoint.semantic.get("intent")
         if isinstance(intent, str) and intent.strip() and len(intent) <= FURTHEST:  # Pass 5 refuses others.
@@ -49,21 +49,21 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
     at = endpoint.place("semantic", "intent")
     found = _INTERNAL.search(intent)
     if found is not None:
-        message = f"the intent tells what the system does inside ({found[0]!r})"
-        yield subject.finding("6-internal", endpoint.name, at, message, "say what the agent gets done")
+        message = f"the intent describes the system's internals ({found[0]!r})"
+        yield subject.finding("6-internal", endpoint.name, at, message, "describe the agent's goal")
     elif (found := _STORE.search(intent) or _DATABASE.search(intent)) is not None:
-        message = f"the intent may tell what the system does inside ({found[0]!r})"
-        yield subject.finding("6-doubtful", endpoint.name, at, message, "say what the agent gets done")
+        message = f"the intent may describe the system's internals ({found[0]!r})"
+        yield subject.finding("6-doubtful", endpoint.name, at, message, "describe the agent's goal")
     conflict = find_conflict(endpoint.verb, skeleton(intent), lexicon())
     if conflict is not None:
         rule = "6-contradiction" if conflict.sure else "6-doubtful"
         instead = acceptable(subject.words, conflict.act) if "-" not in conflict.act else ""
-        fix = f"make it {instead} {endpoint.path}, or word the intent anew" if instead else "word the intent anew"
+        fix = f"make it {instead} {endpoint.path}, or reword the intent" if instead else "reword the intent"
         yield subject.finding(rule, endpoint.name, at, f"{endpoint.verb} and an intent that {conflict.reason}", fix)
 
 
 def head_verb(known: Words, intent: str) -> str | None:
-    """The verb that an intent begins with, in its base form; None where it begins with something else."""
+    """Return the verb that an intent begins with, in its base form; None if it begins with another word."""
     rest = _ADVERBS.sub("", intent.strip()[:1].lower() + intent.strip()[1:])
     found = _FIRST.search(rest)
     if found is None:

@@ -24,43 +24,43 @@ _PARAMETER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 GENERIC = frozenset(
     {"error", "errors", "failure", "failed", "unknown", "unknown_error", "exception", "other", "invalid"}
 )
-"""Names that say nothing."""
+"""Names that do not describe a failure."""
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
-_SOUND = "a JSON Schema of 2020-12 that stands in the document"
+_SOUND = "a JSON Schema of 2020-12 inside the document"
 MOST = 10
-"""Faults of one schema that are told."""
+"""Faults of one schema that are reported."""
 
 MOST_VALUES = 200_000
-"""Of the shared schemas that contracts refer to, counted for each contract: they are examined with it every time."""
+"""Values of the shared schemas that contracts refer to, counted for each contract, which includes them each time."""
 
 MOST_GUESSES = 20
-"""Names of a document that others are looked for of which are like them: each is compared with all."""
+"""Names of a document for which a similar name is suggested; each is compared with all known names."""
 
 MOST_KNOWN = 500
-"""The others."""
+"""Known names that are compared."""
 
 LONGEST_GUESS = 64
-"""Characters of each."""
+"""Characters of each name."""
 
 
 @dataclass(kw_only=True)
 class _Shared:
-    """The document's schemas, and how many values may still be looked at in them."""
+    """The document's schemas, with the remaining budget for examining them."""
 
     schemas: Mapping[str, Any]
     left: int = MOST_VALUES
     remote: dict[str, tuple[str, Place] | None] = field(default_factory=dict)
-    """What each of the schemas refers to outside of the document, and where."""
+    """The first reference of each schema to another document, with its place."""
 
     told: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
-    """The faults of each schema: endpoints of one service have many in common."""
+    """The faults of each schema, cached because endpoints of one service share many."""
 
     guesses: int = MOST_GUESSES
-    """How many names may still be looked for among others."""
+    """Remaining searches for similar names."""
 
     def near(self, name: str, known: Collection[str]) -> str:
-        """The one that was meant, as far as a few looks tell; empty where none is like it."""
+        """Return a similar known name, as far as a bounded search finds one; otherwise empty."""
         if not self.guesses or len(name) > LONGEST_GUESS:
             return ""
         self.guesses -= 1
@@ -68,16 +68,16 @@ class _Shared:
         return next(iter(difflib.get_close_matches(name, short, 1)), "")
 
     def outside(self, name: str) -> tuple[str, Place] | None:
-        """What one of the schemas refers to outside of the document."""
+        """Return the reference of a schema to another document."""
         if name not in self.remote:
             self.remote[name] = _remote(self.schemas[name], ("schemas", name))
         return self.remote[name]
 
     def faults_of(self, schema: Mapping[str, Any], role: Role, text: str = "") -> Sequence[SchemaFault]:
         """
-        What is wrong with a schema that stands alone.
+        Return the faults of a self-contained schema.
 
-        :param text: of the schema, where it is known.
+        :param text: JSON of the schema, if it is known.
         """
         key = role, text or json.dumps(schema)
         if key not in self.told:
@@ -90,7 +90,7 @@ class _Shared:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """What is wrong with the contracts."""
+    """Yield the faults of the contracts."""
     shared = _Shared(schemas=_shared(subject))
     for endpoint in subject.document.endpoints:
         for name in ("input", "output"):
@@ -106,11 +106,11 @@ def _shared(subject: Subject) -> Mapping[str, Any]:
 
 def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[str, Any]:
     """
-    A contract as one JSON Schema of its own: shorthand written out, the document's shared schemas beside it.
+    Return a contract as a self-contained JSON Schema: shorthand converted, with the shared schemas it needs.
 
     :param contract: a mapping or a list.
     :param shared: the document's ``schemas``, which contracts refer to as ``#/schemas/NAME``.
-    :param closed: of a shorthand, whether other members are refused.
+    :param closed: for a shorthand, whether other members are refused.
     """
     schema = schema_of(contract, closed=closed) if is_shorthand(contract) else dict(contract)
     needed = _referred(schema, shared)[0] if _refers(schema) else ()
@@ -122,7 +122,7 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
 
 
 def _refers(item: Any) -> bool:
-    """Whether anything in a schema refers to something: most do not, and need not be looked at any closer."""
+    """Return whether a schema contains a reference; most do not, and need no further examination."""
     waiting = [item]
     for each in waiting:
         if type(each) is dict:
@@ -137,7 +137,7 @@ def _refers(item: Any) -> bool:
 
 
 def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
-    """The names of shared schemas that a schema needs, and how many values these have."""
+    """Return the names of shared schemas that a schema needs, and how many values they have."""
     found: set[str] = set()
     waiting, values = [schema], 0
     while waiting:
@@ -157,7 +157,7 @@ def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
 
 
 def _moved(item: Any) -> Any:
-    """With references into the copy that a contract has of them."""
+    """Return a schema with references to the shared schemas redirected to its own copy."""
     if isinstance(item, Mapping):
         return {
             name: value.replace("#/schemas/", "#/$defs/", 1)
@@ -179,8 +179,8 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         return
     short, text = is_shorthand(contract), ""
     if short:
-        message = f"{name} is written in the draft's shorthand; it is read as a JSON Schema"
-        yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt writes it out")
+        message = f"{name} is in the draft's shorthand, and is read as a JSON Schema"
+        yield subject.finding("8-shorthand", endpoint.name, at, message, "agtp agis fmt converts it")
         declared = _declarations(contract)
         for item, doubt in doubts(contract):
             where, fix = (*at, *declared(item)), "party_size (integer, minimum: 1)"
@@ -195,13 +195,13 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         needed, values = _referred(contract, shared.schemas)
         remote = _remote(contract, at) or next(filter(None, map(shared.outside, sorted(needed))), None)
     if remote is not None:
-        message = f"{name} refers to {remote[0][:100]!r}, and nothing outside of the document is read"
+        message = f"{name} refers to {remote[0][:100]!r}, but other documents are not read"
         yield subject.finding("8-remote", endpoint.name, remote[1], message, "#/schemas/NAME")
         return
     shared.left -= values
     if shared.left < 0:
-        message = f"the schemas that contracts refer to come to more than {MOST_VALUES} values up to this one"
-        yield subject.finding("8-schema", endpoint.name, at, message, "make several services of it")
+        message = f"the schemas of all contracts up to this one have more than {MOST_VALUES} values"
+        yield subject.finding("8-schema", endpoint.name, at, message, "split it into several services")
         return
     schema = (
         contract if text and isinstance(contract, dict) else resolved(contract, shared.schemas, closed=name == "input")
@@ -213,12 +213,12 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
 
 def _mend(fault: SchemaFault) -> str:
     if fault.pointer.endswith("$ref"):
-        return "#/schemas/NAME, and NAME among the document's schemas"
+        return "#/schemas/NAME, with NAME in the document's schemas"
     return "type: object" if fault.pointer == "/type" else _SOUND
 
 
 def _pointed(subject: Subject, at: Place, pointer: str) -> Place:
-    """Where the value stands that a pointer into a contract leads to, be it in one of the document's own schemas."""
+    """Return the place of a value that a pointer into a contract leads to, also in the document's shared schemas."""
     names = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
     root = subject.document.tree.root
     if names[:1] == ["$defs"] and not _leads(root, [*at, *names[:2]]):
@@ -231,7 +231,7 @@ def _pointed(subject: Subject, at: Place, pointer: str) -> Place:
 
 
 def _within(root: Any, place: Sequence[str | int]) -> Any:
-    """The value at a place; None where there is none."""
+    """Return the value at a place; None if there is none."""
     for name in place:
         try:
             root = root[name]
@@ -245,7 +245,7 @@ def _leads(root: Any, place: Sequence[str | int]) -> bool:
 
 
 def _remote(contract: Any, at: Place) -> tuple[str, Place] | None:
-    """What a contract refers to outside of the document, and where it does."""
+    """Return the first reference of a contract to another document, and its place."""
     waiting: list[tuple[Any, Place]] = [(contract, at)]
     while waiting:
         item, place = waiting.pop()
@@ -271,7 +271,7 @@ def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterat
     checked = isinstance(required, list) and not schema.keys() & {"allOf", "anyOf", "oneOf"}
     for index, name in enumerate(required if checked else []):
         if isinstance(name, str) and name not in known:
-            message = f"input requires {name[:64]}, and does not declare it"
+            message = f"input requires {name[:64]}, but does not declare it"
             fix = f"properties: {{{name[:64]}: {{type: string}}}}"
             yield subject.finding("8-required", endpoint.name, (*at, "required", index), message, fix)
     declared = _declarations(contract)
@@ -283,19 +283,19 @@ def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterat
             yield subject.finding("8-snake-case", endpoint.name, where, message, fix)
     for name in dict.fromkeys(_PARAMETER.findall(endpoint.path)):
         if name not in known and known:
-            message = f"{{{name}}} of the path is no parameter of the input"
+            message = f"{{{name}}} of the path is not a parameter of the input"
             yield subject.finding("8-path-parameter", endpoint.name, at, message, f"declare {name}, and require it")
     hints = endpoint.semantic.get("parameter_hints")
     for name in hints if isinstance(hints, Mapping) else ():
         if name not in known and known:
             where = endpoint.place("semantic", "parameter_hints", name)
-            message = f"{str(name)[:64]} is hinted at, and no parameter of the input"
-            fix = shared.near(str(name), known) or "name a parameter of the input, or take the hint out"
+            message = f"{str(name)[:64]} has hints, but is not a parameter of the input"
+            fix = shared.near(str(name), known) or "name a parameter of the input, or remove the hint"
             yield subject.finding("5-unknown-hint", endpoint.name, where, message, fix)
 
 
 def _declarations(contract: Any) -> Callable[[str], Place]:
-    """Where an input declares its parameters."""
+    """Return a function that tells where an input declares a parameter."""
     if not is_shorthand(contract):
         return lambda name: ("properties", name)
     found: dict[str, Place] = {}
@@ -310,7 +310,7 @@ def _declarations(contract: Any) -> Callable[[str], Place]:
 
 
 def error_names(value: Any) -> list[str] | None:
-    """The names of ``errors``: texts, or mappings with a ``name``; None where they are neither."""
+    """Return the names of ``errors``: texts, or mappings with a ``name``; None if they are neither."""
     if isinstance(value, Mapping):
         return [*value]
     if not isinstance(value, list):
@@ -336,7 +336,7 @@ def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     for index, name in enumerate(names):
         place = (*at, index) if isinstance(endpoint.members["errors"], list) else (*at, name)
         if name.lower().replace("-", "_") in GENERIC or not name.strip():
-            message = f"the error {name[:64]!r} does not say what went wrong"
+            message = f"the error {name[:64]!r} does not describe the failure"
             yield subject.finding("8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
         elif _SNAKE.fullmatch(name) is None:
             fix = snake(name) or "a name of letters, digits and underscores"

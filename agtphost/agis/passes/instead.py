@@ -1,4 +1,4 @@
-"""What to say instead of a word that is no method: no suggestion is refused itself (AGIS v01 sections 4.2, 4.3)."""
+"""Suggestions for words that are not methods; no suggestion is itself refused (AGIS v01 sections 4.2, 4.3)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ PROHIBITED = {
     "CONNECT": "LINK",
     "TRACE": "TRACK",
 }
-"""HTTP's methods, with what to say instead (AGIS v01 section 4.3)."""
+"""HTTP's methods with their replacements (AGIS v01 section 4.3)."""
 
 INSTEAD = {"OPEN": "UNLOCK, START or CREATE", "VALID": "VALIDATE", "ACTIVE": "ACTIVATE", "AVAILABLE": "CHECK or FIND"}
 """States, with the verbs that lead to them."""
 
 WHAT_IS = "CHECK or FIND"
-"""What is done about a state."""
+"""The suggestion for other states."""
 
 
 def acceptable(known: Words, verb: str) -> str:
-    """What a method may be called that does what a verb says; empty where nobody can know."""
+    """Return a method for the action of a verb; empty if it cannot be known."""
     if verb in PROHIBITED:
         return PROHIBITED[verb].partition(" ")[0]
     return "" if verb in known.states or verb in known.borderline else verb
 
 
 def method_for(known: Words, word: str) -> str:
-    """The method that a word means, which may be a form of a verb, one of HTTP's methods, or a state."""
+    """Return the method that a word means, which may be a form of a verb, an HTTP method, or a state."""
     verb = known.inflected(word) or word.upper()
     if verb in known.states:
         return INSTEAD.get(verb, WHAT_IS).partition(" or ")[0].partition(", ")[0]
@@ -40,7 +40,7 @@ def method_for(known: Words, word: str) -> str:
 
 
 def parted(known: Words, words: list[str]) -> tuple[str, str]:
-    """The method and the path that several words mean: ``userList`` is LIST on ``/user``."""
+    """Return the method and the path that several words mean: ``userList`` is LIST on ``/user``."""
     things = known.things | known.states
     last = words[-1] if words[0] in things and known.is_verb(words[-1]) and words[-1] not in known.states else ""
     rest = words[:-1] if last else words[1:]

@@ -1,4 +1,4 @@
-"""Pass 2: a method is one verb in its base form, of letters alone (AGIS v01 section 4.1)."""
+"""Pass 2: a method is one verb in its base form, made only of letters (AGIS v01 section 4.1)."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from agtphost.agis.words import Words, parts, plain
 
 _LETTERS = re.compile(r"[A-Za-z]+", re.ASCII)
 _SHORTEST = 4
-"""Letters of a word that is looked for in another."""
+"""Fewest letters of each of two joined words."""
 
 
 _LONGEST = 40
-"""Letters of what may be two words."""
+"""Most letters of a method that is searched for two words."""
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """What is wrong with the methods."""
+    """Yield the faults of the methods."""
     for endpoint in subject.document.endpoints:
         yield from method_findings(subject, endpoint)
     yield from _declared(subject)
 
 
 def _declared(subject: Subject) -> Iterator[Finding]:
-    """Verbs that the vocabulary has in other letters than capitals, and no endpoint has so: it is said once of each."""
+    """Yield verbs that only the vocabulary writes without capitals; each is reported once."""
     written = {endpoint.method for endpoint in subject.document.endpoints}
     given = subject.document.vocabulary.get("declared_verbs")
     declared = {*given} if isinstance(given, list) else set()
@@ -40,12 +40,12 @@ def _declared(subject: Subject) -> Iterator[Finding]:
 
 
 def is_one_word(method: str, known: Words) -> bool:
-    """Whether a method is letters alone, and not several words run together."""
+    """Return whether a method is only letters, and not several words in camel case."""
     return _LETTERS.fullmatch(method) is not None and not known.run_together(method)
 
 
 def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
-    """What is wrong with one method."""
+    """Yield the faults of one method."""
     method, place = endpoint.method, endpoint.place("method")
     if _LETTERS.fullmatch(method) is None:
         yield _foreign(subject, endpoint)
@@ -67,7 +67,10 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
 
 
 def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
-    """Something other than letters: where it parts words, the method is a compound (rule d), else rule c."""
+    """
+    Return the finding about other characters than letters: a compound (rule d) if they separate words, otherwise rule
+    c.
+    """
     method, place = endpoint.method, endpoint.place("method")
     words = parts(method)
     joint = re.search(r"[-_\s]", method)
@@ -76,7 +79,7 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
         message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
         return subject.finding("2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
-    message = f"{method[:64]!r} has {' '.join(odd)[:32]!r}, and letters from A to Z are all that a method has"
+    message = f"{method[:64]!r} has {' '.join(odd)[:32]!r}, but a method may only have letters from A to Z"
     words = parts(plain(method))
     return subject.finding("2-characters", endpoint.name, place, message, words[0] if words else "a verb, such as BOOK")
 

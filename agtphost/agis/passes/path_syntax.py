@@ -15,33 +15,35 @@ from agtphost.agis.words import Words, parts, plain, spaced
 _PARAMETER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _ODD_PARAMETER = re.compile(r"[{}<>:*]|^\$", re.ASCII)
 _MEANT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}|[:$]([A-Za-z_][A-Za-z0-9_]*)|<([A-Za-z_][A-Za-z0-9_]*)>", re.ASCII)
-"""A parameter as it is written, and as other notations write it."""
+"""A parameter in this notation, and in other notations."""
 
 _IDENTIFIER = re.compile(r"^(?:[A-Za-z0-9_]*_)?id$|^[A-Za-z0-9]*[a-z0-9]Id$", re.ASCII)
 _SEGMENT = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.ASCII)
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """What is wrong with the paths."""
+    """Yield the faults of the paths."""
     for endpoint in subject.document.endpoints:
         yield from path_findings(subject, endpoint)
 
 
 def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
-    """What is wrong with one path."""
+    """Yield the faults of one path."""
     path, place = endpoint.path, endpoint.place("path")
     if not path.startswith("/"):
         yield subject.finding("4-slash", endpoint.name, place, f"{path[:80]!r} does not begin with /", f"/{path}")
     bare, mark, _ = path.partition("?")
     if mark:
-        message = "it has a query string; what varies belongs into the input"
+        message = "it has a query string; declare these parameters in the input"
         yield subject.finding("4-query", endpoint.name, place, message, bare)
     segments = bare.strip("/").split("/") if bare.strip("/") else []
     if "//" in bare:
-        message = "a segment of it is empty"
+        message = "it has an empty segment"
         yield subject.finding("4-case", endpoint.name, place, message, re.sub("/{2,}", "/", bare))
     if segments and _MEANT.fullmatch(segments[0]):
-        message = f"it begins with {segments[0][:64]}, and its first segment is the noun that the parameter is of"
+        message = (
+            f"it begins with {segments[0][:64]}, but its first segment must be the noun that the parameter identifies"
+        )
         fix = f"/{thing(segments[0])}/{mended_segment(segments[0], {})}"
         yield subject.finding("4-first", endpoint.name, place, message, fix)
     for segment in segments:
@@ -54,7 +56,7 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     if _PARAMETER.fullmatch(segment):
         return
     if _ODD_PARAMETER.search(segment):
-        message = f"{segment[:64]!r} is no parameter: one is a name in braces"
+        message = f"{segment[:64]!r} is not a valid parameter: write a name in braces"
         yield subject.finding("4-parameter", endpoint.name, place, message, _braced(segment))
         return
     if _SEGMENT.fullmatch(segment) is None:
@@ -67,7 +69,7 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     words = parts(segment)
     if endpoint.verb in words:
         rest = "-".join(word.lower() for word in words if word != endpoint.verb)
-        fix = f"/{rest}" if rest else "name the thing that it acts on"
+        fix = f"/{rest}" if rest else "write the noun of its object"
         if len(words) > 1 or endpoint.verb not in subject.words.nouns_too:
             message = f"{segment[:64]!r} repeats the method {endpoint.verb}"
             yield subject.finding("4-method-in-path", endpoint.name, place, message, fix)
@@ -76,35 +78,35 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
     if verb is not None:
         rest = "-".join(word.lower() for word in words[1:])
         said = method_for(subject.words, verb)
-        fix = f"{said} /{rest}" if rest else f"{said} on the thing that it acts on"
-        message = f"{segment[:64]!r} has the verb {verb}, and segments are nouns"
+        fix = f"{said} /{rest}" if rest else f"{said} on the noun of its object"
+        message = f"{segment[:64]!r} has the verb {verb}, but segments must be nouns"
         yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
 
 
 def _braced(segment: str) -> str:
-    """A parameter of what was meant as one: ``{order-id}`` is ``{order_id}``, and ``{id}s`` is ``{id}``."""
+    """Return a valid parameter for a malformed one: ``{order-id}`` is ``{order_id}``, and ``{id}s`` is ``{id}``."""
     inner = re.search(r"\{([^{}]*)\}", segment)
     name = "_".join(re.findall(r"[A-Za-z0-9_]+", plain(inner[1] if inner else segment))).lstrip("0123456789")
     return f"{{{name or 'id'}}}"
 
 
 def thing(parameter: str) -> str:
-    """The noun that an identifier is of: ``{order_id}`` is of an ``order``."""
+    """Return the noun of an identifier: ``{order_id}`` identifies an ``order``."""
     words = [word.lower() for word in parts(parameter)]
     return "-".join(words[:-1] if words[-1:] == ["id"] else words) or "item"
 
 
 def _lowered(segment: str) -> str | None:
-    """In lower case with hyphens; None where other characters stand in it."""
+    """Return a segment in lower case with hyphens; None if it has other characters."""
     lowered = "-".join(spaced(segment).split()).lower()
     return lowered if _SEGMENT.fullmatch(lowered) else None
 
 
 def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
     """
-    What a segment means, as it is written; itself where nobody but its author knows.
+    Return the corrected form of a segment; the segment itself if only its author knows what it means.
 
-    :param renamed: parameters whose names change.
+    :param renamed: parameters with their new names.
     """
     name = _MEANT.fullmatch(segment)
     if name is not None:
@@ -117,9 +119,9 @@ def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
 
 def suggested_path(known: Words, endpoint: Endpoint) -> str:
     """
-    The path without verbs: ``/getUser`` is ``/user/{user_id}`` where the input has that parameter.
+    Return the path without verbs: ``/getUser`` is ``/user/{user_id}`` if the input has that parameter.
 
-    :return: the path as it is, where it has none.
+    :return: the unchanged path if it has no verbs.
     """
     if "?" in endpoint.path or not any(_verb_of(known, each, parts(each)) for each in endpoint.path.split("/")):
         return endpoint.path
@@ -137,7 +139,7 @@ def suggested_path(known: Words, endpoint: Endpoint) -> str:
 
 
 def _verb_of(known: Words, segment: str, words: list[str]) -> str | None:
-    """The verb that a segment is, or that its compound begins with; words that are nouns, too, are taken for these."""
+    """Return the verb that a segment is or begins with; words that can be nouns count as nouns."""
     if not words or words[0] not in known.verbs:
         return None
     camel = len(words) > 1 and re.search(r"[a-z][A-Z]", segment) is not None

@@ -1,10 +1,8 @@
 """
-Pass 6 by embeddings, where somebody asks for it: how near an intent is to its method (AGIS v01 section 9).
+Pass 6 by embeddings, if requested: the similarity of an intent to its method (AGIS v01 section 9).
 
-A measure of closeness tells other words for the same from other things badly:
-of the draft's three violations it passes one, and it warns of conforming
-intents that say the method in other words. So it warns, and refuses only
-where that is asked for.
+A measure of similarity distinguishes synonyms from other meanings badly: it accepts one of the draft's three
+violations, and it warns of conforming intents in other words. So it only warns, and refuses only if requested.
 """
 
 from __future__ import annotations
@@ -22,20 +20,20 @@ WARN, FAIL = 0.3, 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Similarity:
-    """A measure, and what is made of it."""
+    """A measure of similarity with its thresholds."""
 
     measure: Callable[[Sequence[tuple[str, str]]], Sequence[float]]
-    """The cosine similarities of some methods, in lower case, and their intents."""
+    """Returns the cosine similarities of methods, in lower case, with their intents."""
 
     warn: float = WARN
-    """Below it somebody should look."""
+    """Below this, a warning is reported."""
 
     fail: float | None = None
-    """Below it the document does not conform; None: similarity refuses nothing."""
+    """Below this, the document does not conform; None: never."""
 
 
 def check(subject: Subject, similarity: Similarity) -> Iterator[Finding]:
-    """Which intents are far from their methods."""
+    """Yield the intents that are not similar to their methods."""
     told = [
         (endpoint, intent)
         for endpoint in subject.document.endpoints

@@ -1,4 +1,4 @@
-"""Pass 1: the members of a document, each of its kind and none empty (AGIS v01 sections 8.1 to 8.3, 10)."""
+"""Pass 1: the members of a document, each of the right type and not empty (AGIS v01 sections 8.1 to 8.3, 10)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from agtphost.agis.reading import Place, Tree
 from agtphost.vocabulary import uris
 
 MOST = 100
-"""Breaches of the schema that are told of one document."""
+"""Violations of the schema that are reported for one document."""
 
 MANY = 50_000
-"""Values of a document of whose breaches the first alone is told: all are found before any is told."""
+"""Values of a document beyond which only the first violation is reported: the validator finds all before it returns."""
 
 _HIGH = frozenset({"high", "irreversible"})
 _TELLING = re.compile(
@@ -31,7 +31,7 @@ _TELLING = re.compile(
 
 
 _SOMETHING = r"\S"
-"""What a text matches that is more than space."""
+"""Pattern of a text that is not only space."""
 
 _KINDS = {
     "string": "text",
@@ -45,7 +45,7 @@ _KINDS = {
 
 @functools.cache
 def schema() -> dict[str, Any]:
-    """The JSON Schema of documents that ships with this package."""
+    """Return the JSON Schema of documents that ships with this package."""
     text = resources.files("agtphost.agis").joinpath("schema.json").read_text("utf-8")
     shipped: dict[str, Any] = json.loads(text)
     return shipped
@@ -58,9 +58,9 @@ def _validator() -> jsonschema_rs.Draft202012Validator:
 
 def check(tree: Tree) -> Iterator[Finding]:
     """
-    What is wrong with the structure.
+    Yield the faults of the structure.
 
-    :return: errors, after which there is nothing to look at for the other passes, and warnings.
+    :return: errors, after which the other passes are not run, or warnings.
     """
     subject = Subject(document=Document(tree=tree))
     faults = [*_shape(subject)]
@@ -79,7 +79,7 @@ def _shape(subject: Subject) -> Iterator[Finding]:
         return
     given = root.get("endpoints")
     if isinstance(given, (dict, list)) and len(given) > MAX_ENDPOINTS:
-        message = f"it has {len(given)} endpoints, and {MAX_ENDPOINTS} are the most"
+        message = f"it has {len(given)} endpoints; the limit is {MAX_ENDPOINTS}"
         yield subject.finding("1-schema", "endpoints", ("endpoints",), message, "publish several services")
         return
     for error in _breaches(subject.document.tree):
@@ -115,9 +115,9 @@ def _hint(place: Place, error: Any) -> str:
         case "required":
             return f"add the member {kind.property}"
         case "type" if kind.types == ["string"] and isinstance(error.instance, float) and name != "agis":
-            return "put it in quotes, as it is written"  # 1.10 is 1.1 to who reads numbers.
+            return "put it in quotes, as it is written"  # 1.10 is 1.1 as a number.
         case "type" if kind.types == ["string"] and isinstance(error.instance, (int, float)):
-            # What YAML takes for a number: `agis: 1.0`.
+            # YAML reads `agis: 1.0` as a number.
             written = json.dumps(json.dumps(error.instance))
             return f"{name}: {written}" if isinstance(name, str) else written
         case "type":
@@ -125,18 +125,18 @@ def _hint(place: Place, error: Any) -> str:
         case "enum":
             return f"one of {', '.join(map(str, kind.options))}"
         case "minItems" | "minProperties":
-            return f"name one of the {name}, or more"
+            return f"add at least one of the {name}"
         case "minLength":
-            return f"say the {name}" if isinstance(name, str) else "say it, or take it out"
+            return f"write the {name}" if isinstance(name, str) else "write it, or remove it"
         case "maxLength":
             return f"at most {kind.limit} characters"
         case "pattern" if place[:1] == ("endpoints",):
             return "name endpoints METHOD /path"
         case "pattern":
-            return f"say the {name}" if kind.pattern == _SOMETHING else "letters, digits, dots and hyphens"
+            return f"write the {name}" if kind.pattern == _SOMETHING else "letters, digits, dots and hyphens"
         case "propertyNames":
             return "name endpoints METHOD /path"
-    return "agtp agis schema says what may stand there"
+    return "agtp agis schema shows what is allowed there"
 
 
 def _meaning(subject: Subject) -> Iterator[Finding]:
@@ -147,21 +147,23 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
     try:
         uris.parse(members["agtp"])
     except uris.UriError as error:
-        yield subject.finding("1-address", "agtp", ("agtp",), f"it is no address: {error}", "agtp://agents.example.com")
+        yield subject.finding(
+            "1-address", "agtp", ("agtp",), f"it is not an address: {error}", "agtp://agents.example.com"
+        )
     missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
     for name in missing:
         fix = "description: what the service does, and for whom" if name == "description" else 'version: "1.0.0"'
         yield subject.finding("1-recommended", name, (), f"the document has no {name}", fix)
     yield from _twice(subject)
     if document.vocabulary.get("negotiable") is True and "data_manifest" not in members:
-        message = "the service is negotiable, and there is no data_manifest"
+        message = "the service is negotiable, but it has no data_manifest"
         fix = "declare the data classes that may be negotiated, or negotiable: false"
         yield subject.finding("1-manifest", "vocabulary.negotiable", ("vocabulary", "negotiable"), message, fix)
     yield from _manifest(subject)
 
 
 def _said_anywhere(members: Any, name: str) -> bool:
-    """The draft's own examples have their version in the vocabulary block."""
+    """Return whether a member exists; the draft's own examples have their version in the vocabulary block."""
     block = members.get("vocabulary")
     return name in members or (name == "version" and isinstance(block, dict) and name in block)
 
@@ -172,7 +174,7 @@ def _twice(subject: Subject) -> Iterator[Finding]:
         key = endpoint.verb, endpoint.path
         if key in seen:
             at = endpoint.place("method")
-            yield subject.finding("1-endpoint-twice", endpoint.name, at, "it is defined twice", "take one of them out")
+            yield subject.finding("1-endpoint-twice", endpoint.name, at, "it is defined twice", "remove one of them")
         seen.add(key)
 
 
@@ -182,8 +184,10 @@ def _manifest(subject: Subject) -> Iterator[Finding]:
         at: Place = ("data_manifest", "available_data", index)
         name = f"data class {entry['class']}"
         if entry.get("sensitivity") in _HIGH and entry.get("requires_authorization") is not True:
-            message = "it is highly sensitive, and does not require authorization"
+            message = "it is highly sensitive, but does not require authorization"
             yield subject.finding("1-sensitive", name, at, message, "requires_authorization: true")
         if open_to_all and _TELLING.search(str(entry.get("description", ""))):
-            message = "its description counts records, and everybody reads it"
-            yield subject.finding("1-too-telling", name, (*at, "description"), message, "say of what kind the data are")
+            message = "its description counts records, but is public"
+            yield subject.finding(
+                "1-too-telling", name, (*at, "description"), message, "describe only the kind of data"
+            )

@@ -1,4 +1,4 @@
-"""What every pass is given, and how it says what it found."""
+"""The input of every pass, and the way to report findings."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from agtphost.agis.rules import RULES
 from agtphost.agis.words import Words, words
 
 LONGEST = 300
-"""Characters of each part of a finding: what somebody reads in one line, whatever a document has."""
+"""Characters of each part of a finding, so that it fits on one line."""
 
 
 def shortened(text: str) -> str:
-    """With its beginning alone, where it is too long to be read."""
+    """Return a text cut to its beginning if it is too long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A document under examination."""
+    """A document that is validated."""
 
     document: Document
     level: int = 1
-    """1 or 2: which members a semantic block has to have (AGIS v01 section 3)."""
+    """1 or 2; it decides which members a semantic block must have (AGIS v01 section 3)."""
 
     words: Words = field(default_factory=words)
 
@@ -33,11 +33,11 @@ class Subject:
         self, rule: str, element: str, place: Place, message: str, fix: str = "", severity: Severity | None = None
     ) -> Finding:
         """
-        One finding.
+        Return a finding.
 
-        :param rule: without ``AGIS-``.
-        :param element: as people call it.
-        :param severity: other than the rule's.
+        :param rule: name of the rule without ``AGIS-P``.
+        :param element: the element in readable form.
+        :param severity: severity, if it differs from the rule's.
         """
         known = RULES[f"AGIS-P{rule}"]
         line, column = self.document.tree.mark(place)

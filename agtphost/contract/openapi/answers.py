@@ -1,4 +1,4 @@
-"""What is answered, for an OpenAPI document: the envelope of results, refusals, and what every answer has."""
+"""Responses of an OpenAPI document: the envelope of results, refusals, and common header fields."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ ACCEPTED = "Accepted"
 ATTRIBUTION = "Attribution"
 
 HEADERS: Mapping[str, str] = {
-    "AGTP-Status": "The status as AGTP has it, where HTTP has another number.",
+    "AGTP-Status": "The AGTP status, if the HTTP status differs.",
     "Audit-ID": "The SHA-256, in hex, of the record of this call.",
     "Attribution-Record": "The record itself: a JWS of this host.",
-    "Server-ID": "Which host answered.",
+    "Server-ID": "The host that answered.",
 }
-"""Fields of every answer that was called for, by name, with what they are."""
+"""Header fields of every answer to a call, by name, with descriptions."""
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     ATTRIBUTION: {
         "type": "object",
-        "description": "Who answered; the proof is in the field Attribution-Record.",
+        "description": "The host and agent that answered; the proof is in the field Attribution-Record.",
         "required": ["server_id"],
         "properties": {"server_id": {"type": "string"}, "agent_id": {"type": "string"}},
     },
     REFUSAL: {
         "type": "object",
-        "description": "Why a request was refused, and what to do about it.",
+        "description": "The reason of a refusal, and what to do about it.",
         "required": ["status", "reason", "error", "explanation"],
         "properties": {
-            "status": {"type": "integer", "description": "As AGTP has it."},
-            "reason": {"type": "string", "description": "A token that stays the same."},
+            "status": {"type": "integer", "description": "The AGTP status."},
+            "reason": {"type": "string", "description": "A stable token."},
             "error": {
                 "type": "object",
                 "required": ["code", "message"],
@@ -47,13 +47,13 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     },
     ACCEPTED: {
         "type": "object",
-        "description": "The call goes on, or waits for somebody's approval; there is no result yet.",
+        "description": "The call is running or waits for an approval; it has no result yet.",
         "required": ["status"],
         "properties": {"status": {"type": "integer"}, "task_id": {"type": "string"}},
     },
     CONTENT: {
         "type": "object",
-        "description": "One block of what a tool answers with, as MCP has it: a text, an image, a resource.",
+        "description": "A content block of a tool's answer, in MCP's form: a text, an image, a resource.",
         "required": ["type"],
         "properties": {
             "type": {"type": "string"},
@@ -66,13 +66,13 @@ DOCUMENTS = (
     *(media_types.AGTP_JSON, media_types.AGTP_YAML),
     *(media_types.IDENTITY_JSON, media_types.IDENTITY_YAML, "text/html"),
 )
-"""What documents of the host itself are written as, by what was asked for."""
+"""Media types of the host's own documents."""
 
 EVENTS = "text/event-stream"
 
 
 def headers() -> dict[str, Any]:
-    """Components: the fields."""
+    """Return the component of header fields."""
     return {
         name: {"description": said, "required": True, "schema": {"type": "string"}} for name, said in HEADERS.items()
     }
@@ -82,22 +82,22 @@ def responses(
     endpoints: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]], *, stream: bool
 ) -> dict[str, Any]:
     """
-    What one operation answers.
+    Return the responses of one operation.
 
-    :param endpoints: what shares it.
+    :param endpoints: the endpoints that share the operation.
     :param outputs: references to their output schemas.
-    :param stream: whether events are sent to who asks for them.
+    :param stream: whether clients can ask for events.
     """
     native = all(endpoint.get("tier") == "A" for endpoint in endpoints)
     result = outputs[0] if len(outputs) == 1 else {"anyOf": list(outputs)}
     content: dict[str, Any]
     if native:
-        # Documents of the host are the body itself, signed as it is.
+        # The body of a document of the host is the signed document itself.
         content = {kind: {} for kind in DOCUMENTS}
     else:
         kinds = [media_types.AGTP_JSON]
         if any(endpoint["method"] == "EXECUTE" for endpoint in endpoints):
-            # It answers in the type that it was asked in (core v08 appendix D).
+            # EXECUTE answers in the media type of the request (core v08 appendix D).
             kinds.append(media_types.JSON)
         content = {kind: {"schema": _envelope(result)} for kind in kinds}
         if stream:
@@ -126,10 +126,10 @@ def _describe_errors(errors: tuple[str, ...]) -> Mapping[str, Any]:
 
 def tool_response(structured: Mapping[str, Any] | None) -> dict[str, Any]:
     """
-    The schema of what a call of an MCP tool results in.
+    Return the schema of a result of an MCP tool.
 
-    :param structured: the schema of its structured content, which is there unless the tool failed; None: none is
-        promised.
+    :param structured: the schema of its structured content, which a successful call has; None if the tool declares
+        none.
     """
     members: dict[str, Any] = {
         "content": {"type": "array", "items": _reference(CONTENT)},
@@ -158,12 +158,12 @@ def _envelope(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-# What every operation has is one object: of thousands, these would be most of a document in memory.
+# These objects are shared by all operations: with thousands, copies would be most of a document in memory.
 _INTEGER, _TEXT, _ATTRIBUTED = {"type": "integer"}, {"type": "string"}, _reference(ATTRIBUTION)
 _FIELDS = {name: {"$ref": f"#/components/headers/{name}"} for name in HEADERS}
-_NOTHING = {"description": "It is done, and there is nothing to say."}
+_NOTHING = {"description": "The call succeeded and has no result."}
 _ACCEPTED = {
-    "description": "It was accepted, and goes on; or it waits for somebody's approval.",
+    "description": "The call was accepted and is running, or it waits for an approval.",
     "content": {kind: {"schema": _reference(ACCEPTED)} for kind in (media_types.AGTP_JSON, media_types.JSON)},
 }
 _REFUSED = {

@@ -1,4 +1,4 @@
-"""Request bodies and parameter styles of an OpenAPI document, in the words of an external service's handler table."""
+"""Request bodies and parameter styles of an OpenAPI document, as members of an external service's handler table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILE_SCHEMA: Mapping[str, Any] = {
         },
     ],
 }
-"""What an input member takes that is sent as octets."""
+"""The schema of an input member that is sent as octets."""
 
 _SCALARS = frozenset({"string", "integer", "number", "boolean", "null"})
 
@@ -38,12 +38,12 @@ def media_type(kind: str) -> str:
 
 
 def rank_media_type(kind: str) -> tuple[int, str]:
-    """Return the order in which media types of one body are preferred: those that the host can write from values."""
+    """Return the sort key of a body's media types: those that the host can write from values come first."""
     name = media_type(kind)
     if name == "application/json":
         return 0, ""
     if name == "application/merge-patch+json":
-        return 1, ""  # Fields of an object, where the other kinds of patches are lists of steps.
+        return 1, ""  # It has fields of an object; other kinds of patches are lists of steps.
     if "json" in name:
         return 2, name
     known = ("*/*", "application/*", MULTIPART, FORM)
@@ -51,7 +51,7 @@ def rank_media_type(kind: str) -> tuple[int, str]:
 
 
 def choose_content(content: Mapping[str, Any], references: OpenAPIReferences, losses: Counter[str]) -> tuple[str, Any]:
-    """Return the media type to go on with, and its schema."""
+    """Return the preferred media type, and its schema."""
     kinds = sorted(
         map(str, content), key=lambda kind: (rank_media_type(kind), "schema" not in references.follow(content[kind]))
     )
@@ -75,7 +75,7 @@ def is_text(kind: str) -> bool:
 
 
 def is_binary(schema: Any, references: OpenAPIReferences) -> bool:
-    """Return whether a part's schema stands for octets (OpenAPI 3.0 ``format: binary``, 3.1 ``contentMediaType``)."""
+    """Return whether a part's schema means octets (OpenAPI 3.0 ``format: binary``, 3.1 ``contentMediaType``)."""
     found = references.follow(schema) if isinstance(schema, Mapping) else {}
     if found.get("type", "string") not in ("string", ["string"], ["string", "null"]):
         return False
@@ -86,7 +86,7 @@ def is_binary(schema: Any, references: OpenAPIReferences) -> bool:
 
 
 def parameter_encoding(parameter: Mapping[str, Any], references: OpenAPIReferences) -> dict[str, Any]:
-    """Return the ``handler.encoding`` of a query or header parameter; empty where the default does the same."""
+    """Return the ``handler.encoding`` of a query or header parameter; empty if it is the default."""
     if "schema" not in parameter and parameter.get("content"):
         return {"content_type": "application/json"}
     usual = "simple" if parameter.get("in") == "header" else "form"
@@ -130,7 +130,7 @@ def member_encoding(
 
 
 def _shapes(schema: Any, references: OpenAPIReferences, depth: int) -> set[str]:
-    """Return the JSON types that a schema may take, as far as it says."""
+    """Return the JSON types that a schema allows, as far as it declares them."""
     found = references.follow(schema) if isinstance(schema, Mapping) else {}
     kind = found.get("type")
     if isinstance(kind, str):

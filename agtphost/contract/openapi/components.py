@@ -1,4 +1,4 @@
-"""Schemas as components of an OpenAPI document: each definition is a component, as generators of clients want it."""
+"""Schemas as components of an OpenAPI document: each definition is a component, which client generators need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agtphost.contract.schema_keywords import DIALECT, MOVING
 from agtphost.contract.schema_rules import self_contained
 
 PLACES = ("$defs", "definitions")
-"""Members of a schema that have definitions."""
+"""Members of a schema that contain definitions."""
 
 _DEFINITION = re.compile(r"#/(\$defs|definitions)/([^/~%]+)")
 _SLUG = re.compile(r"[^A-Za-z0-9_]+")
@@ -19,21 +19,21 @@ _SLUG = re.compile(r"[^A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class _References:
-    """Where the references of a schema lead."""
+    """The targets of a schema's references."""
 
     names: tuple[str, ...]
-    """Definitions in ``$defs``, each once."""
+    """Names of definitions in ``$defs``, without duplicates."""
 
     plain: bool
-    """Whether they lead nowhere else, and nothing changes what they mean."""
+    """Whether all references lead there, and no keyword changes their meaning."""
 
 
 class Components:
     """
-    The components of a document: a definition that several schemas have is one.
+    The components of a document; a definition that several schemas share becomes one component.
 
-    Definitions are told apart by what they are and by all that they refer to. They are equal where they are the same
-    objects, as those of endpoints and of manifests that were read are.
+    Definitions are compared with everything that they refer to. They are equal if they are the same objects, as in
+    endpoints and in manifests that were parsed.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class Components:
 
     def add(self, name: str, schema: Mapping[str, Any], *, titled: bool) -> None:
         """
-        Put a schema in, and the definitions that it refers to.
+        Add a schema and the definitions that it refers to.
 
-        :param name: of the schema's own component.
-        :param titled: whether titles stay. Generators take them for names of classes, and those of two tools may be
-            equal.
+        :param name: name of the schema's own component.
+        :param titled: whether titles are kept. Client generators use them as class names, and two tools may have the
+            same.
         """
         definitions = schema.get("$defs", {})
         own = {key: value for key, value in schema.items() if key != "$defs"}
@@ -79,7 +79,7 @@ class Components:
             self._known.setdefault((titled, key, places[key]), []).append((closure, names[key]))
 
     def _find(self, key: str, places: Mapping[str, int], titled: bool) -> str | None:
-        """Return the component of the same definition, if all that it refers to is the same too."""
+        """Return the component of the same definition, if everything that it refers to is the same too."""
         for closure, component in self._known.get((titled, key, places[key]), ()):
             if closure.items() <= places.items():
                 return component
@@ -101,7 +101,7 @@ class Components:
         return known[1]
 
     def _free(self, wanted: str, taken: Iterable[str]) -> str:
-        # A point, which no other component has in its name.
+        # The dot is a separator that no other component's name contains.
         found, number, others = wanted, 2, set(taken)
         while found in self.schemas or found in others:
             found, number = f"{wanted}_{number}", number + 1
@@ -129,16 +129,16 @@ def _references_of(schema: Any) -> _References:
 
 class _Moving:
     """
-    Writes schemas with references that lead to components.
+    Writer of schemas whose references lead to components.
 
-    :param names: of components, by the definitions' names.
+    :param names: names of components, by the definitions' names.
     """
 
     def __init__(self, names: Mapping[str, str], titled: bool) -> None:
         self._names, self._titled = names, titled
 
     def move(self, schema: Any) -> Any:
-        """Return the schema; the same object where nothing of it changes."""
+        """Return the schema; the same object if nothing changes."""
         if isinstance(schema, list):
             items = [self.move(item) for item in schema]
             return items if any(one is not other for one, other in zip(items, schema, strict=True)) else schema
@@ -157,7 +157,7 @@ class _Moving:
             elif name == "title" and isinstance(value, str) and not self._titled:
                 continue
             elif name != "$schema" or value == DIALECT:
-                # What tools of others say of older dialects means nothing inside of a document that has its own.
+                # An older dialect in a tool's schema has no meaning inside a document that has its own.
                 yield name, self.move(value)
 
     def _reference(self, pointer: str) -> str:
@@ -165,7 +165,7 @@ class _Moving:
 
 
 class _Components(_Moving):
-    """The components of one schema whose references may lead anywhere in it."""
+    """The components of one schema whose references may lead to any place in it."""
 
     def __init__(self, name: str, schema: Mapping[str, Any], titled: bool) -> None:
         super().__init__({}, titled)
@@ -180,7 +180,7 @@ class _Components(_Moving):
                     self._pointers[pointer] = self._free(key)
 
     def _free(self, key: str) -> str:
-        # A point, which no other component has in its name.
+        # The dot is a separator that no other component's name contains.
         wanted = found = f"{self._name}.{_SLUG.sub('_', key)}"
         number = 2
         while found in self._pointers.values():
@@ -188,14 +188,14 @@ class _Components(_Moving):
         return found
 
     def written(self) -> dict[str, Any]:
-        """The components."""
+        """Return the components."""
         own = {name: value for name, value in self._schema.items() if name not in PLACES}
         found = {self._name: self.move(own)}
         for pointer, component in self._pointers.items():
             _, place, key = pointer.split("/")
             found[component] = self.move(self._schema[place][key])
         if self._within:
-            # Something refers to a place inside of a definition.
+            # A reference leads to a place inside a definition.
             found[self._name] |= {place: self.move(self._schema[place]) for place in PLACES if place in self._schema}
         return found
 

@@ -1,9 +1,9 @@
 """
-What can be called as OpenAPI 3.1, for clients of HTTP (AGTP-API section 14.2).
+Export to OpenAPI 3.1, for HTTP clients (AGTP-API section 14.2).
 
-From a manifest, all of it; or what one caller may call, with the tools. Either way as the HTTP gateway takes it. The
-result is derived, says so, and links what it is derived from, which stays the authority. What HTTP cannot say is listed
-as losses.
+The document describes a whole manifest, or what one caller may call including tools, as the HTTP gateway accepts it. It
+states that it is derived, and links the manifest, which stays authoritative. What HTTP cannot express is listed as
+losses.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ OPENAPI = "3.1.0"
 
 DERIVED = (
     "Derived from an AGTP-API server manifest, which is authoritative: {link} "
-    "This document says what an HTTP face of the same endpoints would look like."
+    "This document describes an HTTP form of the same endpoints."
 )
 
 CALLABLE = (
-    "What the one who asked for this document may call, as this gateway takes it, and nothing else; another caller "
-    "gets another one. Every answer has its signed record in the field Attribution-Record."
+    "The operations that the requester of this document may call through this gateway; another caller "
+    "gets another document. Every answer has its signed record in the field Attribution-Record."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What became of a manifest."""
+    """The result of an export."""
 
     document: Mapping[str, Any]
     losses: tuple[str, ...]
-    """Sentences: what the document does not say, or says otherwise."""
+    """Sentences about what the document leaves out or changes."""
 
     operations: int
 
@@ -53,13 +53,13 @@ def export_openapi(
     reads: Callable[[str], bool] | None = None,
 ) -> Exported:
     """
-    Render the endpoints of a manifest as an OpenAPI document.
+    Return the endpoints of a manifest as an OpenAPI document.
 
-    :param manifest: a sound one; see :func:`~agtphost.contract.manifest_validation.examine`.
-    :param link: where the manifest is, an ``agtp://`` URI.
-    :param server_url: where an HTTP face answers, if there is one.
-    :param built_ins: whether the protocol's own endpoints (tier A) are rendered too.
-    :param reads: whether a method changes nothing; None: as this package's catalog says.
+    :param manifest: a valid manifest; see :func:`~agtphost.contract.manifest_validation.examine`.
+    :param link: the manifest's ``agtp://`` URI.
+    :param server_url: URL of an HTTP gateway, if there is one.
+    :param built_ins: whether the protocol's own endpoints (tier A) are included.
+    :param reads: returns whether a method changes nothing; None: this package's catalog decides.
     """
     listed = manifest["endpoints"]
     shown = [endpoint for endpoint in listed if built_ins or endpoint.get("tier") != "A"]
@@ -76,11 +76,11 @@ def callable_openapi(
     title: str, version: str, operations: Operations, *, server_url: str, about: Mapping[str, Any]
 ) -> dict[str, Any]:
     """
-    What one caller may call as an OpenAPI document.
+    Return what one caller may call as an OpenAPI document.
 
-    :param operations: all of it.
-    :param server_url: where the gateway is, as seen from where the document is.
-    :param about: members of ``info.x-agtp``: whose the document is.
+    :param operations: all operations of the caller.
+    :param server_url: URL of the gateway, relative to the document.
+    :param about: members of ``info.x-agtp``: who the document is for.
     """
     info = {"title": title, "version": version, "description": CALLABLE, "x-agtp": dict(about)}
     return _document(info, operations, server_url)
@@ -89,18 +89,18 @@ def callable_openapi(
 def _general(
     manifest: Mapping[str, Any], left_out: int, shown: Sequence[Mapping[str, Any]], server_url: str | None
 ) -> list[str]:
-    """What is lost of every endpoint alike."""
+    """Return the losses that affect all endpoints."""
     said = []
     if left_out:
         said.append(f"{left_out} endpoints of the protocol itself are left out")
     if server_url is None:
-        said.append("no HTTP address is known: servers is left out")
+        said.append("the HTTP address is unknown, so servers is left out")
     if any(endpoint.get("required_scopes") for endpoint in shown):
-        said.append("required scopes have no counterpart: they stand in x-agtp alone")
+        said.append("required scopes have no counterpart in OpenAPI; they are only in x-agtp")
     if manifest.get("hosted_protocols"):
         said.append("hosted protocols and their tools are left out")
     if shown:
-        said.append("the semantic block, sessions, interim messages and Attribution-Records are AGTP's alone")
+        said.append("the semantic block, sessions, interim messages and Attribution-Records exist only in AGTP")
     return said
 
 

@@ -1,4 +1,4 @@
-"""The fields of a request body of an OpenAPI document, gathered from the parts and alternatives of its schema."""
+"""The fields of a request body of an OpenAPI document, collected from the parts and alternatives of its schema."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from agtphost.contract.openapi.bodies import is_binary
 from agtphost.contract.openapi.schemas import OpenAPIReferences
 
 _DEEPEST = 8
-"""Parts within each other."""
+"""Depth of nested parts."""
 
 _PROSE = frozenset({"title", "description", "example", "examples", "externalDocs", "default", "deprecated"})
 
 
 @dataclass(kw_only=True)
 class BodyFields:
-    """The fields of one body that is an object."""
+    """The fields of a body that is an object."""
 
     schemas: dict[str, Any] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
     said: list[str] = field(default_factory=list)
-    """What a person has to look at."""
+    """Remarks that a person has to review."""
 
 
 class FieldGatherer:
     """
-    Gathers the fields of bodies of one document.
+    Collector of the fields of bodies of one document.
 
     :param losses: counts what is lost.
     """
@@ -38,7 +38,7 @@ class FieldGatherer:
         self._losses = losses
 
     def gather(self, schema: Mapping[str, Any], depth: int = 0) -> BodyFields | None:
-        """Return the fields of a body; None where it is no object of fields with names."""
+        """Return the fields of a body; None if it is not an object with named fields."""
         if depth > _DEEPEST or schema.get("type", "object") not in ("object", ["object"], ["object", "null"]):
             return None
         own = schema.get("properties")
@@ -49,7 +49,7 @@ class FieldGatherer:
         )
         known = bool(found.schemas)
         if schema.get("additionalProperties") not in (None, False):
-            found.said.append("the upstream takes further fields of any name; here they are refused")
+            found.said.append("the upstream accepts further fields of any name, but this endpoint refuses them")
         for keyword in ("allOf", "anyOf", "oneOf"):
             parts = schema.get(keyword)
             if not isinstance(parts, list) or not parts:
@@ -85,13 +85,13 @@ class FieldGatherer:
             schema = self._join_schemas([part.schemas[name] for part in parts if name in part.schemas], "anyOf")
             found.schemas[name] = self._join_schemas([found.schemas.get(name, schema), schema], "allOf")
         found.required |= set.intersection(*(part.required for part in parts))
-        found.said.append(f"the alternatives of {keyword} are merged: no field of one alone is required")
+        found.said.append(f"the alternatives of {keyword} are merged, so fields of single alternatives are optional")
 
     def _join_schemas(self, schemas: Sequence[Any], keyword: str) -> Any:
         """
         Return one schema for a field that several parts describe.
 
-        Files stay what they are, and so does a field whose parts contradict each other: the first one counts.
+        Files stay unchanged. If the parts contradict each other, the first one applies.
         """
         distinct: list[Any] = []
         for schema in schemas:

@@ -1,9 +1,9 @@
 """
-OpenAPI 3.0 and 3.1 to endpoint declarations with external_service handlers (AGTP-API sections 12.3 and 14.1).
+Import of OpenAPI 3.0 and 3.1 as endpoint declarations with external_service handlers (AGTP-API sections 12.3 and 14.1).
 
-Machine-made: what a person has to confirm before an endpoint is published
-stands as ``REVIEW`` comments in its text. Until then the texts are named
-``.toml.review``, which no host loads. Pure: nothing is fetched, whatever the document refers to.
+The declarations are generated: ``REVIEW`` comments in the text mark what a person has to confirm before an endpoint is
+published. Until then the files are named ``.toml.review``, which no host loads. The import is pure: nothing is fetched,
+for any reference in the document.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agtphost.vocabulary.tomltext import write_toml
 SUFFIX = ".toml.review"
 
 HTTP_METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
-"""What an external_service handler may call (AGTP-API section 12.3)."""
+"""HTTP methods that an external_service handler can send (AGTP-API section 12.3)."""
 
 MAX_OPERATIONS = 20_000
 
@@ -47,19 +47,19 @@ _VERSION = re.compile(r"3\.[01](?:\.[0-9]+)?(?:-[0-9A-Za-z.-]+)?", re.ASCII)
 
 
 class OpenAPIError(ValueError):
-    """A document that is no OpenAPI 3.0 or 3.1; the message says why."""
+    """The document is not OpenAPI 3.0 or 3.1; the message says why."""
 
 
 class PrefixError(ValueError):
-    """A prefix that no path of an endpoint can begin with; the message says why."""
+    """A path of an endpoint cannot begin with the prefix; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedEndpoint:
-    """One endpoint as a text for review."""
+    """An imported endpoint as a text for review."""
 
     source: str
-    """``POST /orders/{id}/cancel`` of the document."""
+    """Method and path in the document, such as ``POST /orders/{id}/cancel``."""
 
     method: str
     path: str
@@ -67,25 +67,25 @@ class ImportedEndpoint:
     """The declaration."""
 
     naming: tuple[str, ...]
-    """What a person has to look at first: how method and path were chosen."""
+    """What a person has to review first: how method and path were chosen."""
 
     reviews: tuple[str, ...]
-    """What a person has to look at, the naming included."""
+    """All that a person has to review, including the naming."""
 
     losses: tuple[str, ...]
-    """What the document says and the declaration does not."""
+    """What the document states and the declaration cannot."""
 
     file: str
-    """A name for it, without folder."""
+    """File name without folder."""
 
     origin: str = "OpenAPI"
-    """What the document is."""
+    """The kind of the document."""
 
     def text(self, title: str) -> str:
-        """The TOML, with what is to be reviewed in front."""
+        """Return the TOML, preceded by what has to be reviewed."""
         lines = [
             f"Derived from {self.origin}: {self.source} of {title}.",
-            "Nobody has confirmed intent, outcome and impact yet; check every REVIEW line.",
+            "Intent, outcome and impact are not confirmed yet; check every REVIEW line.",
             "No host loads this file until it is renamed to .toml.",
             *(f"REVIEW {review}" for review in self.reviews),
             *(f"LOST {loss}" for loss in self.losses),
@@ -96,41 +96,41 @@ class ImportedEndpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What became of a document."""
+    """The result of an import."""
 
     title: str
     version: str
-    """The document's ``openapi``."""
+    """The document's member ``openapi``."""
 
     endpoints: tuple[ImportedEndpoint, ...]
     renamed: tuple[tuple[str, str], ...]
-    """Paths of the document, and what they are now."""
+    """Changed paths of the document, with the new ones."""
 
     losses: Mapping[str, int]
     """What is lost, and in how many places."""
 
     skipped: tuple[str, ...]
-    """Operations without an endpoint, and why."""
+    """Operations without an endpoint, with the reason."""
 
 
 def import_openapi(document: Any, catalog: Catalog, prefix: str = "") -> Imported:
     """
-    Turn every operation into an endpoint.
+    Convert every operation into an endpoint.
 
-    :param document: as decoded from JSON or YAML.
-    :param catalog: whose methods may be used; the importer makes no others.
-    :param prefix: segments before each path, such as ``/stripe``, so that two documents fit one host; empty: none.
-    :raises OpenAPIError: for what is no OpenAPI 3.0 or 3.1.
-    :raises PrefixError: for what cannot begin a path.
+    :param document: the document as decoded from JSON or YAML.
+    :param catalog: catalog of the methods that may be used; the importer uses no others.
+    :param prefix: segments before each path, such as ``/stripe``, so that two documents fit on one host; empty: none.
+    :raises OpenAPIError: the document is not OpenAPI 3.0 or 3.1.
+    :raises PrefixError: a path cannot begin with the prefix.
     """
     if not isinstance(document, Mapping):
         raise OpenAPIError("it is not an object")
     version = document.get("openapi")
     if not isinstance(version, str) or _VERSION.fullmatch(version) is None:
         found = document.get("swagger", version)
-        raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1, but says {str(found)[:40]!r}")
+        raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1; its version is {str(found)[:40]!r}")
     if not isinstance(document.get("paths", {}), Mapping):
-        raise OpenAPIError("paths is not an object")
+        raise OpenAPIError("paths must be an object")
     return _Import(document, version, catalog, _check_prefix(prefix, catalog)).run()
 
 
@@ -143,7 +143,7 @@ def _check_prefix(prefix: str, catalog: Catalog) -> str:
     if "{" in path:
         faults.append("has a parameter")
     if path.split("/")[1].lower() == RESERVED_FIRST:
-        faults.append(f"begins with /{RESERVED_FIRST}, which the host keeps for its own")
+        faults.append(f"begins with /{RESERVED_FIRST}, which the host reserves")
     if faults:
         raise PrefixError(f"{prefix[:80]!r} cannot begin a path: {faults[0]}")
     return path
@@ -151,7 +151,7 @@ def _check_prefix(prefix: str, catalog: Catalog) -> str:
 
 @dataclass(kw_only=True)
 class _Draft:
-    """An endpoint on its way."""
+    """An endpoint before method and path are final."""
 
     http: str
     source_path: str
@@ -207,7 +207,7 @@ class _Import:
                 continue
             members = self._references.follow(item)
             if not members and isinstance(item, Mapping) and "$ref" in item:
-                self._skipped.append(f"{path}: it stands in another document, and nothing is fetched")
+                self._skipped.append(f"{path}: it is in another document, and nothing is fetched")
             if "trace" in members:
                 self._skipped.append(f"TRACE {path}: no external_service handler sends TRACE")
             for http in HTTP_METHODS:
@@ -258,7 +258,7 @@ class _Import:
         )
 
     def _settle(self, drafts: Sequence[_Draft]) -> None:
-        """Give every operation a method and path that are its alone, and none that are the host's."""
+        """Give every operation a method and path that no other operation has and the host does not reserve."""
         own = [(method, parse_template(path)) for method, path in RESERVED]
         tried = [0] * len(drafts)
         variants: Counter[str] = Counter()
@@ -270,7 +270,7 @@ class _Import:
                 at = clash.second - len(own)
                 draft = drafts[at]
                 first = drafts[clash.first - len(own)] if clash.first >= len(own) else None
-                with_what = "what the host answers itself" if first is None else _source(first)
+                with_what = "a method and path of the host itself" if first is None else _source(first)
                 said = f"{draft.method} {draft.template} would clash with {with_what}"
                 others = [
                     name
@@ -280,7 +280,7 @@ class _Import:
                 if tried[at] < len(others):
                     draft.method = others[tried[at]]
                 else:
-                    # Hundreds may differ in a fragment alone: each has a number at once.
+                    # Hundreds may differ only in a fragment, so each gets a number immediately.
                     variants[draft.path.path] += 1
                     draft.method = draft.chosen.method
                     draft.template = f"{draft.path.path.rstrip('/')}/variant-{variants[draft.path.path] + 1}"
@@ -288,7 +288,7 @@ class _Import:
                 draft.notes = [f"[method] {said}; so it is {draft.method} {draft.template}"]
 
     def _endpoint(self, draft: _Draft) -> ImportedEndpoint | None:
-        """The endpoint; None where the host would refuse it, which is told instead."""
+        """Return the endpoint; None if the host would refuse it, which is noted with the reason."""
         operation = draft.operation
         entry = self._catalog.entry(draft.method)
         capability = entry.categories[0] if entry is not None else "transaction"
@@ -321,7 +321,7 @@ class _Import:
             yield f"[path] {change}"
 
     def _problems(self, table: Mapping[str, Any]) -> Iterator[str]:
-        """What the host would refuse in the declaration."""
+        """Yield what the host would refuse in the declaration."""
         said: list[str] = []
         Declaration(table, self._rules, lambda _, message, __: said.append(message)).endpoint("", 0)
         yield from said

@@ -23,15 +23,15 @@ from agtphost.contract.service import header_name_faults
 
 _PATH_PATTERNS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+(\\.[0-9]+)?$", "boolean": "^(true|false)$"}
 _IGNORED = frozenset({"authorization", "accept", "content-type"})
-"""Header parameters that OpenAPI says to ignore (OpenAPI 3.1 section 4.8.12.2)."""
+"""Header parameters that importers must ignore (OpenAPI 3.1 section 4.8.12.2)."""
 
 
 class InputReader:
     """
-    Makes the input schema of one operation, and tells its upstream where each member goes.
+    Builder of the input schema of one operation; it also sets where the upstream gets each member.
 
-    :param upstream: takes what is sent where.
-    :param reviews: takes what a person has to look at.
+    :param upstream: the handler table to fill.
+    :param reviews: list for what a person has to review.
     :param losses: counts what is lost.
     """
 
@@ -44,10 +44,10 @@ class InputReader:
         self._gatherer = FieldGatherer(facts.references, losses)
 
     def read(self) -> dict[str, Any]:
-        """Return the schema, in the fullest form that the host takes."""
+        """Return the schema, in the fullest form that the host accepts."""
         properties: dict[str, Any] = {}
         required: list[str] = []
-        # Those of the path first, whose names are given: whatever else is called so gets another.
+        # Path parameters come first, because their names are fixed; others with the same name are renamed.
         parameters = sorted(self._parameters(), key=lambda parameter: parameter["in"] != "path")
         placed = [parameter for parameter in parameters if parameter["in"] == "path"]
         for parameter in placed:
@@ -56,7 +56,7 @@ class InputReader:
             if safe not in properties:
                 properties[safe] = {"type": "string"}
                 required.append(safe)
-                self._reviews.append(f"[input_schema] the path's parameter {name!r} is declared nowhere")
+                self._reviews.append(f"[input_schema] the path's parameter {name!r} is not declared")
         for parameter in parameters[len(placed) :]:
             self._parameter(parameter, properties, required)
         self._body(properties, required)
@@ -70,7 +70,7 @@ class InputReader:
         return whole
 
     def _parameters(self) -> Iterator[Mapping[str, Any]]:
-        """Those of the path, overridden by the operation's own."""
+        """Yield the parameters of the path item, overridden by the operation's own."""
         found: dict[tuple[str, str], Mapping[str, Any]] = {}
         for listed in (self._facts.item.get("parameters"), self._operation.get("parameters")):
             for entry in listed if isinstance(listed, list) else ():
@@ -87,13 +87,13 @@ class InputReader:
         needed = parameter.get("required") is True
         if place == "header" and name.lower() in _IGNORED:
             if needed and name.lower() == "authorization" and "Authorization" not in self._upstream.headers:
-                said = "it is required, and security names no credential; [handler] headers may have one"
+                said = "it is required, but security names no credential; set one in [handler] headers"
                 self._reviews.append(f"[handler.headers] {name!r} is a parameter of the document: {said}")
             return
         if place not in ("path", "query", "header"):
             self._losses[f"{place[:16]} parameters"] += 1
             if needed:
-                said = "no input goes there; [handler] headers may have a value for every caller"
+                said = "no input can be sent there; set a value for all callers in [handler] headers"
                 self._reviews.append(f"[handler.headers] {name!r} of the {place[:16]} is required: {said}")
             return
         if place == "path":
@@ -109,7 +109,7 @@ class InputReader:
         if place == "query":
             self._upstream.queried.append(safe)
         if parameter.get("allowReserved") is True:
-            self._losses["allowReserved: what is reserved is percent-encoded"] += 1
+            self._losses["allowReserved: reserved characters are percent-encoded"] += 1
         if encoding := parameter_encoding(parameter, self._facts.references):
             self._upstream.encoding[safe] = encoding
         if needed:
@@ -122,12 +122,16 @@ class InputReader:
             self._losses["path parameters that the path does not have"] += 1
             return
         if parameter.get("style", "simple") != "simple":
-            self._reviews.append(f"[input_schema] the path's parameter {name!r} has a style: the caller writes it")
+            self._reviews.append(
+                f"[input_schema] the path's parameter {name!r} has a style, which the caller has to apply"
+            )
         properties[safe] = self._text(self._parameter_schema(parameter), safe)
         required.append(safe)
 
     def _fixed_header(self, parameter: Mapping[str, Any]) -> bool:
-        """Write a field that can have but one value into the headers that the host sends; return whether it is one."""
+        """
+        Add a header field with a single possible value to the host's headers; return whether the parameter is one.
+        """
         name = parameter["name"]
         schema = self._facts.references.follow(parameter.get("schema"))
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
@@ -141,23 +145,25 @@ class InputReader:
         return True
 
     def _header_input(self, name: str, needed: bool, properties: Mapping[str, Any]) -> str | None:
-        """Return our name of a header parameter; None where no caller may fill it in."""
+        """Return our name of a header parameter; None if callers may not set it."""
         fault = next(iter(header_name_faults(name)), None) or header_input_fault(name)
         sent = {field.lower() for field in (*self._upstream.headers, *self._upstream.input_headers.values())}
         if fault is None and name.lower() in sent:
-            return None  # A credential of the host's, which `security` names too.
+            return None  # It is a credential of the host, which `security` names too.
         if fault is not None:
             wanted = "required" if needed else "optional"
             why = fault.removeprefix(f": {name} ").strip()
-            said = f"it {why}; [handler] headers may have a value for every caller"
-            self._reviews.append(f"[handler.headers] {name[:64]!r} is {wanted}, and no input: {said}")
-            self._losses["header parameters that callers may not fill in"] += 1
+            said = f"it {why}; set a value for all callers in [handler] headers"
+            self._reviews.append(f"[handler.headers] {name[:64]!r} is {wanted}, but is not an input: {said}")
+            self._losses["header parameters that callers may not set"] += 1
             return None
         safe = name
         while safe in properties:
             safe = f"header_{safe}"
         if safe != name:
-            self._reviews.append(f"[input_schema] {name!r} of the header is here {safe!r}: the name is taken")
+            self._reviews.append(
+                f"[input_schema] {name!r} of the header is renamed to {safe!r}, because the name is taken"
+            )
         self._upstream.input_headers[safe] = name
         return safe
 
@@ -168,7 +174,7 @@ class InputReader:
             kind = next(iter(content))
             schema = self._facts.references.follow(content[kind]).get("schema")
             if "json" not in kind:
-                self._reviews.append(f"[input_schema] {parameter['name']!r} is {kind[:80]}, and is sent as JSON")
+                self._reviews.append(f"[input_schema] {parameter['name']!r} is {kind[:80]}, but is sent as JSON")
         converted = self._facts.converter.convert(schema if schema is not None else {})
         said = strip_html(parameter.get("description"))
         if isinstance(converted, dict) and isinstance(said, str) and "description" not in converted:
@@ -176,15 +182,15 @@ class InputReader:
         return converted
 
     def _text(self, schema: Any, name: str) -> dict[str, Any]:
-        """A path parameter is text (AGTP-API section 5.3)."""
+        """Return the schema of a path parameter as text (AGTP-API section 5.3)."""
         kept = {"description": schema["description"]} if isinstance(schema, dict) and "description" in schema else {}
         kind = schema.get("type") if isinstance(schema, dict) else None
         if isinstance(schema, dict) and kind == "string":
             return schema
         if isinstance(kind, str) and kind in _PATH_PATTERNS:
-            self._reviews.append(f"[input_schema] the path's parameter {name!r} is {kind}, here as text")
+            self._reviews.append(f"[input_schema] the path's parameter {name!r} is {kind}, and is declared as text")
             return {"type": "string", "pattern": _PATH_PATTERNS[kind], **kept}
-        self._reviews.append(f"[input_schema] the path's parameter {name!r} is here any text")
+        self._reviews.append(f"[input_schema] the path's parameter {name!r} is declared as any text")
         return {"type": "string", **kept}
 
     def _free(self, name: str, place: str, properties: Mapping[str, Any]) -> str:
@@ -193,7 +199,9 @@ class InputReader:
             safe = f"{place}_{safe}"
         if safe != name:
             self._upstream.renames[safe] = name
-            self._reviews.append(f"[input_schema] {name!r} of the {place} is here {safe!r}: the name is taken")
+            self._reviews.append(
+                f"[input_schema] {name!r} of the {place} is renamed to {safe!r}, because the name is taken"
+            )
         return safe
 
     def _body(self, properties: dict[str, Any], required: list[str]) -> None:
@@ -209,7 +217,7 @@ class InputReader:
             if gathered is None or gathered.schemas:
                 self._losses["request bodies of methods that have none"] += 1
                 http = self._facts.http.upper()
-                self._reviews.append(f"[handler] no body is sent with {http}, where the document has one")
+                self._reviews.append(f"[handler] the document has a body, but {http} is sent without one")
             return
         needed = body.get("required") is True
         if gathered is not None and not gathered.schemas and self._facts.http == "delete":
@@ -237,7 +245,7 @@ class InputReader:
         self._reviews.extend(f"[input_schema] {sentence}" for sentence in dict.fromkeys(gathered.said))
         for name in sorted(names - fields.keys()):
             fields[name] = {}
-            self._reviews.append(f"[input_schema] {name!r} is required and described nowhere: any value is taken")
+            self._reviews.append(f"[input_schema] {name!r} is required but not described, so any value is accepted")
         declared = encodings if isinstance(encodings, Mapping) else {}
         for name, inner in fields.items():
             if is_read_only(inner, self._facts.references):
@@ -270,7 +278,7 @@ class InputReader:
     def _whole_body(
         self, kind: str, form: str, schema: Any, needed: bool, properties: dict[str, Any], required: list[str]
     ) -> None:
-        """Add the one member that is a body without fields."""
+        """Add one member for a body without fields."""
         name = self._free("body", "body", properties)
         self._upstream.renames.pop(name, None)
         if needed:
@@ -278,7 +286,9 @@ class InputReader:
         if form in ("form", "multipart"):
             properties[name] = {"type": "object"}
             self._upstream.encoding[name] = {"style": "form"}
-            self._reviews.append(f"[input_schema] {name!r} takes all fields of the form: the document names none")
+            self._reviews.append(
+                f"[input_schema] {name!r} takes all fields of the form, because the document names none"
+            )
             return
         self._upstream.whole_body = name
         if form == "json":
@@ -286,7 +296,7 @@ class InputReader:
             self._reviews.append(f"[input_schema] {name!r} is the whole body, which is not an object of fields")
         elif is_text(kind) and not is_binary(schema, self._facts.references):
             properties[name] = {"type": "string"}
-            self._reviews.append(f"[input_schema] {name!r} is the whole body: the caller writes {kind[:80]}")
+            self._reviews.append(f"[input_schema] {name!r} is the whole body, which the caller writes as {kind[:80]}")
         else:
             properties[name] = dict(FILE_SCHEMA)
             self._upstream.encoding[name] = {"file": True, **({"content_type": kind} if "*" in kind else {})}

@@ -11,10 +11,10 @@ from agtphost.vocabulary.catalog import FLOOR, Catalog
 from agtphost.vocabulary.paths import bare
 
 READING = ("discovery", "retrieval", "analysis")
-"""Effect classes of what changes nothing."""
+"""Categories of methods that change nothing."""
 
 RESERVED_FIRST = "agents"
-"""The first segment that addresses the agents of a host."""
+"""The first segment of paths that address the agents of a host."""
 
 USUAL: Mapping[str, str] = {
     "get": "QUERY",
@@ -25,7 +25,7 @@ USUAL: Mapping[str, str] = {
     "patch": "MODIFY",
     "delete": "REMOVE",
 }
-"""What an HTTP method becomes where nothing says better."""
+"""Default method of each HTTP method."""
 
 INSTEAD: Mapping[str, str] = {
     "ACTIVATE": "ENABLE",
@@ -41,7 +41,7 @@ INSTEAD: Mapping[str, str] = {
     "PROPOSE": "SUBMIT",
     "PLAN": "SCHEDULE",
 }
-"""For floor methods whose meaning the protocol fixes: agents, their lifecycle and their contracts."""
+"""Replacements of floor methods that the protocol defines for agents, their lifecycle and their contracts."""
 
 SYNONYMS: Mapping[str, str] = {
     "ADD": "CREATE",
@@ -56,13 +56,13 @@ SYNONYMS: Mapping[str, str] = {
     "VIEW": "QUERY",
     "GET": "QUERY",
 }
-"""Words of operation ids that the catalog does not have."""
+"""Words of operation ids that the catalog lacks."""
 
 NO_VERBS = frozenset({"CONNECT", "TRACE", "HEAD", "OPTIONS", "DEPRECATE"})
-"""Words of operation ids that name HTTP's methods, or the state of the operation, and nothing that it does."""
+"""Words of operation ids that name HTTP methods or the operation's state, but not its action."""
 
 QUALIFIERS = frozenset({"DEPRECATED", "LEGACY", "OBSOLETE", "BETA", "EXPERIMENTAL", "ALPHA"})
-"""Words before an operation's verb that tell its state: ``deprecated_listUsers``."""
+"""Words before an operation's verb that describe its state: ``deprecated_listUsers``."""
 
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "get": ("QUERY", "FETCH", "RETRIEVE", "READ", "OBTAIN", "ACCESS", "LOOKUP"),
@@ -71,7 +71,7 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "patch": ("MODIFY", "UPDATE", "AMEND", "ALTER", "REVISE"),
     "delete": ("REMOVE", "PURGE", "RETIRE", "CLEAR"),
 }
-"""Methods to fall back on where two operations would be one endpoint."""
+"""Alternative methods if two operations would become one endpoint."""
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
 PARAMETER = re.compile(r"\{([^{}]*)\}")
@@ -80,31 +80,31 @@ PARAMETER = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenMethod:
-    """A catalog method for an operation."""
+    """A catalog method that was chosen for an operation."""
 
     method: str
     reason: str
-    """Why this one, as a clause."""
+    """The reason for the choice, as a clause."""
 
     sure: bool
-    """False: a person has to look."""
+    """False if a person has to review the choice."""
 
     suggestions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenPath:
-    """A path of this host's grammar for an OpenAPI path."""
+    """A path in this host's grammar for an OpenAPI path."""
 
     path: str
     parameters: Mapping[str, str]
-    """Parameter names of the document to those of the path."""
+    """Maps the document's parameter names to those of the path."""
 
     changes: tuple[str, ...] = ()
-    """Sentences: what is not as it was."""
+    """Sentences about what was changed."""
 
     action: str = ""
-    """A last word that became the method."""
+    """The last word of the path, if it became the method."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class _Segments:
 
 
 def words_of(identifier: str) -> list[str]:
-    """The words of an identifier in upper case: ``cancelOrder`` and ``orders/cancel-all`` alike."""
+    """Return the words of an identifier in upper case, of ``cancelOrder`` and ``orders/cancel-all`` alike."""
     return [word.upper() for word in _WORD.findall(identifier)]
 
 
@@ -125,11 +125,11 @@ PLAIN_WORDS = frozenset(
         *("POST", "PUT", "PATCH", "DELETE", "REMOVE", "UPDATE", "REPLACE", "CANCEL", "SET", "SUBMIT"),
     }
 )
-"""Words that are the verb wherever they stand in ``order_list`` or ``list_orders``."""
+"""Words that are the verb at both ends: of ``order_list`` and ``list_orders``."""
 
 
 def _verb(word: str, catalog: Catalog) -> str | None:
-    """The catalog's method for a word; None where it has none."""
+    """Return the catalog's method for a word; None if it has none."""
     if word in NO_VERBS:
         return None
     found = SYNONYMS.get(word, word)
@@ -138,7 +138,7 @@ def _verb(word: str, catalog: Catalog) -> str | None:
 
 
 def _first_words(operation_id: str, summary: str) -> Iterator[tuple[str, str]]:
-    """The words that may be an operation's verb, and where they stand."""
+    """Yield the words that may be an operation's verb, each with its source."""
     for part in reversed(re.split(r"[/.:]", operation_id)):
         words = words_of(part)
         while len(words) > 1 and words[0] in QUALIFIERS:
@@ -147,7 +147,7 @@ def _first_words(operation_id: str, summary: str) -> Iterator[tuple[str, str]]:
         edges.sort(key=lambda word: word not in PLAIN_WORDS)
         yield from ((word, "operationId") for word in edges)
     for word in words_of(summary)[:1]:
-        # "Creates a pet" and "Create a pet" say the same.
+        # "Creates a pet" and "Create a pet" mean the same.
         yield from ((form, "summary") for form in (word, word.removesuffix("S"), word.removesuffix("ES")))
 
 
@@ -160,13 +160,13 @@ def choose_method(
     http: str, operation_id: str, summary: str, *, action: str, creates: bool, catalog: Catalog, description: str = ""
 ) -> ChosenMethod:
     """
-    The catalog method that says what an operation does.
+    Return the catalog method for an operation.
 
     :param http: the HTTP method, lower case.
-    :param summary: what is said of it; "Creates a customer" names a method too.
-    :param action: the path's last word, if that is what is done.
+    :param summary: the operation's summary; "Creates a customer" names a method too.
+    :param action: the path's last word, if it is the action.
     :param creates: whether the operation answers 201.
-    :param description: what is said of it at length; "Creates ..." counts where nothing else names a method.
+    :param description: the operation's description; "Creates ..." counts if nothing else names a method.
     """
     if action:
         return ChosenMethod(method=action, reason="the path's last segment is this method", sure=True)
@@ -177,9 +177,9 @@ def choose_method(
             seen.append(word)
         elif _agrees(http, method, catalog):
             sure = where == "operationId" or word == method
-            return ChosenMethod(method=method, reason=f"{where} says {word.lower()!r}", sure=sure)
+            return ChosenMethod(method=method, reason=f"{where} has the word {word.lower()!r}", sure=sure)
     if http == "post" and says_create(description) and catalog.knows("CREATE"):
-        return ChosenMethod(method="CREATE", reason="the description says 'creates'", sure=False)
+        return ChosenMethod(method="CREATE", reason="the description begins with 'creates'", sure=False)
     if http == "post" and creates:
         return ChosenMethod(method="CREATE", reason="POST answers 201", sure=True)
     method = next((name for name in (USUAL[http], *OTHERS.get(http, ())) if catalog.knows(name)), "QUERY")
@@ -188,14 +188,14 @@ def choose_method(
     suggestions = tuple(name for name in dict.fromkeys((*close, *usual)) if catalog.knows(name))
     return ChosenMethod(
         method=method,
-        reason=f"nothing but {http.upper()} says what it does",
+        reason=f"only {http.upper()} indicates what it does",
         sure=http in ("get", "put", "patch", "delete"),
         suggestions=suggestions[:5],
     )
 
 
 def _agrees(http: str, method: str, catalog: Catalog) -> bool:
-    """Whether a method changes something if and only if the HTTP method may; POST may do anything."""
+    """Return whether a method changes something exactly if the HTTP method may; POST may do anything."""
     entry = catalog.entry(method)
     if entry is None or (method in FLOOR and method not in ("QUERY", "SUMMARIZE", "NOTIFY", "CONFIRM")):
         return False
@@ -207,17 +207,17 @@ def _agrees(http: str, method: str, catalog: Catalog) -> bool:
 
 def choose_path(http: str, path: str, catalog: Catalog, *, creating: bool = False) -> ChosenPath:
     """
-    The path in this host's grammar: whole-segment parameters, no method names.
+    Return the path in this host's grammar: parameters are whole segments, and segments are not method names.
 
-    The last literal of a POST that is itself a method becomes the method:
-    ``POST /orders/{id}/cancel`` is ``CANCEL /orders/{id}``.
+    The last literal of a POST that is a method becomes the method: ``POST /orders/{id}/cancel`` is ``CANCEL
+    /orders/{id}``.
 
-    :param creating: whether the operation is said to create something: then ``filter`` at the end is what it creates.
+    :param creating: whether the operation creates something; then a last segment such as ``filter`` is what it creates.
     """
     found = _Segments()
     clean = re.split(r"[?#]", path, maxsplit=1)[0]
     if clean != path:
-        found.changes.append(f"what stands behind {clean} in the path is left out: {path[len(clean) :][:80]}")
+        found.changes.append(f"the part of the path after {clean} is left out: {path[len(clean) :][:80]}")
     parts = [part for part in clean.split("/") if part]
     if "/" + "/".join(parts) != (clean.rstrip("/") or "/"):
         found.changes.append("empty segments are left out")
@@ -234,7 +234,7 @@ def choose_path(http: str, path: str, catalog: Catalog, *, creating: bool = Fals
     for part in parts:
         _segment(part, found, catalog)
     if found.done[:1] and found.done[0].lower() == RESERVED_FIRST:
-        found.changes.append(f"the segment {found.done[0]!r} is now 'upstream-agents': the host keeps it for its own")
+        found.changes.append(f"the segment {found.done[0]!r} is now 'upstream-agents', because the host reserves it")
         found.done[0] = "upstream-agents"
     return ChosenPath(
         path="/" + "/".join(found.done), parameters=found.names, changes=tuple(found.changes), action=action
@@ -249,7 +249,7 @@ def _segment(part: str, found: _Segments, catalog: Catalog) -> None:
     literal = PARAMETER.sub("", part)
     if literal or len(names) > 1:
         shown = "/".join(f"{{{name}}}" for name in names)
-        found.changes.append(f"the segment {part!r} is now {shown}: a parameter is a whole segment")
+        found.changes.append(f"the segment {part!r} is now {shown}, because a parameter must be a whole segment")
     for name in names:
         safe = re.sub(r"[^A-Za-z0-9_]", "_", name)[:48] or "parameter"
         while safe in found.names.values():
@@ -272,7 +272,7 @@ def _literal(part: str, found: _Segments, catalog: Catalog) -> str:
     if bare(segment) in catalog.methods:
         plural = _plural(segment)
         segment = plural if bare(plural) not in catalog.methods else f"{segment}-resource"
-        found.changes.append(f"the segment {part!r} is now {segment!r}: {bare(part)} is a method name")
+        found.changes.append(f"the segment {part!r} is now {segment!r}, because {bare(part)} is a method name")
     elif segment != part:
         found.changes.append(f"the segment {part!r} is now {segment!r}")
     return segment

@@ -1,4 +1,4 @@
-"""One operation of an OpenAPI document: its input, its output, its errors and its upstream."""
+"""An operation of an OpenAPI document: its input, output, errors and upstream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_BODY = ("204", "205")
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What an operation says, in the terms of an endpoint declaration."""
+    """An operation in the terms of an endpoint declaration."""
 
     operation_id: str
     summary: str
@@ -39,12 +39,12 @@ class Operation:
 
     @property
     def input_schema(self) -> Mapping[str, Any]:
-        """Of the endpoint."""
+        """Return the endpoint's input schema."""
         found: Mapping[str, Any] = self._members["input_schema"]
         return found
 
     def table(self, method: str, path: str, capability: str) -> dict[str, Any]:
-        """The declaration, under a method and path."""
+        """Return the declaration with a method and path."""
         members = dict(self._members)
         handler = members.pop("handler")
         return {
@@ -59,7 +59,7 @@ class Operation:
 
 
 def read_operation(facts: Facts) -> Operation:
-    """Read an operation; whatever it lacks is guessed, and said to be."""
+    """Read an operation; missing parts are guessed and marked for review."""
     return _Reader(facts).read()
 
 
@@ -103,8 +103,8 @@ class _Reader:
             members["namespace"] = _line(tags[0])
         if operation.get("deprecated") is True:
             members["deprecated"] = {"deprecated_in": "1.0"}
-            self._reviews.append("[deprecated] the document says so, but not since when")
-        self._reviews.append("[required_scopes] none: name what a caller has to be allowed")
+            self._reviews.append("[deprecated] the document marks it as deprecated, but not since when")
+        self._reviews.append("[required_scopes] none: list the scopes that a caller needs")
         return Operation(
             operation_id=name,
             summary=summary,
@@ -125,7 +125,7 @@ class _Reader:
         )
 
     def _for_tools(self, taken: Mapping[str, Any]) -> dict[str, Any]:
-        """What an exported document says of the endpoint's tool among those of MCP, as far as it can be believed."""
+        """Return the valid members about the endpoint's MCP tool that an exported document has."""
         said = self._operation.get("x-agtp")
         block = said.get("semantic") if isinstance(said, Mapping) else None
         if not isinstance(block, Mapping):
@@ -133,10 +133,10 @@ class _Reader:
         found = {name: block[name] for name in FOR_TOOLS if name in block}
         if "mcp_tool_name" in found and not is_tool_name(found["mcp_tool_name"]):
             del found["mcp_tool_name"]
-            self._losses["x-agtp: an mcp_tool_name that is none"] += 1
+            self._losses["x-agtp: an invalid mcp_tool_name"] += 1
         hints = found.pop("parameter_hints", {})
         if any(hint_faults(hints)):
-            self._losses["x-agtp: parameter_hints that are none"] += 1
+            self._losses["x-agtp: invalid parameter_hints"] += 1
         elif kept := {name: phrases for name, phrases in hints.items() if name in taken.get("properties", {})}:
             found["parameter_hints"] = kept
         return found
@@ -152,7 +152,7 @@ class _Reader:
     # Output and errors
 
     def _responses(self) -> tuple[str, dict[str, Any], bool]:
-        """The outcome, the output's schema, and whether the operation creates something."""
+        """Return the outcome, the output's schema, and whether the operation creates something."""
         responses = self._operation.get("responses")
         table = responses if isinstance(responses, Mapping) else {}
         good = sorted(code for code in table if re.fullmatch(r"2(?:[0-9]{2}|XX)", str(code)))
@@ -164,11 +164,11 @@ class _Reader:
         empty = any(not body for code, body in bodies.items() if str(code) not in NO_BODY)
         self._upstream.empty_response = empty and self._facts.http != "head"
         outcome = _sentence(response.get("description"))
-        described = "the document describes a response, not what is then true"
+        described = "the document describes the response, not the outcome"
         self._reviews.append(f"[outcome] {described if outcome else 'not in the document'}")
         self._count(response, "headers", "response headers")
         self._count(response, "links", "links between operations")
-        return outcome or "The upstream has done what was asked.", self._output(response, chosen), "201" in good
+        return outcome or "The upstream completed the request.", self._output(response, chosen), "201" in good
 
     def _output(self, response: Mapping[str, Any], code: str) -> dict[str, Any]:
         content = response.get("content")
@@ -178,20 +178,20 @@ class _Reader:
             else ("", None)
         )
         if kind and "json" not in kind:
-            self._reviews.append(f"[output_schema] the upstream answers {kind[:80]}, which is not JSON")
+            self._reviews.append(f"[output_schema] the upstream answers with {kind[:80]}, which is not JSON")
             self._losses["responses that are not JSON"] += 1
             schema = None
         elif kind and "*" not in kind and media_type(kind) != "application/json":
             self._upstream.headers["Accept"] = media_type(kind)
         if schema is None:
             if str(code) not in NO_BODY:
-                self._reviews.append("[output_schema] the document does not describe it")
+                self._reviews.append("[output_schema] the document does not describe the output")
             return {"type": "object", "additionalProperties": True}
         converted = self._facts.converter.convert(self._facts.references.follow(schema) or schema)
         if not isinstance(converted, dict):
             converted = {}
         if converted.get("type", "object") != "object":
-            self._reviews.append(f"[output_schema] the upstream answers {converted['type']}, not an object")
+            self._reviews.append(f"[output_schema] the upstream answers with {converted['type']}, not an object")
         if "properties" in converted and "additionalProperties" not in converted:
             converted = {**converted, "additionalProperties": True}
         whole, said = self._facts.converter.complete(converted, "output")
@@ -206,12 +206,12 @@ class _Reader:
             if re.fullmatch(r"[45][0-9]{2}", code) is None:
                 continue
             if code in ("401", "403"):
-                # These are the binding's own upstream_authentication_failed.
+                # The binding kind's own upstream_authentication_failed covers these.
                 continue
             mapped[code] = error_name(code)
         if mapped:
             self._losses["the bodies of error responses"] += len(mapped)
-            self._reviews.append("[errors] named after the HTTP status; better names say what went wrong")
+            self._reviews.append("[errors] named after the HTTP status; replace them by names of the failure")
         return [*dict.fromkeys((*mapped.values(), *UPSTREAM_ERRORS))], mapped
 
     def _others(self) -> None:
@@ -224,19 +224,19 @@ class _Reader:
 
 
 def _line(value: Any) -> str:
-    """One printable line of at most what a statement may have."""
+    """Return a text as one printable line of limited length."""
     text = strip_html(value) if isinstance(value, str) else ""
     flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat if len(flat) <= MAX_TEXT else flat[: MAX_TEXT - 3] + "..."
 
 
 def _sentence(value: Any) -> str:
-    """The first paragraph of a text."""
+    """Return the first paragraph of a text."""
     return _line(strip_html(value).partition("\n\n")[0]) if isinstance(value, str) else ""
 
 
 def error_name(code: str) -> str:
-    """What a refusal is called that has a status alone: ``not_found``."""
+    """Return the name of an error by its status: ``not_found``."""
     try:
         phrase = HTTPStatus(int(code)).phrase
     except ValueError:

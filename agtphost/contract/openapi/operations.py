@@ -1,7 +1,7 @@
 """
-The operations of an OpenAPI document: endpoints and hosted tools, each where HTTP has it, and those that share a place.
+The operations of an exported OpenAPI document: endpoints and hosted tools, at their HTTP methods and paths.
 
-Schemas pass through unchanged but for where their inner references lead.
+Schemas pass through unchanged, except for the targets of their inner references.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MUTUAL_TLS = "agtpClientCertificate"
 BEARER = "bearer"
 
 SCHEMES: Mapping[str, Mapping[str, Any]] = {
-    BEARER: {"type": "http", "scheme": "bearer", "description": "A token that the operator gave the agent."},
+    BEARER: {"type": "http", "scheme": "bearer", "description": "A token that the operator issued to the agent."},
     MUTUAL_TLS: {"type": "mutualTLS", "description": "The caller's AGTP client certificate."},
 }
 
 AGENT_NAME = "^[A-Za-z0-9_-]{1,64}$"
-"""Of agents, in paths."""
+"""Pattern of agents' names in paths."""
 
 QUERY_TEXT = "^[^\\u0000-\\u001f\\u007f]*$"
 
@@ -43,30 +43,30 @@ OWN = (
     "server",
     "tool",
 )
-"""Members that ``x-agtp`` repeats: what HTTP cannot say."""
+"""Members that ``x-agtp`` repeats, because HTTP cannot express them."""
 
 
 @dataclass(kw_only=True, eq=False)
 class _Operation:
-    """One method of HTTP at one path, and what is called by it: one endpoint, or several that are told apart."""
+    """An HTTP method on a path, with the endpoints that it calls; several are distinguished by the request."""
 
     place: Place
     path: str
     endpoints: list[Mapping[str, Any]] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    """Names of the components that have their schemas."""
+    """Names of the components of their output schemas."""
 
     renames: Mapping[str, str] = field(default_factory=dict)
 
 
 class Operations:
     """
-    Collects operations, and the schemas that they refer to.
+    Collector of operations and the schemas that they refer to.
 
-    :param verbs: what HTTP's methods are here.
-    :param anonymous: whether who shows no credential may call them too.
-    :param stream: whether events are sent to who asks for them.
+    :param verbs: the meaning of HTTP methods on this host.
+    :param anonymous: whether clients without credentials may call them too.
+    :param stream: whether clients can ask for events.
     """
 
     def __init__(self, verbs: Verbs, *, anonymous: bool = False, stream: bool = False) -> None:
@@ -80,49 +80,53 @@ class Operations:
         self._components = Components()
         self.schemas = self._components.schemas
         self.losses: list[str] = []
-        """Sentences: what is not as the endpoint has it."""
+        """Sentences about differences to the endpoints."""
 
     def add(self, endpoint: Mapping[str, Any], prefix: str = "") -> None:
         """
-        One endpoint.
+        Add an endpoint.
 
-        :param endpoint: as the manifest has it.
-        :param prefix: of its path, where one agent offers it.
+        :param endpoint: the endpoint's entry in the manifest.
+        :param prefix: prefix of its path, if only one agent offers it.
         """
         name = f"{endpoint['method']} {endpoint['path']}"
         path, renames = self._path(prefix + endpoint["path"])
         for old, new in renames.items():
-            self.losses.append(f"{name}: the path's parameter {old!r} is {new!r}, as on the same path elsewhere")
+            self.losses.append(
+                f"{name}: the path's parameter {old!r} is named {new!r}, as in another operation of the same path"
+            )
         taken = self._at.setdefault(path, {})
         wanted = list(self._verbs.places(endpoint))
         free = next((place for place in wanted if place.verb not in taken), None)
         if free is None:
-            # GET and DELETE have no body to tell them apart by; POST is always among what was wanted.
+            # GET and DELETE have no body to distinguish endpoints by; POST is always among the candidates.
             shared = [taken[verb] for verb in ("post", "patch", "put") if verb in taken]
             operation = next((each for each in shared if each.place.named), taken["post"])
-            self.losses.append(f"{name}: shares {operation.place.verb.upper()} of its path with others")
+            self.losses.append(f"{name}: shares {operation.place.verb.upper()} on its path with other endpoints")
         else:
             operation = taken[free.verb] = _Operation(place=free, path=path, renames=renames)
             if free != wanted[0]:
-                self.losses.append(f"{name}: {free.verb.upper()}, because {wanted[0].verb.upper()} of it is taken")
+                self.losses.append(
+                    f"{name}: {free.verb.upper()}, because {wanted[0].verb.upper()} on the path is taken"
+                )
         self._join(operation, endpoint, self._identifier(endpoint["method"], prefix + endpoint["path"]))
 
     def add_tool(self, tool: Mapping[str, Any], prefix: str = "") -> None:
         """
-        One hosted tool, at its own path.
+        Add a hosted tool at its own path.
 
-        :param tool: an endpoint of EXECUTE whose input is the tool's, with ``server`` and ``tool``, its names, and
-            ``structured``, the schema of the structured content that it answers with, or None.
+        :param tool: an endpoint of EXECUTE with the tool's input, with ``server`` and ``tool``, its names, and
+            ``structured``, the schema of its structured content, or None.
         """
         name = f"{tool['server']}.{tool['tool']}"
         place = tool_path(tool["server"], tool["tool"])
         if place is None:
-            self.losses.append(f"{name}: no path can have that name")
+            self.losses.append(f"{name}: a path cannot contain that name")
             return
         path = prefix + place
         taken = self._at.setdefault(path, {})
         if "post" in taken:
-            self.losses.append(f"{name}: another tool has its path")
+            self.losses.append(f"{name}: another tool has the same path")
             return
         operation = taken["post"] = _Operation(place=Place("post", named=False), path=path)
         identifier = self._identifier(*((prefix[1:], tool["server"]) if prefix else (tool["server"],)), tool["tool"])
@@ -147,14 +151,16 @@ class Operations:
         operation.outputs.append(answered)
 
     def _path(self, path: str) -> tuple[str, dict[str, str]]:
-        """To OpenAPI two templates that differ in names alone are one path; the first one's names count."""
+        """
+        Return the path under its first parameter names: templates that differ only in names are one path in OpenAPI.
+        """
         shape = PARAMETER.sub("{}", path)
         known = self._shapes.setdefault(shape, path)
         names = zip(PARAMETER.findall(path), PARAMETER.findall(known), strict=True)
         return known, {old: new for old, new in names if old != new}
 
     def _identifier(self, *names: str) -> str:
-        """Return what generated clients call it: another for each, also where case and separators are dropped."""
+        """Return a unique name for generated clients, also if case and separators are dropped."""
         slugs = [re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "root" for name in names]
         wanted = found = "_".join(slugs)
         number = 2
@@ -166,7 +172,7 @@ class Operations:
     # Writing
 
     def paths(self) -> dict[str, Any]:
-        """The member ``paths``."""
+        """Return the member ``paths``."""
         return {
             path: {verb: self._written(operation) for verb, operation in sorted(taken.items())}
             for path, taken in self._at.items()
@@ -181,7 +187,9 @@ class Operations:
         described = [first["description"]] if single else [_line(each) for each in endpoints]
         written: dict[str, Any] = {
             "operationId": identifier,
-            "summary": first["semantic"]["intent"] if single else f"One of {len(endpoints)}, by what the request names",
+            "summary": first["semantic"]["intent"]
+            if single
+            else f"One of {len(endpoints)} endpoints, chosen by the request",
             "description": "\n".join(described),
             "tags": [_tag(first)],
         }
@@ -209,11 +217,11 @@ class Operations:
         methods = list(dict.fromkeys(each["method"] for each in operation.endpoints))
         if operation.place.named:
             return naming(methods, required=True)
-        # What has the place by itself goes without; whoever shares it with that is named.
+        # The endpoint that the HTTP method means by default needs no name; others that share it do.
         return naming(methods[1:], required=False) if len(methods) > 1 else []
 
     def _addressed(self, operation: _Operation) -> Iterator[dict[str, Any]]:
-        """What the address says: path parameters, and the query of what has no body."""
+        """Yield the parameters in the address: those of the path, and the query of methods without a body."""
         seen: set[str] = set()
         for endpoint, component in zip(operation.endpoints, operation.inputs, strict=True):
             properties = self.schemas[component].get("properties", {})
@@ -256,11 +264,11 @@ class Operations:
             return {"$ref": f"#/components/schemas/{component}"}, needed
         if not any(name not in in_path for name in whole.get("properties", {})):
             return None, False
-        # The unchanged schema stays a component; the body is the same without what stands in the path.
+        # The unchanged schema stays a component; the body's schema lacks the path's parameters.
         properties = {name: item for name, item in whole["properties"].items() if name not in in_path}
         schema = {**whole, "properties": properties}
         schema["required"] = [name for name in required if name not in in_path]
-        # References into the component lead there all the same.
+        # References into the component still resolve.
         schema.pop("$defs", None)
         schema.pop("$schema", None)
         return schema, needed
@@ -279,7 +287,7 @@ def _line(endpoint: Mapping[str, Any]) -> str:
 
 
 def _of_query(schema: Any) -> Any:
-    """A schema of a text in a query: a host reads no control characters there."""
+    """Return the schema of a text in a query: a host accepts no control characters there."""
     free = isinstance(schema, Mapping) and schema.get("type") == "string" and not {"pattern", "enum"} & schema.keys()
     return {**schema, "pattern": QUERY_TEXT} if free else schema
 

@@ -1,10 +1,9 @@
 """
-Schemas of an OpenAPI document as this host takes them: JSON Schema 2020-12, closed, nothing fetched.
+Conversion of an OpenAPI document's schemas to this host's: JSON Schema 2020-12, closed, without fetching.
 
-OpenAPI 3.0 has a dialect of its own (``nullable``, boolean
-``exclusiveMinimum``); 3.1 is nearly 2020-12. Both contain what endpoints'
-schemas may not: formats that nobody checks, patterns without a linear-time
-reading, references all over the document.
+OpenAPI 3.0 has its own dialect (``nullable``, boolean ``exclusiveMinimum``); 3.1 is nearly 2020-12. Both contain what
+endpoints' schemas may not: formats that are not checked, patterns without linear-time matching, references to any place
+of the document.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from agtphost.contract.schema_rules import ASSERTED_FORMATS, MAX_PATTERN, MAX_UN
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
 NESTED = 12
-"""Schemas inside each other, beyond which one is left open: the host takes 16, definitions included."""
+"""Depth of nested schemas beyond which one is left open; the host accepts 16, including definitions."""
 
 DEFINITIONS = 400
-"""Definitions in one schema, beyond which there is no use in trying."""
+"""Most definitions of one schema; beyond that conversion is not attempted."""
 
 REACHES = (64, 3, 2, 1, 0)
-"""How many references deep definitions are included, tried in this order until the host takes the schema."""
+"""Depths of references up to which definitions are included; tried in this order until the host accepts the schema."""
 
 LONGEST_INTEGER = 2**53
 
@@ -51,7 +50,7 @@ _COUNTS = frozenset(
 _TEXTS = frozenset({"title", "description", "contentEncoding", "contentMediaType"})
 _SWITCHES = frozenset({"deprecated", "readOnly", "writeOnly"})
 _SILENT = frozenset({"nullable", "example", "examples", "externalDocs", "$comment", "$schema", "definitions", "$defs"})
-"""Read elsewhere, or said by nothing that is lost."""
+"""Keywords that are handled elsewhere, or whose loss is not reported."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
@@ -59,13 +58,13 @@ _OPTIONS.max_mem = 1 << 20
 
 
 class OpenAPIReferences:
-    """Follows the references of one document, within it."""
+    """Resolver of the references within one document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
 
     def find(self, reference: object) -> Any:
-        """What ``#/...`` leads to; None where it leads outside or nowhere."""
+        """Return the target of ``#/...``; None if it is outside the document or does not exist."""
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return None
         here: Any = self._document
@@ -79,7 +78,7 @@ class OpenAPIReferences:
         return here
 
     def follow(self, value: Any) -> Mapping[str, Any]:
-        """An object with the chain of its ``$ref`` followed; empty where that leads nowhere, or in a circle."""
+        """Return an object after following its chain of ``$ref``; empty if that leads nowhere or is circular."""
         for _ in range(16):
             if not isinstance(value, Mapping):
                 return {}
@@ -91,9 +90,9 @@ class OpenAPIReferences:
 
 class SchemaConverter:
     """
-    Converts the schemas of one document.
+    Converter of the schemas of one document.
 
-    :param references: the document's.
+    :param references: resolver of the document's references.
     """
 
     def __init__(self, references: OpenAPIReferences) -> None:
@@ -104,23 +103,23 @@ class SchemaConverter:
         self._losses: Counter[str] = Counter()
 
     def take_losses(self) -> Counter[str]:
-        """What was lost since the last time, and how often."""
+        """Return what was lost since the last call, with counts."""
         losses, self._losses = self._losses, Counter()
         return losses
 
     def convert(self, schema: Any) -> Any:
         """
-        A schema in this host's vocabulary; its references lead to ``#/$defs/...``.
+        Return a schema in this host's vocabulary; its references lead to ``#/$defs/...``.
 
-        :param schema: as it stands in the document.
+        :param schema: the schema as in the document.
         """
         return self._schema(schema, 1)
 
     def complete(self, schema: dict[str, Any], role: Role) -> tuple[dict[str, Any], str | None]:
         """
-        A converted schema with its definitions, in the fullest form that the host takes.
+        Return a converted schema with its definitions, in the fullest form that the host accepts.
 
-        :return: the schema; and what had to be left out, as a sentence, or None.
+        :return: the schema; and a sentence about what had to be left out, or None.
         """
         for spare in (False, True):
             for reach in REACHES:
@@ -129,8 +128,10 @@ class SchemaConverter:
                     continue
                 return whole, _left_out(reach, spare=spare)
             if not spare and _compiles(_opened(schema), role):
-                return _opened(schema), "every property is left open: the schema is larger than this host takes"
-        return _bare(role, schema), "the schema is left open: it is larger than this host takes"
+                return _opened(
+                    schema
+                ), "every property accepts any value, because the schema is larger than this host accepts"
+        return _bare(role, schema), "the schema accepts any value, because it is larger than this host accepts"
 
     # Conversion
 
@@ -141,10 +142,10 @@ class SchemaConverter:
         if isinstance(schema, bool):
             return schema
         if not isinstance(schema, Mapping):
-            self._lose("something that is no schema")
+            self._lose("values that are not schemas")
             return {}
         if depth > NESTED:
-            self._lose(f"what is more than {NESTED} schemas deep")
+            self._lose(f"schemas at a depth of more than {NESTED}")
             return {}
         if "$ref" in schema:
             return self._reference(schema)
@@ -193,7 +194,7 @@ class SchemaConverter:
                 found[keyword] = plain
 
     def _plain(self, keyword: str, value: Any, schema: Mapping[str, Any]) -> Any:
-        """The value of a keyword that holds no schema; None where it is left out."""
+        """Return the value of a keyword without schemas; None if it is left out."""
         match keyword:
             case "type":
                 named = value if isinstance(value, list) else [value]
@@ -267,7 +268,7 @@ class SchemaConverter:
         return known[0]
 
     def _with_definitions(self, schema: dict[str, Any], reach: int, *, spare: bool) -> dict[str, Any] | None:
-        """The schema with what it refers to, ``reach`` steps far; None where that is far too much."""
+        """Return the schema with definitions up to ``reach`` references deep; None if they are far too many."""
         definitions: dict[str, Any] = {}
         used: list[str] = []
         waiting = list(_referred(schema))
@@ -275,7 +276,7 @@ class SchemaConverter:
             further: list[str] = []
             for name in waiting:
                 if name in definitions or name not in self._named:
-                    continue  # What is no reference, but a value of a default or an enum, leads nowhere.
+                    continue  # A value of a default or an enum may look like a reference.
                 if len(definitions) >= DEFINITIONS:
                     return None
                 if step == reach:
@@ -317,8 +318,8 @@ def _compiles(schema: dict[str, Any], role: Role) -> bool:
 def _left_out(reach: int, *, spare: bool) -> str | None:
     said = ["descriptions are left out"] if spare else []
     if reach != REACHES[0]:
-        said.append(f"what is more than {reach} references away is left open")
-    return f"{' and '.join(said)}: the schema is larger than this host takes" if said else None
+        said.append(f"schemas more than {reach} references away accept any value")
+    return f"{' and '.join(said)}, because the schema is larger than this host accepts" if said else None
 
 
 def _without_prose(schema: Any) -> Any:
@@ -334,7 +335,7 @@ def _without_prose(schema: Any) -> Any:
 
 
 def _opened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema's own members, every property free."""
+    """Return the schema's own members, with properties that accept any value."""
     kept = {name: schema[name] for name in ("type", "required", "additionalProperties") if name in schema}
     properties = schema.get("properties", {})
     text = {"type": "string"}
@@ -365,7 +366,7 @@ def _distinct(values: Iterator[Any]) -> list[Any] | None:
 
 
 def _fits(value: Any) -> bool:
-    """Whether TOML can hold a value: it has no null, and integers have 64 bits."""
+    """Return whether TOML can express a value: it has no null, and integers have 64 bits."""
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -379,7 +380,7 @@ def _fits(value: Any) -> bool:
 
 
 def _nullable(found: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Say ``null`` in the words of 2020-12, without the value null, which TOML does not have."""
+    """Express ``null`` in 2020-12 without the value null, which TOML lacks."""
     kind = found.get("type")
     choices = schema.get("enum")
     null_chosen = isinstance(choices, list) and None in choices

@@ -1,7 +1,7 @@
 """
-Definitions that many endpoints of one import have, written once.
+Definitions that many endpoints of one import share, written to one file.
 
-With them in each file, the 5,000 endpoints of twenty public documents have 61 MB of TOML, most of it repeated.
+With copies in each file, the 5,000 endpoints of twenty public documents have 61 MB of TOML, mostly repetition.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from agtphost.contract.definitions import SUFFIX, write_definitions
 from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
 
 LEAST = 64 << 10
-"""Octets of definitions that repeat, from which on they are written once; files of a small document stay complete."""
+"""Octets of repeated definitions from which they are shared; files of a small document stay self-contained."""
 
 SCHEMAS = ("input_schema", "output_schema")
 
 
 def share_definitions(imported: Imported, name: str) -> tuple[Imported, str]:
     """
-    Take the definitions that repeat out of the endpoints.
+    Move repeated definitions out of the endpoints.
 
-    :param name: of their file, see :func:`file_name`.
-    :return: the endpoints, which name that file; and its text, empty where too little repeats.
+    :param name: name of the file of definitions, see :func:`file_name`.
+    :return: the endpoints, which refer to that file; and its text, empty if too little repeats.
     """
     named: dict[str, Counter[str]] = {}
     for definition, body in _definitions(imported):
         text = json.dumps(body)
         named.setdefault(definition, Counter())[text] += len(text)
-    # Where a name has several bodies, as where one was left open, the one that takes the most room is shared.
+    # If a name has several bodies, for example because one was left open, the largest total is shared.
     chosen = {definition: texts.most_common(1)[0][0] for definition, texts in named.items()}
     spared = sum((named[definition][text] - len(text)) for definition, text in chosen.items())
     if spared < LEAST:
@@ -45,9 +45,9 @@ def share_definitions(imported: Imported, name: str) -> tuple[Imported, str]:
 
 def file_name(imported: Imported, prefix: str) -> str:
     """
-    Return what to call the file of definitions.
+    Return the name of the file of definitions.
 
-    :param prefix: of the paths; where there is none, it is called as the document is.
+    :param prefix: prefix of the paths; without one, the file is named after the document.
     """
     slug = re.sub(r"[^a-z0-9]+", "-", (prefix or imported.title).lower()).strip("-")[:60]
     return f"{slug or 'shared'}{SUFFIX}"
@@ -71,5 +71,5 @@ def _take_out(endpoint: ImportedEndpoint, chosen: Mapping[str, str], name: str) 
     if not changed:
         return endpoint
     table = {key: changed.get(key, value) for key, value in endpoint.table.items()}
-    # Before the tables, where it is seen.
+    # The member is placed before the tables, where readers see it.
     return replace(endpoint, table={"method": table["method"], "path": table["path"], "definitions": name, **table})

@@ -1,4 +1,4 @@
-"""Function stubs for imported operations: a service that moves in, instead of being called (AGTP-API section B.2)."""
+"""Function stubs for imported operations, to implement a service here instead of calling it (AGTP-API section B.2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
 from agtphost.contract.service import UPSTREAM_ERRORS
 
 NOT_IMPLEMENTED = "not_implemented"
-"""The declared error that a stub raises until somebody writes its body."""
+"""The declared error that a stub raises until its body is written."""
 
 WIDTH = 100
 """Characters of a docstring's line."""
@@ -20,7 +20,7 @@ WIDTH = 100
 _HEAD = '''"""
 Handlers for the operations of {title}.
 
-Each stands for one endpoint and raises ``{error}`` until it is written.
+Each function answers one endpoint and raises ``{error}`` until its body is written.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def {name}(ctx: EndpointContext) -> dict[str, Any]:
 
 def with_stubs(imported: Imported, module: str) -> tuple[Imported, str]:
     """
-    Endpoints that registered functions answer, and the module with those functions.
+    Return endpoints that registered functions answer, and the module of these functions.
 
-    :param module: the name under which the host will import it.
-    :return: the endpoints with other handlers, and Python source.
+    :param module: the name by which the host will import it.
+    :return: the endpoints with their new handlers, and Python source.
     """
     taken: set[str] = set()
     endpoints: list[ImportedEndpoint] = []
@@ -65,7 +65,7 @@ def _rehosted(table: Mapping[str, Any], function: str) -> dict[str, Any]:
 
 
 def _free(endpoint: ImportedEndpoint, taken: set[str]) -> str:
-    """A function name that says which endpoint it is, and that no other has."""
+    """Return a unique function name that identifies the endpoint."""
     words = re.findall(r"[a-z0-9]+", f"{endpoint.method} {endpoint.path}".lower())
     name = stem = "_".join(words) + ("_" if keyword.iskeyword("_".join(words)) else "")
     number = 2
@@ -97,7 +97,7 @@ def _members(table: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """One line that can stand in a docstring, whatever it says."""
+    """Return a text as one line that is safe in a docstring."""
     line = " ".join(text.replace("\\", "/").replace('"', "'").split())
     printable = "".join(character for character in line if character.isprintable())
     return printable if len(printable) <= WIDTH else printable[: WIDTH - 3] + "..."

@@ -1,9 +1,8 @@
 """
-Reading a large document from outside, JSON or YAML, into plain values.
+A bounded parser of large JSON or YAML documents from outside.
 
-Looser than :mod:`agtphost.vocabulary.jsontext` in size alone: an API's
-description may have a million values. Of YAML only what JSON could say: no
-tags, no dates, no ``yes`` for true; aliases are written out.
+It differs from :mod:`agtphost.vocabulary.jsontext` only in its larger bounds: an API's description may have a million
+values. Of YAML it accepts only what JSON can express: no tags, no dates, no ``yes`` for true; aliases are expanded.
 """
 
 from __future__ import annotations
@@ -15,35 +14,35 @@ from typing import Any, NoReturn
 import yaml
 
 MAX_DEPTH = 200
-"""Arrays and objects inside each other."""
+"""Depth of nested arrays and objects."""
 
 MAX_VALUES = 4_000_000
-"""In one document; the largest published ones have a quarter of it."""
+"""Values of one document; the largest published ones have a quarter of this."""
 
 _PLAIN = (str, bool, int, float, type(None))
 
 
 class DocumentTextError(ValueError):
-    """The text cannot be read; the message says where and why."""
+    """The text cannot be parsed; the message says where and why."""
 
 
 class _SyntaxError(DocumentTextError):
-    """It is not JSON at all."""
+    """The text is not JSON."""
 
 
 def read_document(octets: bytes) -> Any:
     """
-    Read one JSON or YAML document.
+    Parse a JSON or YAML document.
 
     :param octets: UTF-8, with or without a byte order mark.
-    :return: dicts with text keys, lists, strings, numbers, booleans and None; no container stands in two places.
-    :raises DocumentTextError: naming what is wrong.
+    :return: dicts with text keys, lists, strings, numbers, booleans and None; no container is shared by two places.
+    :raises DocumentTextError: the document is invalid; the message names the fault.
     """
     return _read(octets, json_only=False)
 
 
 def read_json(octets: bytes) -> Any:
-    """The same of JSON alone."""
+    """Parse a JSON document; see :func:`read_document`."""
     return _read(octets, json_only=True)
 
 
@@ -71,7 +70,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        _refuse(f"the name {twice[:64]!r} stands twice in one object")
+        _refuse(f"the name {twice[:64]!r} occurs twice in one object")
     return members
 
 
@@ -87,7 +86,7 @@ def _json(text: str) -> Any:
 
 
 def _json_or_flow(text: str) -> Any:
-    """JSON, or YAML's flow style, which begins like it."""
+    """Parse JSON, or YAML's flow style, which begins alike."""
     try:
         return _json(text)
     except _SyntaxError as error:
@@ -98,7 +97,7 @@ def _json_or_flow(text: str) -> Any:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader, less what YAML 1.1 reads into plain words."""
+    """The safe loader without YAML 1.1's conversions of plain words."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -106,7 +105,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     line = key.start_mark.line + 1
-                    _refuse(f"the name {key.value[:64]!r} stands twice in one object (line {line})")
+                    _refuse(f"the name {key.value[:64]!r} occurs twice in one object (line {line})")
                 seen.add(key.value)
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found
@@ -125,7 +124,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def _yaml(text: str) -> Any:
     try:
-        # The class descends from the safe loader, whatever its base on this machine is.
+        # The class is derived from the safe loader, in C or Python.
         return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -140,7 +139,7 @@ def _yaml(text: str) -> Any:
 
 
 def _checked(tree: Any) -> Any:
-    """The tree with text for keys and every alias written out; refuses odd values and excess."""
+    """Return the tree with texts as keys and every alias expanded; refuse odd values and excessive size."""
     if not isinstance(tree, (dict, list)):
         _plain(tree)
         return tree
@@ -157,7 +156,7 @@ def _checked(tree: Any) -> Any:
                     _plain(value)
                     continue
                 if id(value) in seen:
-                    # What is inside the copy is met again below, and copied there.
+                    # The contents of the copy are visited in the next level, and copied there if needed.
                     value = item[key] = value.copy()
                 seen.add(id(value))
                 below.append(value)
@@ -166,7 +165,9 @@ def _checked(tree: Any) -> Any:
 
 
 def _count(tree: Any) -> None:
-    """Refuse excess as it would be with every alias written out, before one is: each item once a level, with weight."""
+    """
+    Refuse a document that would be too large with its aliases expanded, by counting each item with its multiplicity.
+    """
     values = 0
     level = {id(tree): (tree, 1)}
     for _ in range(MAX_DEPTH):
@@ -185,7 +186,7 @@ def _count(tree: Any) -> None:
 
 
 def _name(table: dict[Any, Any]) -> None:
-    """Make every key text: unquoted status codes are numbers to YAML."""
+    """Convert every key to text: unquoted status codes are numbers in YAML."""
     odd = False
     for key in table:
         if isinstance(key, str):
@@ -199,16 +200,16 @@ def _name(table: dict[Any, Any]) -> None:
     for key, value in members:
         name = key if isinstance(key, str) else str(key).lower() if isinstance(key, (bool, type(None))) else str(key)
         if name in table:
-            _refuse(f"the name {name[:64]!r} stands twice in one object")
+            _refuse(f"the name {name[:64]!r} occurs twice in one object")
         table[name] = value
 
 
 def _plain(value: Any) -> None:
-    """Refuse what JSON cannot hold."""
+    """Refuse a value that JSON cannot express."""
     if not isinstance(value, _PLAIN):
-        _refuse(f"it has a value of a kind that JSON does not have: {type(value).__name__}")
+        _refuse(f"it has a value of a type that JSON lacks: {type(value).__name__}")
     if isinstance(value, float) and not math.isfinite(value):
-        _refuse("it has a number that JSON does not have")
+        _refuse("it has a number that JSON cannot express")
     if isinstance(value, str) and not value.isascii():
         try:
             value.encode()

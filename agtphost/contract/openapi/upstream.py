@@ -1,4 +1,4 @@
-"""What an imported endpoint calls: address, headers, and the upstream's names of its input (AGTP-API section 12.3)."""
+"""The upstream of an imported endpoint: address, headers, and its names of the input (AGTP-API section 12.3)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.service import BODY_METHODS, MAY_HAVE_BODY, header_name_faults, url_faults
 
 TIMEOUT = 30
-"""Seconds: the draft's default, written out as it recommends."""
+"""Seconds: the draft's default, written explicitly as it recommends."""
 
 UNKNOWN_HOST = "https://upstream.invalid"
 
 _KEPT = "%-._~!$&'()*+,;=:@"
-"""What a segment of a path has besides letters and digits."""
+"""Characters of a path's segment in addition to letters and digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Where an operation stands."""
+    """An operation together with its document and path."""
 
     document: Mapping[str, Any]
     references: OpenAPIReferences
@@ -36,27 +36,27 @@ class Facts:
 
     @property
     def operation(self) -> Mapping[str, Any]:
-        """The operation's own object."""
+        """Return the operation's own object."""
         found: Mapping[str, Any] = self.item[self.http]
         return found
 
     @property
     def sends_body(self) -> bool:
-        """Whether an external_service handler sends a body with this HTTP method."""
+        """Return whether an external_service handler sends a body with this HTTP method."""
         return self.http.upper() in BODY_METHODS
 
     @property
     def may_send_body(self) -> bool:
-        """Whether the handler sends one where ``handler.body`` says so."""
+        """Return whether the handler can send a body if ``handler.body`` is set."""
         return self.http.upper() in MAY_HAVE_BODY
 
 
 @dataclass(kw_only=True)
 class Upstream:
     """
-    The ``handler`` table of one operation, in the making.
+    Builder of the ``handler`` table of one operation.
 
-    :param reviews: takes what a person has to look at.
+    :param reviews: list for what a person has to review.
     :param losses: counts what is lost.
     """
 
@@ -65,28 +65,28 @@ class Upstream:
     losses: Counter[str]
     headers: dict[str, str] = field(default_factory=dict)
     renames: dict[str, str] = field(default_factory=dict)
-    """Our names of input members to those that the upstream gets; places in the URL have ours."""
+    """Maps our names of input members to the upstream's; placeholders in the URL have ours."""
 
     queried: list[str] = field(default_factory=list)
-    """Our names of what goes into the query."""
+    """Our names of members that go into the query."""
 
     body: str = ""
-    """The format of the body; empty where there is none."""
+    """The format of the body; empty if there is none."""
 
     whole_body: str = ""
     """Our name of the member that is the whole body."""
 
     input_headers: dict[str, str] = field(default_factory=dict)
-    """Our names to header fields."""
+    """Maps our names to header fields."""
 
     encoding: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """How members are written, by our names."""
+    """Formats of members, by our names."""
 
     empty_response: bool = False
-    """Whether the document has a success without a body, besides 204 and 205."""
+    """Whether the document has a success without a body, other than 204 and 205."""
 
     def handler(self, error_map: Mapping[str, str]) -> dict[str, Any]:
-        """The table."""
+        """Return the table."""
         found: dict[str, Any] = {
             "type": "external_service",
             "url": self._url(),
@@ -112,7 +112,7 @@ class Upstream:
         return found
 
     def _transform(self) -> dict[str, str]:
-        """With members that keep their names, where another is sent under one of these: so the URL means the first."""
+        """Return the renames, with identities for URL members whose name another member is sent under."""
         theirs = set(self.renames.values())
         named = [*self.facts.path.parameters.values(), *self.queried]
         kept = {name: name for name in named if name in theirs and name not in self.renames}
@@ -130,9 +130,9 @@ class Upstream:
                 address = self._server(servers[0])
                 break
         else:
-            self.reviews.append("[handler.url] the document names no server")
+            self.reviews.append("[handler.url] the document has no server")
         if any(url_faults(address)):
-            self.reviews.append(f"[handler.url] the server's address is none that can be called: {address[:80]}")
+            self.reviews.append(f"[handler.url] the server's address cannot be called: {address[:80]}")
             address = UNKNOWN_HOST
         base, _, fixed = address.partition("?")
         path, query = self._path()
@@ -140,7 +140,7 @@ class Upstream:
         return base.rstrip("/") + path + ("?" + "&".join(fields) if fields else "")
 
     def _path(self) -> tuple[str, str]:
-        """Path and query without the fragment, which tells operations of one path apart and is never sent."""
+        """Return path and query without the fragment, which only distinguishes operations and is never sent."""
         path, _, query = self.facts.source_path.partition("#")[0].partition("?")
         places = iter(self.facts.path.parameters.values())
         segments = [
@@ -154,7 +154,7 @@ class Upstream:
         fixed = [_quoted(pair, "?/") for pair in pairs if "{" not in pair and "}" not in pair]
         if len(fixed) < len(pairs):
             self.reviews.append(
-                "[handler.url] what is variable in the path's query is sent where a parameter declares it"
+                "[handler.url] variable parts of the path's query are sent only if a parameter declares them"
             )
         return "/".join(kept), "&".join(fixed)
 
@@ -167,17 +167,17 @@ class Upstream:
         if "{" in url:
             self.reviews.append("[handler.url] a variable of the server's address has no default")
         if url.startswith("http://"):
-            self.reviews.append("[handler.url] the document says http://; only https:// is allowed")
+            self.reviews.append("[handler.url] the document has http://, but only https:// is allowed")
             return "https://" + url.removeprefix("http://")
         if not url.startswith("https://"):
-            self.reviews.append("[handler.url] the document has a relative address only")
+            self.reviews.append("[handler.url] the document has only a relative address")
             return f"{UNKNOWN_HOST}/{url.strip('/')}" if url.strip("/") else UNKNOWN_HOST
         return url
 
     # Credentials
 
     def read_security(self) -> None:
-        """Credentials, as placeholders of the first alternative."""
+        """Add the credentials of the first alternative, as placeholders."""
         asked = self.facts.operation.get("security", self.facts.document.get("security"))
         if not isinstance(asked, list) or not asked or not isinstance(asked[0], Mapping):
             return
@@ -201,13 +201,13 @@ class Upstream:
             self.headers["Authorization"] = f"Bearer ${{{variable}}}"
         else:
             self.losses["credentials that do not go into a header"] += 1
-            self.reviews.append(f"[handler.headers] the upstream wants {name!r}, which is no header")
+            self.reviews.append(f"[handler.headers] the upstream requires {name!r}, which is not sent in a header")
             return
-        self.reviews.append(f"[handler.headers] the host sends its own credential, ${{{variable}}}, for every caller")
+        self.reviews.append(f"[handler.headers] the host sends one credential, ${{{variable}}}, for all callers")
 
 
 def _split(segment: str) -> Sequence[tuple[str, bool]]:
-    """The texts of a segment, and whether each is the name of a parameter."""
+    """Return the texts of a segment, each with whether it is the name of a parameter."""
     parts = PARAMETER.split(segment)
     return [(text, at % 2 == 1) for at, text in enumerate(parts) if text or at % 2]
 

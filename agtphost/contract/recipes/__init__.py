@@ -3,8 +3,8 @@ Recipes: chains of calls to endpoints of the same host, as data. :mod:`agtphost.
 
 - :mod:`.expression`: the expressions of recipes: JMESPath, compiled when a recipe is read
 - :mod:`.recipe`: the recipe: a named, versioned chain of calls to endpoints of the same host
-- :mod:`.book`: the recipes of a host, as everybody but the composition handler looks at them
-- :mod:`.graph`: what the steps of recipes lead to: endpoints, and through them other recipes
-- :mod:`.loading`: recipes from one TOML file: every problem, with file and line, and whatever is sound besides
-- :mod:`.settling`: recipes settled with endpoints: what is left is callable in every step
+- :mod:`.book`: the recipes of a host, for all readers but the composition handler
+- :mod:`.graph`: the endpoints and recipes that a recipe's steps lead to
+- :mod:`.loading`: loading of recipes from one TOML file
+- :mod:`.settling`: the recipes and endpoints that remain callable in every step
 """

@@ -1,4 +1,4 @@
-"""The recipes of a host, as everybody but the composition handler looks at them."""
+"""The recipes of a host, for all readers but the composition handler."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from agtphost.contract.recipes.recipe import Recipe
 
 class RecipeBook:
     """
-    Every registered recipe.
+    All registered recipes.
 
-    :param recipes: without faults, in the order of their file.
-    :param graph: of these recipes and the host's endpoints.
+    :param recipes: recipes without faults, in the order of their file.
+    :param graph: graph of these recipes and the host's endpoints.
     """
 
     def __init__(self, recipes: Sequence[Recipe], graph: RecipeGraph) -> None:
@@ -26,25 +26,25 @@ class RecipeBook:
         self._named = {recipe.name: recipe for recipe in self._recipes}
 
     def all(self) -> Sequence[Recipe]:
-        """Every version of every recipe, with the scopes it requires."""
+        """Return every version of every recipe, with the scopes it requires."""
         return self._recipes
 
     def current(self) -> Sequence[Recipe]:
-        """The current version of every recipe, by name: what a new contract captures."""
+        """Return the current version of every recipe, by name; a new contract captures these."""
         return [self._named[name] for name in sorted(self._named)]
 
     def find(self, reference: str) -> Recipe | None:
-        """The recipe of ``name``, its current version, or of ``name@version``."""
+        """Return the recipe of ``name`` (its current version) or ``name@version``; None if there is none."""
         return self._versions.get(reference) if "@" in reference else self._named.get(reference)
 
     def needs(self, recipe: Recipe) -> Needs:
-        """What a caller needs for all of a recipe's steps; also for a recipe made at run time."""
+        """Return what a caller needs for all of a recipe's steps, also for a recipe made at run time."""
         return self._graph.needs(recipe)
 
     def definition(self, recipe: Recipe) -> str:
-        """SHA-256, hex, of a recipe with all that it leads to; also of one made at run time."""
+        """Return the SHA-256, in hex, of a recipe with all that it leads to, also for one made at run time."""
         return self._graph.definition(recipe)
 
 
 EMPTY = RecipeBook((), RecipeGraph((), ()))
-"""Of a host without recipes."""
+"""The book of a host without recipes."""

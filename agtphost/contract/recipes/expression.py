@@ -1,15 +1,13 @@
 """
 The expressions of recipes: JMESPath (jmespath.org), compiled when a recipe is read.
 
-The convention, all of it:
+The complete convention:
 
-- A text that begins with ``=`` is an expression; every other value is itself.
-  Tables and lists are looked into at any depth. A constant text that begins
-  with ``=`` is written as a JMESPath literal: ``"='=text'"``.
-- An expression sees ``input``, the caller's input as the gates let it pass,
-  and the captures of earlier steps by their names, and nothing else.
-- What finds nothing is null, and a member of a table whose expression is null
-  is left out.
+- A text that begins with ``=`` is an expression; every other value is constant. Tables and lists are searched for
+  expressions at every depth. A constant text that begins with ``=`` is written as a JMESPath literal: ``"='=text'"``.
+- An expression sees only ``input``, the caller's input after the gates, and the captures of earlier steps by their
+  names.
+- An expression that finds nothing is null, and a member of a table whose expression is null is left out.
 """
 
 from __future__ import annotations
@@ -21,34 +19,34 @@ from typing import Any
 from agtphost import extras
 
 MARK = "="
-"""What an expression begins with where constants may stand too."""
+"""The beginning of an expression, where constants are allowed too."""
 
 INPUT = "input"
 """The name of the caller's input."""
 
 MAX_CHARACTERS = 512
-"""Of one expression: more belongs into a registered function."""
+"""Characters of one expression; longer logic belongs into a registered function."""
 
 MAX_NODES = 128
-"""Parts of one expression; its work grows with the data, and with nothing else."""
+"""Parts of one expression; its work then grows only with the data."""
 
 MAX_DEPTH = 16
-"""Tables and lists inside each other in one mapping."""
+"""Depth of nested tables and lists in one mapping."""
 
 Say = Callable[[tuple[str | int, ...], str, str], None]
 """Takes a location within the value, a sentence, and a hint."""
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be compiled, or not be worked out; the message says why."""
+    """An expression cannot be compiled or evaluated; the message says why."""
 
 
 class Expression:
     """
-    One compiled expression.
+    A compiled expression.
 
     :param text: JMESPath, without the mark.
-    :raises ExpressionError: for what is too long, malformed, or calls a function that JMESPath does not have.
+    :raises ExpressionError: it is too long or malformed, or calls a function that JMESPath lacks.
     """
 
     __slots__ = ("_compiled", "names", "spread", "text")
@@ -74,7 +72,7 @@ class Expression:
         """The names that it looks up in the scope."""
 
         self.spread = sum(1 for node in _nodes(tree) if node["type"] in _SPREADING or _gathers(node))
-        """Parts that give more than they were given: one inside another, they would grow without bound."""
+        """Number of parts that return more than they receive; nested, they would grow without bound."""
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
@@ -87,21 +85,21 @@ class Expression:
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """
-        What the expression finds; None where that is nothing.
+        Return the result of the expression; None if it finds nothing.
 
-        :raises ExpressionError: where the values found do not suit the functions called.
+        :raises ExpressionError: a function was called with values that it does not accept.
         """
         from jmespath.exceptions import JMESPathError
 
         try:
             return self._compiled.search(scope)
         except JMESPathError as error:
-            raise ExpressionError(f"{self.text!r} cannot be worked out: {str(error)[:200]}") from None
+            raise ExpressionError(f"{self.text!r} cannot be evaluated: {str(error)[:200]}") from None
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ExpressionError(f"{self.text!r} cannot be worked out: {type(error).__name__}") from None
+            raise ExpressionError(f"{self.text!r} cannot be evaluated: {type(error).__name__}") from None
 
     def holds(self, scope: Mapping[str, Any]) -> bool:
-        """Whether it finds something true: not null, false, or empty (JMESPath's own reading)."""
+        """Return whether the result is true: not null, false, or empty, as in JMESPath."""
         found = self.evaluate(scope)
         return found is not None and found is not False and found not in ("", [], {})
 
@@ -127,13 +125,13 @@ def _check(tree: Mapping[str, Any], text: str) -> None:
 
 
 def _gathers(node: Mapping[str, Any]) -> bool:
-    """Whether a part is one of the functions that gather; the value of a literal may be any JSON."""
+    """Return whether a part is one of the functions that gather; the value of a literal may be any JSON."""
     return node["type"] == "function_expression" and node["value"] in _GATHERING
 
 
 _SPREADING = frozenset({"multi_select_list", "multi_select_dict"})
 _GATHERING = frozenset({"join", "map", "merge"})
-"""Functions that do the same; as the name of a member, one counts as well."""
+"""Functions that multiply their input; a member with such a name counts as well."""
 
 
 def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -147,11 +145,11 @@ def _nodes(tree: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 _CHAINS = frozenset(
     {"subexpression", "pipe", "index_expression", "projection", "value_projection", "filter_projection"}
 )
-"""Nodes whose first child is worked out in the scope, and the others in what that found."""
+"""Nodes whose first child is evaluated in the scope, and the others in its result."""
 
 
 def _roots(node: Mapping[str, Any]) -> Iterator[str]:
-    """The fields that are looked up in the scope itself."""
+    """Yield the fields that are looked up in the scope itself."""
     kind = node["type"]
     if kind == "field":
         yield node["value"]
@@ -168,10 +166,10 @@ def _roots(node: Mapping[str, Any]) -> Iterator[str]:
 
 class ValueMapping:
     """
-    A value with expressions in it, as the module's convention has it.
+    A value that contains expressions, by the module's convention.
 
-    :param value: what TOML gave.
-    :param say: called for every expression that is wrong.
+    :param value: a value from TOML.
+    :param say: called for every faulty expression.
     """
 
     __slots__ = ("_fill", "names", "value")
@@ -179,7 +177,7 @@ class ValueMapping:
     def __init__(self, value: Any, say: Say) -> None:
         names: set[str] = set()
         self.value = value
-        """As it was written."""
+        """The value as it was written."""
         self._fill = _filling(value, (), say, names)
         self.names = frozenset(names)
         """The names that its expressions look up in the scope."""
@@ -195,7 +193,7 @@ class ValueMapping:
 
     def fill(self, scope: Mapping[str, Any]) -> Any:
         """
-        The value with every expression worked out.
+        Return the value with every expression evaluated.
 
         :raises ExpressionError: see :meth:`Expression.evaluate`.
         """
@@ -206,7 +204,7 @@ _Filling = Callable[[Mapping[str, Any]], Any]
 
 
 def _filling(value: Any, at: tuple[str | int, ...], say: Say, names: set[str]) -> _Filling:
-    """A function that fills ``value``; what has no expression in it is made once."""
+    """Return a function that fills ``value``; constant parts are built once."""
     if len(at) > MAX_DEPTH:
         say(at, f"it is nested more than {MAX_DEPTH} deep", "")
         return _constant(None)
@@ -226,7 +224,7 @@ def _filling(value: Any, at: tuple[str | int, ...], say: Say, names: set[str]) -
         items = [_filling(inner, (*at, index), say, names) for index, inner in enumerate(value)]
         return lambda scope: [item(scope) for item in items]
     if value is not None and not isinstance(value, (str, int, float, bool)):
-        say(at, f"{str(value)[:64]!r} is a {type(value).__name__}, which JSON does not have", "write it as text")
+        say(at, f"{str(value)[:64]!r} is a {type(value).__name__}, which JSON lacks", "write it as text")
     return _constant(value)
 
 

@@ -1,9 +1,8 @@
 """
-What the steps of recipes lead to: endpoints, and through them other recipes.
+The endpoints that the steps of recipes lead to, and through them other recipes.
 
-A step whose path has parameters leads to every endpoint that some value of
-them could select, so that what is worked out here never promises a caller
-more than the gates will grant (AGTP-API section 12.1, T-SC-50 to T-SC-60).
+A step whose path has parameters leads to every endpoint that some value of them could select. So the computed needs
+never promise a caller more than the gates will grant (AGTP-API section 12.1, T-SC-50 to T-SC-60).
 """
 
 from __future__ import annotations
@@ -22,22 +21,22 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.paths import Template, parse_template
 
 MAX_DEPTH = 10
-"""Compositions inside each other: the drafts' ``max_synthesis_depth``."""
+"""Depth of nested compositions: the drafts' ``max_synthesis_depth``."""
 
 SEVERITY = (Impact.INFORMATIONAL, Impact.REVERSIBLE, Impact.IRREVERSIBLE)
-"""Impacts, least first."""
+"""Impacts, from least to most severe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a caller needs for all that a recipe may do, and what it may do to the world."""
+    """The requirements for a caller of a recipe, for all of its steps, and the recipe's impact."""
 
     required_scopes: tuple[str, ...] = ()
     min_assurance: Assurance = Assurance.NONE
     impact: Impact = Impact.INFORMATIONAL
     idempotent: bool = True
     approval: bool = False
-    """Whether a person approves the call: as a whole, before its first step."""
+    """Whether a person approves the call as a whole, before its first step."""
 
     data_classes: frozenset[str] = frozenset()
     """The classes of data that its steps declare."""
@@ -46,10 +45,10 @@ class Needs:
     """Whether a step declares none."""
 
     depth: int = 0
-    """Compositions inside each other, the recipe itself included."""
+    """Depth of nested compositions, including the recipe itself."""
 
     def with_(self, other: Needs) -> Needs:
-        """Both together; the depth is that of the deeper."""
+        """Return the combined needs; the depth is the larger one."""
         return Needs(
             required_scopes=tuple(dict.fromkeys((*self.required_scopes, *other.required_scopes))),
             min_assurance=max(self.min_assurance, other.min_assurance),
@@ -64,7 +63,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a recipe cannot be registered."""
+    """The reason why a recipe cannot be registered."""
 
     recipe: Recipe
     message: str
@@ -73,20 +72,22 @@ class Fault:
     """None: the recipe as a whole."""
 
     absent: bool = False
-    """Whether what it calls is not there: not told where endpoints could not be read, as they may be those."""
+    """
+    Whether the called endpoint does not exist; not reported if endpoints could not be read, which may be the reason.
+    """
 
     @property
     def line(self) -> int:
-        """Where, in :attr:`Recipe.file`."""
+        """Return the line in :attr:`Recipe.file`."""
         return self.recipe.line if self.step is None else self.step.line or self.recipe.line
 
 
 class RecipeGraph:
     """
-    Recipes and the endpoints of one host.
+    The graph of the recipes and endpoints of one host.
 
     :param recipes: every version; of one name the last is current.
-    :param endpoints: the operator's.
+    :param endpoints: the operator's endpoints.
     :param reserved: methods and path templates of the host's own bindings.
     """
 
@@ -106,15 +107,15 @@ class RecipeGraph:
 
     @property
     def names(self) -> list[str]:
-        """What recipes are called by: names, and names with versions."""
+        """Return the names of recipes, with and without versions."""
         return [*self._named, *self._versions]
 
     def find(self, reference: str) -> Recipe | None:
-        """The recipe of ``name``, its current version, or of ``name@version``."""
+        """Return the recipe of ``name`` (its current version) or ``name@version``; None if there is none."""
         return self._versions.get(reference) if "@" in reference else self._named.get(reference)
 
     def reachable(self, step: Step) -> list[Endpoint | None]:
-        """Every endpoint that a step may call; None stands for a binding of the host's own."""
+        """Return every endpoint that a step may call; None represents a binding of the host itself."""
         wanted = parse_template(step.path).segments
         return [
             endpoint
@@ -123,15 +124,15 @@ class RecipeGraph:
         ]
 
     def faults(self) -> Iterator[Fault]:
-        """Steps that lead nowhere, repeated steps that must not be, and recipes that lead to themselves."""
+        """Yield the faults: steps without a target, retries of steps that are not idempotent, and circular recipes."""
         for recipe in self._recipes:
             for step in recipe.steps:
                 yield from self._step_faults(recipe, step)
             way = self._way_back(recipe)
             if way is not None:
-                yield Fault(recipe=recipe, message=f"it calls itself: {way}", hint="break the circle")
+                yield Fault(recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls")
             elif self._depth(recipe, {}) > MAX_DEPTH:
-                yield Fault(recipe=recipe, message=f"it leads through more than {MAX_DEPTH} recipes")
+                yield Fault(recipe=recipe, message=f"the recipe nests more than {MAX_DEPTH} recipes")
 
     def _step_faults(self, recipe: Recipe, step: Step) -> Iterator[Fault]:
         targets = self.reachable(step)
@@ -143,20 +144,20 @@ class RecipeGraph:
                 for template, _ in listed
                 if _may_match(parse_template(step.path).segments, template.segments)
             ]
-            hint = "no endpoint has such a path: leave the recipe out, or declare the endpoint"
+            hint = "no endpoint has such a path; remove the recipe, or declare the endpoint"
             if known:
                 hint = f'write method = "{known[0].split()[0]}"; the path takes: {", ".join(known[:8])}'
-            yield Fault(recipe=recipe, step=step, message=f"{where}, which nothing answers", hint=hint, absent=True)
+            yield Fault(recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True)
         if step.retries and not all(_is_repeatable(target) for target in targets):
             yield Fault(
                 recipe=recipe,
                 step=step,
                 message=f"step {step.number} has retries, but {step.method} {step.path} is not idempotent",
-                hint="leave retries out: a call that failed may have had its effect",
+                hint="remove retries, because a failed call may have had its effect",
             )
 
     def _inner(self, recipe: Recipe) -> Iterator[tuple[Endpoint, Recipe]]:
-        """The compositions that a recipe's steps may call."""
+        """Yield the compositions that a recipe's steps may call."""
         for step in recipe.steps:
             for endpoint in self.reachable(step):
                 if endpoint is not None and endpoint.handler.recipe:
@@ -165,7 +166,7 @@ class RecipeGraph:
                         yield endpoint, inner
 
     def _way_back(self, recipe: Recipe) -> str | None:
-        """How a recipe leads to itself, if it does."""
+        """Return how a recipe leads to itself, if it does."""
         seen: set[str] = set()
         waiting: list[tuple[Recipe, str]] = [(recipe, recipe.name)]
         while waiting:
@@ -180,7 +181,7 @@ class RecipeGraph:
         return None
 
     def _depth(self, recipe: Recipe, known: dict[str, int], guard: int = 0) -> int:
-        """Compositions inside each other; circles count as too deep."""
+        """Return the depth of nested compositions; circles count as too deep."""
         if guard > MAX_DEPTH + 1:
             return guard
         found = known.get(recipe.identifier)
@@ -191,9 +192,9 @@ class RecipeGraph:
 
     def needs(self, recipe: Recipe) -> Needs:
         """
-        What all steps together need, through every recipe below. For recipes without faults.
+        Return what all steps together need, through every nested recipe. The recipe must not have faults.
 
-        :param recipe: one of these, or one made at run time that calls these endpoints.
+        :param recipe: one of this graph, or one made at run time that calls these endpoints.
         """
         found = self._needs.get(recipe.identifier)
         if found is None:
@@ -207,7 +208,9 @@ class RecipeGraph:
         return found
 
     def definition(self, recipe: Recipe) -> str:
-        """SHA-256, hex, of the recipe and of all that its steps lead to: an approval is for that, and nothing else."""
+        """
+        Return the SHA-256, in hex, of a recipe and of all that its steps lead to; an approval applies only to that.
+        """
         found = self._definitions.get(recipe.identifier)
         if found is not None and self._versions.get(recipe.identifier) is recipe:
             return found
@@ -222,7 +225,7 @@ class RecipeGraph:
         return found
 
     def definition_of(self, endpoint: Endpoint) -> str:
-        """The same of an endpoint: what lists show of it, what answers it, and all that this leads to."""
+        """Return the SHA-256, in hex, of an endpoint: its projection, its handler, and all that this leads to."""
         reference = endpoint.handler
         recipe = self.find(reference.recipe) if reference.recipe else None
         service = reference.service
@@ -238,7 +241,7 @@ class RecipeGraph:
 
     def _target_needs(self, endpoint: Endpoint | None, method: str) -> Needs:
         if endpoint is None:
-            # What an EXECUTE does is known only once its input is; the gates decide then.
+            # The effect of an EXECUTE depends on its input; the gates decide at the call.
             return Needs(idempotent=method != "EXECUTE", unclassified=True)
         inner = self.find(endpoint.handler.recipe) if endpoint.handler.recipe else None
         own = Needs(
@@ -248,7 +251,7 @@ class RecipeGraph:
             idempotent=endpoint.semantic.is_idempotent,
             approval=endpoint.approval,
             data_classes=frozenset(endpoint.data_classes),
-            # The classes of a composition are those of its steps, and its own.
+            # A composition has its own classes and those of its steps.
             unclassified=not endpoint.data_classes and inner is None,
         )
         return own if inner is None else own.with_(self.needs(inner))
@@ -259,7 +262,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What canonical JSON has, of what TOML has besides."""
+    """Convert a value of TOML to what canonical JSON can express."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -268,7 +271,7 @@ def _plain(value: Any) -> Any:
 
 
 def _may_match(wanted: Sequence[str | None], offered: Sequence[str | None]) -> bool:
-    """Whether one path can fit both templates."""
+    """Return whether one path can match both templates."""
     return len(wanted) == len(offered) and all(
         one is None or other is None or one == other for one, other in zip_longest(wanted, offered)
     )

@@ -1,5 +1,5 @@
 """
-Recipes from one TOML file: every problem, with file and line, and whatever is sound besides.
+Loading of recipes from one TOML file: it returns the sound recipes and every problem with file and line.
 
 ::
 
@@ -22,7 +22,7 @@ Recipes from one TOML file: every problem, with file and line, and whatever is s
     capture = "stay"
     timeout = 10
 
-Besides, a step may have ``when``, an expression without which it is left
+A step may also have ``when``, a condition without which it is left
 out, ``retries``, for idempotent targets, and ``on_error = "continue"``. A
 step that has ``[[recipe.step.parallel]]`` tables instead runs all of them at
 the same time. ``[recipe.endpoint]`` declares the endpoint that the recipe
@@ -77,11 +77,11 @@ Say = Callable[[Location, str, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeRules:
-    """What recipes are checked against."""
+    """The rules that recipes are checked by."""
 
     catalog: Catalog
     custom: Collection[str] = ()
-    """Methods beyond the catalog."""
+    """Methods that the catalog lacks."""
 
     never: Collection[str] = ()
     """Methods that no recipe may call."""
@@ -91,9 +91,9 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
     """
     Read the recipes of one document.
 
-    :param source: a file, or what it says.
-    :param file: its name, for the problems.
-    :return: the sound recipes in their order, and everything that is wrong with the others.
+    :param source: a file, or its text.
+    :param file: the file's name, for problems.
+    :return: the sound recipes in their order, and every fault of the others.
     """
     try:
         document = tomltext.read(source)
@@ -107,7 +107,7 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
     tables = document.tree.get("recipe", [])
     if not isinstance(tables, list):
         line = document.line(("recipe",))
-        problems.append(Problem(message="recipe is not a list", file=file, line=line, hint="write [[recipe]]"))
+        problems.append(Problem(message="recipe must be a list", file=file, line=line, hint="write [[recipe]]"))
         tables = []
     recipes: dict[str, Recipe] = {}
     for index, table in enumerate(tables):
@@ -126,7 +126,7 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
         if recipe is None:
             continue
         if recipe.identifier in recipes:
-            say(("name",), f"{recipe.identifier} is there twice", "give the changed one a new version")
+            say(("name",), f"{recipe.identifier} is declared twice", "give one of them another version")
             continue
         recipes[recipe.identifier] = recipe
     return list(recipes.values()), sorted(problems, key=lambda problem: problem.line)
@@ -143,19 +143,19 @@ def read_recipe(
     """
     Check one recipe's table.
 
-    :param say: called for everything that is wrong.
-    :param line_of: the line of a location within the table.
-    :return: None where anything was wrong.
+    :param say: called for every fault.
+    :param line_of: returns the line of a location within the table.
+    :return: None if anything is wrong.
     """
     if not isinstance(table, Mapping):
-        say((), "it is not a table", "write [[recipe]]")
+        say((), "it must be a table", "write [[recipe]]")
         return None
     return _Reading(table, rules, say, line_of).recipe(file)
 
 
 @dataclass
 class _Reading:
-    """One recipe being read."""
+    """A checker of one recipe."""
 
     table: Mapping[str, Any]
     rules: RecipeRules
@@ -166,7 +166,7 @@ class _Reading:
     """Names that expressions may use so far."""
 
     uncaptured: bool = False
-    """Whether a step's capture cannot be read: which names there are is not known then."""
+    """Whether a step's capture cannot be read, so that the names are not completely known."""
 
     count: int = 0
 
@@ -180,14 +180,14 @@ class _Reading:
         self._matching("name", NAME, "a name such as look-up-and-book")
         self._matching("version", VERSION, 'a version such as "1.2.0"')
         if "description" in table and not is_statement(table["description"]):
-            self.say(("description",), "description is not one line of text of 1 to 1000 characters")
+            self.say(("description",), "description must be one line of text of 1 to 1000 characters")
         stages = self._stages()
         output = None
         if "output" in table:
             output = self._mapping(table["output"], ("output",))
         endpoint = self._endpoint()
         if self.table.get("approval", "required") != "required":
-            self.say(("approval",), "approval is not required", 'write approval = "required", or leave it out')
+            self.say(("approval",), "approval has an unknown value", 'write approval = "required", or leave it out')
         if self.wrong:
             return None
         return Recipe(
@@ -232,7 +232,7 @@ class _Reading:
     def _names(self, names: Collection[str], at: Location) -> None:
         for name in () if self.uncaptured else sorted(set(names).difference(self.known)):
             close = difflib.get_close_matches(name, self.known, 1)
-            captured = f'write capture = "{name[:64]}" in an earlier step; known here: {", ".join(self.known)}'
+            captured = f'write capture = "{name[:64]}" in an earlier step; known names: {", ".join(self.known)}'
             hint = f"did you mean {close[0]}?" if close else captured
             self.say(at, f"an expression uses {name[:64]!r}, which no earlier step captures", hint)
 
@@ -242,34 +242,38 @@ class _Reading:
         stages: list[tuple[Step, ...]] = []
         steps = self.table.get("step", [])
         if not isinstance(steps, list) or ("step" in self.table and not steps):
-            self.say(("step",), "step is not a list of tables", "write [[recipe.step]]")
+            self.say(("step",), "step must be a list of tables", "write [[recipe.step]]")
             return iter(stages)
         for index, step in enumerate(steps):
             at: Location = ("step", index)
             if not isinstance(step, Mapping):
-                self.say(at, "step is not a table", "write [[recipe.step]]")
+                self.say(at, "step must be a table", "write [[recipe.step]]")
                 continue
             stages.append(self._group(step, at) if "parallel" in step else self._together([(at, step)]))
         if self.count > MAX_STEPS:
-            self.say(("step",), f"it has more than {MAX_STEPS} steps", "make it two recipes, one using the other")
+            self.say(
+                ("step",),
+                f"the recipe has more than {MAX_STEPS} steps",
+                "split it into two recipes, of which one calls the other",
+            )
         return iter(stages)
 
     def _group(self, group: Mapping[str, Any], at: Location) -> tuple[Step, ...]:
         self._members(group, ("parallel",), (), at)
         inner = group["parallel"]
         if not isinstance(inner, list) or not inner or not all(isinstance(step, Mapping) for step in inner):
-            self.say((*at, "parallel"), "parallel is not a list of tables", "write [[recipe.step.parallel]]")
+            self.say((*at, "parallel"), "parallel must be a list of tables", "write [[recipe.step.parallel]]")
             return ()
         return self._together([((*at, "parallel", index), step) for index, step in enumerate(inner)])
 
     def _together(self, tables: Sequence[tuple[Location, Mapping[str, Any]]]) -> tuple[Step, ...]:
-        """The steps of one stage: none sees what another captures."""
+        """Return the steps of one stage; they do not see each other's captures."""
         steps = [self._step(table, at) for at, table in tables]
         for (at, _), step in zip(tables, steps, strict=True):
             if not step.capture:
                 continue
             if step.capture in self.known:
-                self.say((*at, "capture"), f"capture {step.capture!r} is taken", "each capture has its own name")
+                self.say((*at, "capture"), f"capture {step.capture!r} is taken", "choose another name")
             self.known.append(step.capture)
         return tuple(steps)
 
@@ -297,7 +301,7 @@ class _Reading:
         catalog = self.rules.catalog
         if not isinstance(method, str) or not (catalog.knows(method) or method in self.rules.custom):
             close = ", ".join(catalog.close_matches(str(method)[:40]))
-            hint = f"close to it: {close}" if close else ""
+            hint = f"similar methods: {close}" if close else ""
             self.say((*at, "method"), f"method {str(method)[:40]!r} is not in catalog {catalog.version}", hint)
         elif method in self.rules.never:
             self.say((*at, "method"), f"{method} cannot be a step of a recipe")
@@ -306,7 +310,7 @@ class _Reading:
     def _path(self, table: Mapping[str, Any], at: Location) -> str:
         path = table.get("path", "/")
         if not isinstance(path, str):
-            self.say((*at, "path"), "path is not text")
+            self.say((*at, "path"), "path must be a text")
             return "/"
         faults = list(paths.template_faults(path, self.rules.catalog.methods))
         for fault in faults:
@@ -319,7 +323,7 @@ class _Reading:
         at = (*at, "parameters")
         if not isinstance(given, Mapping):
             values = ", ".join(f'{name} = "=input.{name}"' for name in wanted)
-            self.say(at, "parameters is not a table", f"write parameters = {{ {values} }}")
+            self.say(at, "parameters must be a table", f"write parameters = {{ {values} }}")
             return None
         for name in wanted:
             if name not in given:
@@ -334,7 +338,7 @@ class _Reading:
             return None
         value = table["input"]
         if not isinstance(value, (Mapping, str)) or (isinstance(value, str) and not value.startswith("=")):
-            self.say((*at, "input"), "input is neither a table nor an expression", 'such as input = "=input"')
+            self.say((*at, "input"), "input must be a table or an expression", 'such as input = "=input"')
             return None
         return self._mapping(value, (*at, "input"))
 
@@ -352,7 +356,7 @@ class _Reading:
             return None
         try:
             if not isinstance(text, str):
-                raise ExpressionError("when is not text")
+                raise ExpressionError("when must be a text")
             expression = Expression(text.removeprefix("="))
         except ExpressionError as error:
             self.say((*at, "when"), str(error), 'a JMESPath expression such as "book.year > `1900`"')
@@ -365,21 +369,21 @@ class _Reading:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
-            self.say((*at, "timeout"), f"timeout is not a number of seconds up to {LONGEST_TIMEOUT:.0f}")
+            self.say((*at, "timeout"), f"timeout must be a number of seconds up to {LONGEST_TIMEOUT:.0f}")
             return None
         return float(value)
 
     def _retries(self, table: Mapping[str, Any], at: Location) -> int:
         value = table.get("retries", 0)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_RETRIES:
-            self.say((*at, "retries"), f"retries is not a number from 0 to {MAX_RETRIES}")
+            self.say((*at, "retries"), f"retries must be a number from 0 to {MAX_RETRIES}")
             return 0
         return value
 
     def _on_error(self, table: Mapping[str, Any], at: Location) -> bool:
         value = table.get("on_error", "fail")
         if value not in ("fail", "continue"):
-            self.say((*at, "on_error"), 'on_error is neither "fail" nor "continue"')
+            self.say((*at, "on_error"), 'on_error must be "fail" or "continue"')
         return bool(value == "continue")
 
     # The endpoint it offers
@@ -390,12 +394,12 @@ class _Reading:
             return None
         at: Location = ("endpoint",)
         if not isinstance(table, Mapping):
-            self.say(at, "endpoint is not a table", "write [recipe.endpoint]")
+            self.say(at, "endpoint must be a table", "write [recipe.endpoint]")
             return None
         self._members(table, ENDPOINT, ENDPOINT[:-1], at)
         method, path = self._method(table, at), self._path(table, at)
         if not is_statement(table.get("description", "-")):
-            self.say((*at, "description"), "endpoint.description is not one line of text")
+            self.say((*at, "description"), "endpoint.description must be one line of text")
         block = table.get("semantic", {})
         faults = list(semantic_faults(block if isinstance(block, Mapping) else {}, self.rules.catalog.categories))
         for member, sentence in faults:
@@ -408,7 +412,7 @@ class _Reading:
             self.say((*at, "input_schema"), f"endpoint: {sentence}", hint(name))
         errors = table.get("errors", [])
         if not isinstance(errors, list) or not all(isinstance(e, str) and _ERROR.fullmatch(e) for e in errors):
-            self.say((*at, "errors"), "endpoint.errors is not a list of error names")
+            self.say((*at, "errors"), "endpoint.errors must be a list of error names")
             errors = []
         if self.wrong or taken is None or given is None:
             return None
@@ -427,7 +431,7 @@ class _Reading:
         if schema is None:
             return None
         if not isinstance(schema, Mapping):
-            self.say(("endpoint", name), f"endpoint.{name} is not a table")
+            self.say(("endpoint", name), f"endpoint.{name} must be a table")
             return None
         try:
             return compile_schema(schema, role=role)

@@ -1,4 +1,4 @@
-"""Recipes settled with endpoints: what is left is callable in every step."""
+"""The selection of recipes and endpoints that remain callable in every step."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agtphost.contract.reserved import LIFECYCLE
 from agtphost.errors import Problem
 
 NEVER = (*LIFECYCLE, "PROPOSE", "DELEGATE", "SUSPEND")
-"""Methods that no recipe calls: whoever calls an endpoint must not change an agent's or a session's state unawares."""
+"""Methods that no recipe may call: a caller must not change an agent's or session's state unknowingly."""
 
 
 def read(file: Path | None, rules: Rules, problems: list[Problem]) -> list[Recipe]:
     """
-    The recipes of ``[recipes] file``.
+    Return the recipes of ``[recipes] file``.
 
-    :param problems: takes what is wrong.
+    :param problems: list for faults.
     """
     if file is None:
         return []
@@ -41,13 +41,12 @@ def settle(
     problems: list[Problem],
 ) -> tuple[RecipeBook, list[Endpoint]]:
     """
-    Leave out recipes and compositions that cannot work, until all that are left can.
+    Leave out recipes and compositions that cannot work, until all the others can.
 
-    A composition's required scopes become the union of its own and its
-    steps', and its assurance the highest of them (AGTP-API section 12.1). Where
-    one of them needs an approval, the composition needs it as a whole.
+    A composition's required scopes become the union of its own and its steps', and its assurance the highest of them
+    (AGTP-API section 12.1). If one of them needs an approval, the composition needs it as a whole.
 
-    :param problems: takes a reason for each that is left out.
+    :param problems: list for the reasons of what is left out.
     :return: the recipes, and all endpoints.
     """
     kept, sound, own = list(recipes), list(endpoints), list(reserved)
@@ -65,7 +64,7 @@ def settle(
         )
         faulty = {fault.recipe.identifier for fault in wrong}
         kept = [recipe for recipe in kept if recipe.identifier not in faulty]
-        # What the graph says of the others holds only once the faulty ones are gone.
+        # The graph is only right about the others after the faulty ones are removed.
         refused = [] if wrong else list(_refused(sound, graph))
         if not wrong:
             lost = {endpoint.name for endpoint, _ in refused}
@@ -93,7 +92,7 @@ def _refused(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tupl
 
 
 def _fault(endpoint: Endpoint, graph: RecipeGraph) -> tuple[str, str] | None:
-    """Why a composition cannot be registered: what it says of itself must be true of its steps."""
+    """Return why a composition cannot be registered: its declared impact and idempotency must be true for its steps."""
     reference = endpoint.handler.recipe
     if not reference:
         return None

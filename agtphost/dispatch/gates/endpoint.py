@@ -92,7 +92,7 @@ class SchemaGate:
     """
     The input follows the binding's schema: else 422 with every fault and where it is (AGTP-API section 13.2).
 
-    :param offload: where schemas are compiled that were put off and take long; None: they are compiled at once.
+    :param offload: compiles large deferred schemas in another thread; None: they are compiled in the reactor.
     """
 
     name = "schema"

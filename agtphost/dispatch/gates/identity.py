@@ -235,10 +235,10 @@ class CallerGate:
     """
     The calling agent is one this host knows, and is not stopped: core v08 section 6.5, design decision 4.
 
-    Unknown identifiers end here, before any state is kept for them (T-ID-40). A stranger who names an agent that nobody
-    knows, or that is stopped, is refused later where headers are not believed: behind the gates of authority, which
-    refuse every such caller where a name is not enough (``Exchange.doubted``). So whether an agent is known is told
-    only where a name is enough to call, or no name is needed: AGTP-159 demands 401 there.
+    Unknown identifiers end here, before any state is kept for them (T-ID-40). A stranger who names an unknown or
+    stopped agent is refused later if headers are not trusted: by the gates of authority, which refuse every such caller
+    if a name is not enough (``Exchange.doubted``). So the answer discloses whether an agent is known only if a name is
+    enough to call, or no name is needed: AGTP-159 requires 401 there.
 
     :param floor: how surely a caller of what changes state must be known. Headers are believed where it is ``header``.
     """

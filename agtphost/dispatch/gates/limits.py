@@ -149,8 +149,8 @@ class RateGate:
     :param limits: with the requests per minute of everybody, and the addresses that are not counted.
     :param now: seconds from any start, never going back.
     :param counted: what was counted before; None: nothing was.
-    :param floor: how surely a caller of what changes state must be known. Where it is more than ``header``, whoever
-        only names an agent is counted by its address, as callers without a name are, unless the address has no rate.
+    :param floor: lowest assurance of a caller of what changes state. If it is above ``header``, a caller who only names
+        an agent is counted by its address, like callers without a name, unless the address has no rate.
     """
 
     name = "rate"

@@ -176,7 +176,7 @@ class Scope:
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Scope:
         """
-        Read ``scope``: words in a list, or in a text with commas.
+        Parse the value of ``scope``: words in a list, or in a text with commas.
 
         :raises Refusal: 422 for what names no domain.
         """

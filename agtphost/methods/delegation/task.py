@@ -77,7 +77,7 @@ def read(given: Mapping[str, Any]) -> Asked:
 
 
 def _target(given: Mapping[str, Any]) -> str:
-    """Read ``target_agent_id``: an Agent-ID, or an address under a domain's name, which only its host can resolve."""
+    """Read the value of ``target_agent_id``: an Agent-ID, or an address under a domain that its host resolves."""
     value = parameters.require_text(given, "target_agent_id")
     if not value.startswith(f"{uris.SCHEME}://"):
         return parameters.agent_id(given, "target_agent_id")

@@ -1,9 +1,9 @@
 """
 ``DISCOVER /methods`` with ``format=openapi``: what one caller may call, for clients of HTTP.
 
-The list is that of DISCOVER, filtered by the gates' own decision; :mod:`agtphost.contract.openapi` says where HTTP has
-each of it. Documents are written off the reactor, and kept for everybody of the same authority. There is no moment in
-them, so that each has one ETag as long as nothing changes.
+The list is that of DISCOVER, filtered by the gates' own decision; :mod:`agtphost.contract.openapi` maps it to HTTP.
+Documents are written outside of the reactor, and cached for all callers with the same authority. They contain no times,
+so each has one ETag as long as nothing changes.
 """
 
 from __future__ import annotations

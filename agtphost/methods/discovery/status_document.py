@@ -163,7 +163,7 @@ class StatusDocuments:
 
 
 def certificate_status(agent: Agent, now: float) -> str:
-    """Return ``cert_status``: of the known certificate, else from the document, else ``none``."""
+    """Return the value of ``cert_status``: of the known certificate, else from the document, else ``none``."""
     if agent.certificate is not None:
         return agent.certificate.status(now)
     stated = agent.document.get("cert_status")

@@ -114,8 +114,8 @@ class Visibility:
         """
         Return whether the manifest names the hosted agents to the caller.
 
-        It is signed for all, so it names them to those alone who may see every one; and never where the host is
-        private, whoever asks.
+        It is signed once for all callers, so it names agents only to callers who may see every one, and to no caller of
+        a private host.
         """
         within = self._zones.in_lists(context)
         if self._disclosure == PRIVATE:
@@ -139,7 +139,7 @@ class Visibility:
         """
         Return whether the caller may learn of an agent that is not hosted here: that agent itself, or an operator.
 
-        Who calls here is no matter of other callers, however far hosted agents are disclosed.
+        Other callers may not learn who calls this host, at every level of disclosure.
         """
         caller, proven = context.caller, context.assurance is Assurance.CERTIFICATE
         own = proven and caller is not None and caller.agent_id == agent.agent_id

@@ -7,8 +7,8 @@ INSPECT: records, decisions, definitions, proofs and upstreams, for those who ma
 - :mod:`.backups`: who backs the host up
 - :mod:`.calls`: calls of all agents, past and present
 - :mod:`.decisions`: INSPECT ``target=decision``: whether an agent may make a call, and which gate says so
-- :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a
-  document of its own
+- :mod:`.definitions`: ``INSPECT target=endpoint``: the definition of one endpoint, as in the manifest, in a
+  separate document
 - :mod:`.feed`: what was recorded, as it is recorded
 - :mod:`.overseen`: what single parts of the host say of themselves
 - :mod:`.proofs`: INSPECT of the tree over all records: checkpoints and proofs

@@ -1,5 +1,5 @@
 """
-``INSPECT target=endpoint``: the definition of one endpoint, as the manifest has it, in a document of its own.
+``INSPECT target=endpoint``: the definition of one endpoint, as in the manifest, in a separate document.
 
 Its media type is that of an endpoint definition (AGTP-API section 17.2, core
 v08 section 11.4). A caller that could not call the endpoint does not learn that there

@@ -2,7 +2,7 @@
 INSPECT ``target=feed``: new records in the order of the store, for overseers.
 
 Followers poll from where the last answer ended, so the host keeps no state for them, and a slow reader delays no other.
-An answer waits while there are no new records. Records of these polls are left out, as a feed would feed itself; the
+An answer waits until there are new records. Records of these polls are left out, as a feed would feed itself; the
 opening and closing of a feed are included.
 """
 
@@ -66,8 +66,9 @@ class RecordFeed:
 
     async def read(self, context: BuiltInContext) -> Answer:
         """
-        ``{"records": [...], "after": N}``: what comes after the ``after`` of the request, the oldest first, and where
-        to go on. A ``moment`` of ``opens`` without ``after`` begins now.
+        Return the records after the ``after`` of the request, oldest first, and where to continue.
+
+        The result is ``{"records": [...], "after": N}``. A ``moment`` of ``opens`` without ``after`` begins now.
 
         :raises agtphost.errors.Refusal: 403 for everyone but overseers.
         """

@@ -5,8 +5,8 @@ An escalation is kept until it is decided, also over restarts, and
 its task is suspended that long. Nothing about it is altered on the way, and
 no escalation is ever evicted for another agent's. What an agent escalates
 beyond what anybody can read is queued behind all that is not: it is kept, shown
-last, and takes no room of the agent's owner. Only where the host can hold no
-more of an agent is it told so (429).
+last, and takes no room of the agent's owner. Only if the host cannot hold
+more of an agent is the escalation refused (429).
 """
 
 from __future__ import annotations

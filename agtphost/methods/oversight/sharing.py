@@ -73,7 +73,7 @@ def require_share(unread: Iterable[StateItem], whose: str, places: str) -> None:
         Reason.OWNER_SHARE_USED if mine else Reason.INBOX_FULL,
         f"The operator has {most if mine else every} unread {places} messages"
         f"{' of this owner and its agents' if mine else ''}, and takes no more before some of them are read.",
-        remedy=f"Try again later{'; what is critical has places of its own' if places == 'ordinary' else ''}.",
+        remedy=f"Try again later{'; critical messages have separate places' if places == 'ordinary' else ''}.",
         details={"scope": "owner" if mine else "operator", "places": places, "limit": most if mine else every},
         headers=(("Retry-After", "60"),),
     )

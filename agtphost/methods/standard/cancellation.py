@@ -2,8 +2,8 @@
 CANCEL: the end of something agreed, booked or granted (methods v01 section 5.5).
 
 Each kind of thing that can be cancelled has a source, which finds it and returns what changes, who else is concerned,
-and what was paid. The change and its notices are committed with the record of the call, so that there are no notices of
-a cancellation that did not happen.
+and what was paid. The change and its notices are committed with the record of the call, so a
+cancellation that did not happen has no notices.
 """
 
 from __future__ import annotations

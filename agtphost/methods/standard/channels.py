@@ -1,8 +1,8 @@
 """
 PUBLISH: content for the readers of a channel, now or at a time to come (methods v01 section 5.10).
 
-A channel is a collection: its readers are those of the collection. What is to be published later is no item of it yet,
-and becomes one at its time, or as soon as the host runs again, under the authority that its publisher has by then.
+A channel is a collection: its readers are those of the collection. What is to be published later is not an item yet. It
+becomes one at its time, or as soon as the host runs again, under the authority that its publisher has then.
 """
 
 from __future__ import annotations

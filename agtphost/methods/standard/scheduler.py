@@ -66,5 +66,5 @@ class Due:
         try:
             await self._act(item)
         except (LedgerUnavailable, StaleChange) as error:
-            log.warn("{key} is due and waits: {why}", key=key, why=str(error))
+            log.warn("{key} has reached its time, but has to wait: {why}", key=key, why=str(error))
             self._wait(key, RETRY_SECONDS)

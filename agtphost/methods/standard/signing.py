@@ -4,8 +4,8 @@ SIGN: a signature over what the caller sends (methods v01 section 5.8).
 Whose: the caller's own key, where this host keeps it, as it does of agents that it hosts; a key of a principal or an
 organization that the operator lets this caller use; else the host's attestation that this caller asked for it. No key
 signs octets that a caller chose: the payload is a member of a document that says what it is, for whom and when, under a
-JWS type that nothing but this signs. So no record, token, card, manifest or checkpoint of the host can be had by it,
-whatever the payload is.
+JWS type that nothing but this signs. So no payload can produce a record, token, card, manifest or checkpoint of the
+host.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ CONDITIONAL: Final = "conditional"
 
 @dataclass(frozen=True, kw_only=True)
 class StandardMethod:
-    """One method, as the draft's tables have it."""
+    """A standard method, with the columns of the draft's tables."""
 
     name: str
     category: str

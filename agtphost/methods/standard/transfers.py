@@ -113,7 +113,7 @@ class Transferring:
         if agent is None:
             raise Refusal(
                 Reason.RECIPIENT_UNKNOWN,
-                f"{name} is no agent that this host knows.",
+                f"{name} is not an agent that this host knows.",
                 remedy="Send an Agent-ID, or a hosted agent's name.",
                 details={"parameter": name},
             )

@@ -42,7 +42,7 @@ def read_item_id(data: Mapping[str, Any], name: str) -> str | None:
         item_id = str(item_id)
     if not is_item_id(item_id):
         raise parameters.invalid(
-            name, f"{name}.id is no identifier.", "Use 1 to 128 letters, digits and . _ : @ -, or leave it out."
+            name, f"{name}.id must be an identifier.", "Use 1 to 128 letters, digits and . _ : @ -, or leave it out."
         )
     return str(item_id)
 
@@ -150,7 +150,7 @@ class Merged:
         self._collection = collection
         self._policy = policy
         self._values: dict[str, Mapping[str, Any]] = {}
-        # New items lie side by side in the store: it writes a third less than where each has a place of its own.
+        # New items are adjacent in the store, which then writes a third less than with separate places.
         self._prefix = secrets.token_hex(12)
         self.changes: dict[str, Change] = {}
         self.former: list[Change] = []

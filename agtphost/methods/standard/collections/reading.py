@@ -74,7 +74,7 @@ class Order:
         return bool(self._keys)
 
     def ranks(self, data: Any) -> Ranks:
-        """Return the sort keys of one record: records without a member come last, whatever its direction."""
+        """Return the sort keys of one record: records without a member come last in both directions."""
         return tuple([(_rank_down if down else _rank)(at(data, place)) for place, down in self._keys])
 
     @staticmethod

@@ -63,7 +63,7 @@ class Selection:
     The search of one call.
 
     :param condition: what rows must follow.
-    :param comparisons: is told those that workers counted.
+    :param comparisons: receives the comparisons that workers counted.
     :param sources: the rows, which must not change.
     :param kept: which of the matches are kept, by number; None for all.
     :param most: matches after which the rest is not looked at; None for all.

@@ -295,8 +295,8 @@ class Collection:
                 together = "" if member == "owner" else " and the other agents of its owner"
                 raise Refusal(
                     Reason.OWNER_SHARE_USED,
-                    f"The caller{together} may have {most} items in the collection {self.name} beside what others have "
-                    f"in it, and has {has} already.",
+                    f"The caller{together} may have {most} items in the collection {self.name} with its present use "
+                    f"by others, and already has {has}.",
                     remedy="Take items out, or ask the operator to raise max_share of the collection.",
                     details={"scope": member, "collection": self.name, "limit": most, "has": has},
                     headers=(("Retry-After", "60"),),

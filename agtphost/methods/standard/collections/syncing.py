@@ -40,7 +40,7 @@ class Syncing:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """
-        Answer SYNC. Items are pushed to the remote before anything changes here.
+        Answer SYNC by pushing items to the remote before anything changes here.
 
         :raises Refusal: 404 for an unknown collection or remote; 409 for undecided conflicts; 503.
         """

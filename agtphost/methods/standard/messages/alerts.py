@@ -202,7 +202,7 @@ class Alerting:
             self._parts, (sender,), sender=sender, topic=topic, content=content, urgency="informational"
         ).changes
 
-    # Nobody has
+    # Without a recipient
 
     async def _late(self, item: StateItem) -> None:
         """Tell the next of the path, or the sender where there is none."""

@@ -1,8 +1,8 @@
 """
 BATCH: methods v01 section 8.2.
 
-Each call is made as the caller would make it, with every gate and a record of its own; together they are given no more
-than it has. Eight that may change something are made at a time, thirty-two that only read; or one after the other.
+Each call is made as the caller would make it, with every gate and a separate record; together they get no more than the
+caller has. Eight that may change something are made at a time, thirty-two that only read; or one after the other.
 """
 
 from __future__ import annotations

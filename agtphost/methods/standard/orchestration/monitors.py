@@ -209,7 +209,7 @@ class Monitors:
         try:
             await self._ledger.submit(draft)
         except (LedgerUnavailable, StaleChange) as error:
-            log.info("{key} is told later: {why}", key=item.key, why=str(error))
+            log.info("the notice of {key} is sent later: {why}", key=item.key, why=str(error))
             self._clock.callLater(AGAIN, self._looks.enqueue, (item.key,))
         finally:
             self._busy.discard(item.key)

@@ -59,7 +59,7 @@ class Observed:
         """
         Return the current state of the target.
 
-        :param seen: how it stood when its subscriber was last told; what has ended is looked at where it stands here.
+        :param seen: the state that its subscriber was last notified of; an ended target is read from it.
         """
         found: dict[str, Any] = {}
         for event in monitor["events"]:

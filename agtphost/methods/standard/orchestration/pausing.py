@@ -111,8 +111,8 @@ class Resumption:
         Resume a workflow.
 
         :return: None where the caller has no workflow of that name.
-        :raises Refusal: 409 for one that does not stand still or needs to be told what became of a step, or with
-            another nonce than PAUSE gave; 408 where its time is over.
+        :raises Refusal: 409 if it is not paused, needs to know the outcome of a step, or PAUSE gave another nonce; 408
+            if its time is over.
         """
         item = find_owned(self._workflows, context, workflow_id)
         if item is None:
@@ -194,7 +194,7 @@ class Resumption:
         coming = not open_ and not pause.get("approval_id") and len(steps) < count
         if coming:
             open_, allowed = {next(each for each in range(1, count + 1) if each not in steps)}, (DONE, SKIP)
-        # True is no number of a step, though it equals 1.
+        # True is not the number of a step, although it equals 1.
         if type(number) is not int or number not in open_ or says not in allowed:
             named = ", ".join(map(str, sorted(open_))) or "none"
             explanation = f"Steps whose outcome is open: {named}; outcome is one of {', '.join(allowed)}."

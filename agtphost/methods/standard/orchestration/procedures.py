@@ -78,7 +78,9 @@ class Procedures:
             raise Refusal(Reason.PROCEDURE_UNKNOWN)
         value = given.get("input", {})
         if not isinstance(value, Mapping):
-            raise parameters.invalid("input", "input is no object.", "Send the input of the procedure as an object.")
+            raise parameters.invalid(
+                "input", "input must be an object.", "Send the input of the procedure as an object."
+            )
         if len(jsontext.encode(value)) > LONGEST_INPUT:
             raise parameters.invalid("input", f"input is longer than {LONGEST_INPUT} octets.", "Send less.")
         seconds = plan.seconds(given, "timeout", plan.LONGEST_TIMEOUT)

@@ -95,9 +95,9 @@ def schedule_next(value: Mapping[str, Any], now: float, pause: Mapping[str, Any]
     """
     Return a workflow after a run: ended, or scheduled for the next one. Missed runs are left out.
 
-    None comes behind one whose caller has been revoked, which is for ever.
+    There is no next run if the caller has been revoked, because that is permanent.
 
-    :param pause: what its owner has said by PAUSE while the run was on its last step.
+    :param pause: the PAUSE that its owner sent while the run was on its last step.
     """
     changed = dict(value)
     if not is_repeated(value) or _is_revoked(value):

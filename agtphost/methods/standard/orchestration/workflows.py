@@ -191,7 +191,7 @@ class Workflows:
         except CancelledError:
             stop = Stop(state=items.RUNNING)
         except Unkept as error:
-            log.error("the workflow {key} stands still: {why}", key=key, why=str(error))
+            log.error("the workflow {key} is suspended: {why}", key=key, why=str(error))
             stop = Stop(state=items.RUNNING)
             self._agenda.at(key, RETRY_SECONDS)
         finally:

@@ -5,8 +5,8 @@ Criteria: what a record has to be like, written as an object, and compiled to a 
 
     {"in_stock": true, "price": {"lt": 200}, "tags": {"contains": "audio"}}
 
-Each name is a place in the record (``address.city``), and everything has to hold. A value stands for itself, a list
-for any of its members, and an object of operators for all of them. ``all`` and ``any`` with lists of criteria and
+Each name is a place in the record (``address.city``), and all conditions must be true. A value matches itself, a
+list any of its members, and an object of operators all of them. ``all`` and ``any`` with lists of criteria and
 ``not`` with criteria put them together.
 """
 
@@ -147,7 +147,7 @@ class _Compiler:
     def _operator(self, place: str, word: str, wanted: Any) -> Predicate:
         holds = _OPERATORS.get(word)
         if holds is None:
-            raise self._wrong(f"{word[:64]!r} is no operator", f"Use {', '.join(OPERATORS)}.")
+            raise self._wrong(f"{word[:64]!r} is not an operator", f"Use {', '.join(OPERATORS)}.")
         self.count += len(wanted) if word in _LISTS and isinstance(wanted, list) else 0
         if self.count > 16 * MAX_CONDITIONS:
             raise self._wrong(f"{self._name} names more than {16 * MAX_CONDITIONS} values")

@@ -54,13 +54,13 @@ def canonical(text: str, locale: str = "") -> str:
     """
     text = " ".join(text.split())
     if not 0 < len(text) <= MAX_TEXT:
-        raise DateError("it is no date")
+        raise DateError("it is not a date")
     try:
         return _read(text, locale)
     except DateError:
         raise
     except (ValueError, OverflowError):
-        raise DateError("there is no such day") from None
+        raise DateError("that day does not exist") from None
 
 
 def _read(text: str, locale: str) -> str:
@@ -78,7 +78,7 @@ def _read(text: str, locale: str) -> str:
             return date(int(match[order[0]]), month, int(match[order[2]])).isoformat()
     if text[:3].isalpha() and "," in text[:5]:
         return parsedate_to_datetime(text).isoformat()
-    raise DateError("it is no date")
+    raise DateError("it is not a date")
 
 
 def _figures(match: re.Match[str], locale: str) -> str:

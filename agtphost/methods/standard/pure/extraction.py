@@ -1,10 +1,10 @@
 """
 EXTRACT: what a schema asks for, found in a text by its form and by what it is called there (methods v01 section 4.1).
 
-Nothing is made up: every value stands in the text, dates and numbers written as the schema has them. A field is looked
+Nothing is made up: every value is in the text, dates and numbers written as the schema has them. A field is looked
 for by its label (``Due date: 3 May 2026``), and else by its form: dates, amounts, addresses of mail, members of an
-enumeration, patterns, and, in contracts, parties and obligations. Regular expressions are RE2's: a text costs what its
-length is, whatever it says.
+enumeration, patterns, and, in contracts, parties and obligations. Regular expressions are RE2's: the cost
+depends only on the length of a text.
 """
 
 from __future__ import annotations

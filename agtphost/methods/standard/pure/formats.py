@@ -44,7 +44,7 @@ def read(source: str, form: str, name: str = "source") -> Any:
     :param name: the parameter that it is in, for refusals.
     :raises Refusal: 422 for a text that is not of that format, or too large.
     """
-    # Spreadsheets write this mark before a table; it is no part of the first column's name.
+    # Spreadsheets write this mark before a table; it is not part of the first column's name.
     source = source.removeprefix(BYTE_ORDER_MARK)
     octets = source.encode("utf-8", "surrogatepass")
     if len(octets) > MAX_OCTETS:

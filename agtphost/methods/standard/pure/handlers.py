@@ -308,7 +308,7 @@ class Validate:
         except TooCostly as error:
             raise Refusal(error.reason) from None
         if binding.absent:
-            found.errors.append({"path": "", "message": "nobody provides it yet", "rule": "provider-missing"})
+            found.errors.append({"path": "", "message": "it has no provider yet", "rule": "provider-missing"})
         if (binding.details or {}).get("deprecated"):
             found.warnings.append({"path": "", "message": "the endpoint is deprecated", "rule": "deprecated"})
         semantic = (binding.details or {}).get("semantic", {})

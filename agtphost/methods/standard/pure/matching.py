@@ -42,7 +42,7 @@ class Condition:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the steps for a record are no more than the parts, whatever the record is."""
+        """Return whether the steps for every record are at most as many as the parts."""
         return self._query is None or self._query.is_plain
 
     @property

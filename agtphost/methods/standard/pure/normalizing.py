@@ -199,7 +199,7 @@ def _quantity(text: str) -> dict[str, Any]:
         unit = registry.parse_units(match[2].strip().replace("·", "*"))
         base = registry.Quantity(float(match[1].replace(",", "")), unit).to_base_units()
     except (pint.PintError, ArithmeticError, ValueError, AttributeError, TypeError):
-        raise ValueFault(f"{match[2].strip()[:32]} is no unit") from None
+        raise ValueFault(f"{match[2].strip()[:32]} is not a unit") from None
     if material.number(float(base.magnitude)) is None:
         raise ValueFault("it is too large")
     return {"value": float(f"{base.magnitude:.12g}"), "unit": str(base.units) or "1"}

@@ -2,9 +2,9 @@
 What holds around providers: TRANSLATE, PREDICT, GENERATE and RECOMMEND (methods v01 sections 4.5, 4.7, 4.12, 4.13).
 
 A provider is an endpoint of the operator's on ``METHOD /``: a function, a recipe, an MCP tool or an HTTPS service. The
-host cannot know whether a translation is right; it does know that a language tag is one, that what is less sure than
-the caller asked is no answer, that a constraint is a limit and no wish, and that code which something made is to be
-looked at before it runs.
+host cannot know whether a translation is right; it does know that a language tag is one, that an answer with
+less confidence than the caller asked is refused, that a constraint is a limit and not a wish, and that generated code
+is reviewed before it runs.
 """
 
 from __future__ import annotations

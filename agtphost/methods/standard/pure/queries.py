@@ -25,7 +25,7 @@ MAX_STEPS = 1_000_000
 """Parts of expressions that are worked out in one call."""
 
 MAX_FLAT = 100_000
-"""Members of a list that ``[]`` makes: of a literal inside a projection it would make as many as both multiplied."""
+"""Members of a list that ``[]`` makes; a literal inside a projection would multiply both."""
 
 _MULTIPLYING = frozenset({"multi_select_list", "multi_select_dict", "key_val_pair"})
 _GROWING = frozenset({"join", "to_string", "merge", "to_array"})

@@ -40,7 +40,7 @@ def evaluate(call: Mapping[str, Any]) -> dict[str, Any]:
     :param call: ``target``, an object or a text; ``criteria``, each with a name, the ``member`` of the target that it
         is about (its name, where that is missing) and one way to score it: ``best`` and ``worst`` (numbers),
         ``scale`` (the largest number), ``values`` (scores from 0 to 1 by value), ``keywords`` (the share of them that
-        is said), ``meets`` (criteria as of FILTER, for the whole target); ``weights`` by name; ``rubric``: labels
+        occurs), ``meets`` (criteria as of FILTER, for the whole target); ``weights`` by name; ``rubric``: labels
         with the least composite that earns them.
     :raises Refusal: 422 for anything else.
     """
@@ -227,7 +227,7 @@ def _narrative(scores: Sequence[Mapping[str, Any]], composite: float, label: str
     order = sorted(scores, key=lambda each: -each["score"] * each["weight"])
     best = order[0]
     worst = max(order[1:], key=lambda each: (1 - each["score"]) * each["weight"], default=best)
-    text = f"The target comes to {composite:.2f} of 1, which is {label}."
+    text = f"The target scores {composite:.2f} of 1, which is {label}."
     text += f" Most comes from {best['criterion']} ({best['score']:.2f}): {best['rationale']}"
     if worst["score"] < 1 and worst is not best:
         text += f" Most is lost at {worst['criterion']} ({worst['score']:.2f}): {worst['rationale']}"

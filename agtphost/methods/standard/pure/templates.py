@@ -2,8 +2,8 @@
 GENERATE without a model: text of a template, documentation of an OpenAPI document, example data of a JSON Schema
 (methods v01 section 4.12).
 
-A template's ``{place}`` stands for what the values have there, and ``{{`` and ``}}`` for braces; nothing in it is ever
-worked out. In HTML and Markdown values are escaped: they are foreign data.
+A template's ``{place}`` is replaced by the value of that name, and ``{{`` and ``}}`` are braces; a template is never
+evaluated. In HTML and Markdown values are escaped: they are foreign data.
 """
 
 from __future__ import annotations

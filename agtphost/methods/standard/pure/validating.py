@@ -36,7 +36,7 @@ WITH_CATALOG = ("endpoint", "manifest")
 """Rule sets that ask for the methods that there are."""
 
 CATALOG = "agtphost-catalog"
-"""Beside the parameters: the document of the host's catalog, where it is not the one that comes with it."""
+"""A further parameter: the document of the host's catalog, if it is not the one of this package."""
 
 _MEMBERS = 20_000
 """Members that are looked at for those that a schema does not declare."""
