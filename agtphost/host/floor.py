@@ -84,20 +84,16 @@ def floor_methods(
 
     :param listed: returns everything that can be called; asked at every call.
     :param endpoints: the operator's; one on ``/`` replaces QUERY, SUMMARIZE or PLAN.
-    :param offload: calls a function off the reactor.
-    :param visibility: decides which hosted agents a caller may see.
-    :param authorization: decides who acts for people.
-    :param approvals: calls that wait for a person.
+    :param offload: calls a function off the reactor; ``authorization`` decides who acts for people.
+    :param approvals: calls that wait for a person; ``visibility``: which hosted agents a caller may see.
     :param states: returns the present lifecycle state of an agent.
     :param assurance: the least assurance of callers that change state.
     :param release: answers SUSPEND with ``synthesis_id``.
     :param continuations: makes the cursors of lists that are longer than an answer.
     :param hosts: Agent-IDs by which other hosts notify the operator of lifecycles and certificates.
     :param address: the names and the port of the host's own URIs.
-    :param sessions: all sessions.
-    :param suspensions: which sessions are suspended.
-    :param workflows: resumes what is neither a session nor a task.
-    :param cancel: answers a NOTIFY that ends a subscription.
+    :param sessions: all sessions; ``suspensions``: which of them are suspended.
+    :param workflows: resumes what is neither session nor task; ``cancel`` answers a NOTIFY that ends a subscription.
     """
     corpus = Corpus(directory, listed, adapters, library, visibility, offload)
     escalation = Escalation(held, directory, authorization, offload, states, now, continuations, address)

@@ -1,4 +1,4 @@
-// Shows the OpenAPI document of whoever opens the page. A token is kept in this page alone, and goes with it.
+// Shows the OpenAPI document for the caller who opens the page. A token is kept only in this page, until it is closed.
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   let token = "";
 
   const signed = (request) => {
-    // To nobody but the host that served this page.
+    // Only to the host that served this page.
     if (token && new URL(request.url, location.href).origin === location.origin) {
       request.headers.Authorization = `Bearer ${token}`;
     }

@@ -2,7 +2,7 @@
  * The operators' page in the browser: verifies evidence, follows the feed, draws the chart, enters by a link.
  *
  * Every view is whole without it. It asks the host for octets and believes nothing that comes with them: what it shows
- * in green it has computed here. What it cannot know is said in docs/page.rst: this text comes from the host as well.
+ * in green it has computed here. docs/page.rst names what it cannot know: this text comes from the host as well.
  * No markup is ever made of text: elements and text nodes alone.
  */
 "use strict";
@@ -541,7 +541,7 @@ const evidence = (() => {
     return names;
   };
 
-  // What a reader is told
+  // Texts for the reader
 
   const ok = (what, text) => ({ state: "ok", what, text });
   const note = (what, text) => ({ state: "note", what, text });
@@ -773,7 +773,7 @@ const page = (() => {
     return token;
   };
 
-  /** Post the token that stands in the fragment, and take it out of the address. */
+  /** Post the token in the fragment, and remove it from the address. */
   const enter = (form) => {
     const field = form.querySelector("[name=token]");
     form.addEventListener("submit", () => {
