@@ -118,4 +118,4 @@ class NoVectors(VectorStore):
         return {}
 
     def keep(self, name: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Do nothing; the vectors are not stored."""
+        """Do nothing, because texts of callers must not be stored."""

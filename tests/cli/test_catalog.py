@@ -95,7 +95,7 @@ def test_breakage_names_file_and_line(run: Run, files: Path) -> None:
             "file": str(endpoint),
             "line": 1,
             "method": "ECHO",
-            "message": "the endpoint's method is ECHO, which catalog 2.0.0 does not have; its successor is REPLY",
+            "message": "the endpoint's method is ECHO, which catalog 2.0.0 does not have; use its successor REPLY",
             "breaking": True,
         }
     ]
