@@ -2,7 +2,7 @@
 Test utilities: a whole host in memory.
 
 - :class:`.host.MemoryHost`: real wire bytes, gates, methods, dispatcher and ledger; no sockets, no threads, and no
- files except those that are named
+  files except those that are named
 - :class:`.identities.Identities` and :class:`.identities.TestAgent`: agents with real documents, keys and certificates
 - :class:`.connection.MemoryConnection` and :class:`.connection.Answer`: a connection to it, and an answer
 - :mod:`.declarations`: endpoints as functions, tables or files

@@ -53,11 +53,11 @@ class MemoryHost:
 
     :param settings: the tables of ``host.toml`` as dictionaries, over the defaults of a production host.
     :param endpoints: a file of endpoints or a directory of such files; or tables as in TOML, in which
-    ``handler`` may be a function.
+      ``handler`` may be a function.
     :param store: the store of another host in memory, to simulate a restart.
     :param environ: environment variables for secrets.
     :param plugins: factories of plugins by the names in ``settings`` and ``endpoints``; the plugins need not be
-    installed.
+      installed.
     :raises agtphost.errors.ConfigurationError: ``settings`` are not valid; the error lists every problem.
     """
 
@@ -106,7 +106,7 @@ class MemoryHost:
         Add an agent that this host knows; pass it to :meth:`call` as ``caller``.
 
         :param options: see :meth:`agtphost.testing.identities.Identities.agent`: ``scopes``, ``hosted``,
-        ``certificate``, ``tier``, ``zone``, ``description``, ``members``.
+          ``certificate``, ``tier``, ``zone``, ``description``, ``members``.
         :raises agtphost.identity.provisioning.ProvisioningError: the agent cannot be issued; the message says why.
         """
         made = self.identities.agent(name, **options)
@@ -126,9 +126,9 @@ class MemoryHost:
 
         :param function: the handler function; or a ``[handler]`` table: ``{"type": "plugin", "plugin": "shelf"}``.
         :param takes: the members of its input besides those in its path, all of them required: a JSON type, such as
-        ``"string"``, or a schema for each.
+          ``"string"``, or a schema for each.
         :param members: members of the endpoint's declaration, as in TOML; without them it returns any object, changes
-        nothing and requires no scope.
+          nothing and requires no scope.
         """
         assert self._core is None, "the host is built already: add endpoints before the first call"
         self._declarations.function(method, path, function, takes or {}, members)
@@ -239,14 +239,14 @@ class MemoryHost:
         :param path: may have a query; ``/agents/NAME/...`` addresses a hosted agent.
         :param input: the method's parameters.
         :param wait: seconds of real time that a handler may take which leaves the thread (``deferToThread``) or waits
-        for Twisted's reactor. The reactor runs in this time. A test that runs on the reactor itself uses
-        :meth:`call_on_reactor`.
+          for Twisted's reactor. The reactor runs in this time. A test that runs on the reactor itself uses
+          :meth:`call_on_reactor`.
         :param caller: an agent (:meth:`agent`), a certificate that names no agent, or None for an anonymous caller.
         :param headers: further header fields.
         :param scopes: scopes that the call claims; by default all that the caller may.
         :param connection: by default the caller's own connection, which its calls share.
         :param options: ``body``, ``content_type``, ``task_id``, ``session_id``, ``idempotency_key``, ``context`` and
-        ``streaming``, as in the client library.
+          ``streaming``, as in the client library.
         :raises Unanswered: the call waits for something.
         :raises AssertionError: the record of the answer does not verify.
         :raises agtphost.client.errors.InvalidCall: the client library refuses to send the call.
