@@ -69,7 +69,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         print_json({"file": str(config.file), "problems": [], "notes": remarks})
     else:
         servers = len(config.mcp.server)
-        echo(f"{config.file}: valid ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
+        echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
 
 
 def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:

@@ -222,7 +222,7 @@ def test_check_finds_the_file_by_itself(run: Run, here: Path) -> None:
     assert run("init", ".").exit_code == 0
     result = run("check")
     assert result.exit_code == 0
-    assert ": valid (" in result.stdout
+    assert ": sound (" in result.stdout
 
 
 def test_the_sample_deployment_is_sound(run: Run, here: Path) -> None:
