@@ -21,7 +21,7 @@ from typing import Any
 
 from cryptography import x509
 
-from agtphost.adapters.mcp.long_lines import answered_id, whose
+from agtphost.adapters.mcp.long_lines import answered_id, find_call_id
 from agtphost.contract.schemas import compile_schema
 from agtphost.dispatch.gates import body as bodies
 from agtphost.errors import Refusal, RemoteProtocolError
@@ -309,7 +309,7 @@ PARSERS: Table = {
         lambda: {"lines": b"\n" * MIB, "long": b"x" * (5 * MIB), "short": b"{}\n" * (MIB // 3)},
     ),
     "lines that are too long": (answered_id, lambda: _json(64 << 10)),
-    "refused lines of MCP servers": (whose, lambda: _json(MAX_MESSAGE)),
+    "refused lines of MCP servers": (find_call_id, lambda: _json(MAX_MESSAGE)),
     "query strings": (lambda octets: dict(paths.parse_query(_text(octets))), lambda: _LINES),
     "path templates": (lambda octets: paths.parse_template("/" + _text(octets)), lambda: _LINES),
     "path grammar": (lambda octets: paths.PathGrammar({"BOOK"}).offence("/" + _text(octets)), lambda: _LINES),

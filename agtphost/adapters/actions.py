@@ -24,7 +24,7 @@ from agtphost.vocabulary.status import Status
 T = TypeVar("T")
 
 
-class Action:
+class UpstreamAction:
     """
     The common part of the handlers for one upstream.
 
@@ -34,7 +34,7 @@ class Action:
     kind = ""
     """The name of the protocol."""
 
-    remote = ""
+    remote_id_member = ""
     """The member of results and records that has the upstream's own name of a task."""
 
     def __init__(self, upstream: WebUpstream, links: TaskOwnership) -> None:
@@ -48,7 +48,7 @@ class Action:
             seconds = min(seconds, context.deadline - LAST_WORD - self._upstream.seconds())
         return seconds
 
-    async def _outcome(self, call: Awaitable[T], link: Callable[[], OwnedTask | None] = lambda: None) -> T:
+    async def _await_outcome(self, call: Awaitable[T], link: Callable[[], OwnedTask | None] = lambda: None) -> T:
         """
         Return the result of a call.
 
@@ -58,25 +58,25 @@ class Action:
         try:
             return await call
         except UpstreamFailure as failure:
-            raise self._refused(failure, link()) from failure
+            raise self._to_refusal(failure, link()) from failure
         except CancelledError:
-            raise self._refused(Cancelled(), link()) from None
+            raise self._to_refusal(Cancelled(), link()) from None
 
-    async def _up(self, context: BuiltInContext) -> None:
+    async def _await_description(self, context: BuiltInContext) -> None:
         """Wait until the upstream has described itself."""
 
         async def nothing(seconds: float) -> None:
             return None
 
-        await self._outcome(self._upstream.call(self._seconds(context), nothing, caller_of(context)))
+        await self._await_outcome(self._upstream.call(self._seconds(context), nothing, caller_of(context)))
 
-    def _refused(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
-        details = {} if link is None else {"task_id": link.task_id, self.remote: link.remote_id}
+    def _to_refusal(self, failure: UpstreamFailure, link: OwnedTask | None = None) -> Refusal:
+        details = {} if link is None else {"task_id": link.task_id, self.remote_id_member: link.remote_id}
         self._upstream.say(f"a call failed: {failure}")
         return refusal(self.kind, self._name, failure, details)
 
     def _note(self, contradicted: tuple[str, ...], context: BuiltInContext) -> dict[str, object]:
-        return precedence.note(self._upstream.say, context, contradicted)
+        return precedence.log_contradiction(self._upstream.say, context, contradicted)
 
 
 def action_binding(

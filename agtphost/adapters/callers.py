@@ -6,14 +6,14 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import counted_as
 from agtphost.identity.required_assurance import is_believed
 
-UNPROVEN = ""
+UNPROVEN_CALLERS = ""
 """The shared name of all callers without a proven identity, so that made-up names do not give more turns."""
 
 
 def caller_of(context: BuiltInContext) -> str:
     """Return whose share a call counts for: the agent that is proven by its certificate or by a token."""
     if context.caller is None or not is_believed(context.assurance):
-        return UNPROVEN
+        return UNPROVEN_CALLERS
     return counted_as(context.caller.agent_id, context.assurance)
 
 

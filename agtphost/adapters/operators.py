@@ -30,7 +30,7 @@ CARRIED_PATH = re.compile(r"/(?:mcp|a2a|acp)/[^/{}]+")
 UNKNOWN = "agtphost-no-such-action"
 
 
-class Uncallable(Exception):
+class UncallableTool(Exception):
     """The error for a tool that cannot be called as it would be listed; the text says why and what to change."""
 
 
@@ -42,7 +42,7 @@ def _sample(tool: Binding) -> dict[str, str]:
     return {name: f"agtphost sample of {name}" for name in names}
 
 
-def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str]) -> CarriedCall:
+def _find_arguments(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str]) -> CarriedCall:
     """
     Find where a payload has the arguments.
 
@@ -50,12 +50,12 @@ def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str
     :raises Uncallable: it is malformed, or the arguments are not found in it.
     """
     if not isinstance(given, Mapping):
-        raise Uncallable(f"call_of returned {type(given).__name__}; it returns action, payload_type and payload")
+        raise UncallableTool(f"call_of returned {type(given).__name__}; it returns action, payload_type and payload")
     action, kind, payload = (given.get(name) for name in ("action", "payload_type", "payload"))
     if not isinstance(action, str) or not action:
-        raise Uncallable(f'call_of returned the action {action!r}; it is a text, such as "shelf.lists.sort"')
+        raise UncallableTool(f'call_of returned the action {action!r}; it is a text, such as "shelf.lists.sort"')
     if kind not in payload_types:
-        raise Uncallable(
+        raise UncallableTool(
             f"call_of returned the payload_type {kind!r}; choose one of: {', '.join(sorted(payload_types))}"
         )
     if isinstance(payload, Mapping):
@@ -66,7 +66,7 @@ def _carried(given: Any, sample: Mapping[str, Any], payload_types: frozenset[str
             if value == sample:
                 constants = {name: other for name, other in payload.items() if name != member}
                 return CarriedCall(action=action, payload_type=kind, constants=constants, member=str(member))
-    raise Uncallable(
+    raise UncallableTool(
         "call_of returned a payload in which the arguments are not found; return them as the payload, or as one member "
         "of it"
     )
@@ -100,7 +100,7 @@ class OperatorAdapter:
         except Refusal as refusal:
             require_plain_refusal(refusal)
             raise
-        return Resolution(binding=self._own(found.binding), input=found.input)
+        return Resolution(binding=self._restrict(found.binding), input=found.input)
 
     def tools(self) -> Iterable[Binding]:
         """
@@ -116,7 +116,7 @@ class OperatorAdapter:
             return []
         # The adapter's binding is kept with its wrapper, so that its id() is not used again.
         known = self._listed
-        self._listed = {id(tool): known.get(id(tool)) or (tool, self._callable(tool)) for tool in given}
+        self._listed = {id(tool): known.get(id(tool)) or (tool, self._list_tool(tool)) for tool in given}
         listed = [own for _, own in self._listed.values() if own is not None]
         self._places = {upstream_of(own.name, own.path): own for own in reversed(listed)}
         return listed
@@ -144,14 +144,14 @@ class OperatorAdapter:
             log.failure("the payload adapter {name} failed to list what it hosts", name=self.name)
             return []
 
-    def _callable(self, tool: Binding) -> Binding | None:
+    def _list_tool(self, tool: Binding) -> Binding | None:
         """Return a tool as it is listed; None, and a log line, where it could not be called as listed."""
         try:
-            own = self._own(tool)
+            own = self._restrict(tool)
             call = self._call(tool)
             self._check_path(tool)
             self._check_resolved(tool, call)
-        except Uncallable as error:
+        except UncallableTool as error:
             self._report(tool, str(error))
             return None
         except Exception as error:
@@ -183,7 +183,7 @@ class OperatorAdapter:
             only = next(iter(self.payload_types)) if len(self.payload_types) == 1 else ""
             action, kind = tool.details.get("action"), tool.details.get("payload_type", only)
             if not isinstance(action, str) or not action or kind not in self.payload_types:
-                raise Uncallable(
+                raise UncallableTool(
                     "nothing says which action calls it; give the adapter a method call_of(binding, arguments) that "
                     'returns {"action": ..., "payload_type": ..., "payload": arguments}'
                 )
@@ -192,11 +192,11 @@ class OperatorAdapter:
         try:
             given = of(tool, dict(sample))
         except Exception as error:
-            raise Uncallable(
+            raise UncallableTool(
                 f"call_of raised {type(error).__name__}: {error}; it takes any arguments, and puts them into the "
                 "payload as they are"
             ) from error
-        return _carried(given, sample, self.payload_types)
+        return _find_arguments(given, sample, self.payload_types)
 
     def _check_resolved(self, tool: Binding, call: CarriedCall) -> None:
         """
@@ -210,8 +210,8 @@ class OperatorAdapter:
         try:
             found = self._adapter.resolve(call.action, payload, server)
         except Refusal as refusal:
-            if self._refused(f"{call.action}.{UNKNOWN}", payload, server) == (refusal.status, refusal.reason):
-                raise Uncallable(
+            if self._try_resolve(f"{call.action}.{UNKNOWN}", payload, server) == (refusal.status, refusal.reason):
+                raise UncallableTool(
                     f"resolve refuses the action {call.action!r} as it refuses unknown ones ({refusal}); name the "
                     "action that resolve takes in call_of, or in details"
                 ) from refusal
@@ -220,12 +220,12 @@ class OperatorAdapter:
             log.debug("the payload adapter {name} cannot resolve a sample: {why}", name=self.name, why=repr(error))
         else:
             if found.binding.name != tool.name:
-                raise Uncallable(
+                raise UncallableTool(
                     f"resolve takes the action {call.action!r} for {found.binding.name}; name another action or "
                     "payload in call_of"
                 )
 
-    def _refused(self, action: str, payload: Any, server: str | None) -> tuple[int, str] | None:
+    def _try_resolve(self, action: str, payload: Any, server: str | None) -> tuple[int, str] | None:
         try:
             self._adapter.resolve(action, payload, server)
         except Refusal as refusal:
@@ -237,9 +237,9 @@ class OperatorAdapter:
     @staticmethod
     def _check_path(tool: Binding) -> None:
         if tool.path != "/" and CARRIED_PATH.fullmatch(tool.path) is None:
-            raise Uncallable(f'no EXECUTE has the path {tool.path}; write path="/" in its Binding')
+            raise UncallableTool(f'no EXECUTE has the path {tool.path}; write path="/" in its Binding')
 
-    def _own(self, binding: Binding) -> Binding:
+    def _restrict(self, binding: Binding) -> Binding:
         if IBuiltInHandler.providedBy(binding.handler):
             raise Overstepped(f"the payload adapter {self.name} named a handler of the host's own")
         impact = (binding.details.get("semantic") or {}).get("impact", Impact.IRREVERSIBLE.value)

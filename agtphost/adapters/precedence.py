@@ -54,7 +54,7 @@ def repeats(place: Mapping[str, Any]) -> bool:
     return any(name == "agent" or field_of(name) is not None for name in place)
 
 
-def unclaimed(metadata: Any) -> dict[str, Any]:
+def drop_claims(metadata: Any) -> dict[str, Any]:
     """Return metadata without members that belong to the headers or the host."""
     given = metadata if isinstance(metadata, dict) else {}
     return {name: value for name, value in given.items() if not is_claim(name)}
@@ -66,10 +66,10 @@ def differences(context: BuiltInContext, *places: Any) -> tuple[str, ...]:
 
     :param places: objects of the payload whose members may repeat header fields: itself, its metadata.
     """
-    return tuple(sorted({field for field, value in _claims(places) if not _agrees(context, field, value)}))
+    return tuple(sorted({field for field, value in _claims(places) if not _matches_header(context, field, value)}))
 
 
-def note(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> dict[str, object]:
+def log_contradiction(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> dict[str, object]:
     """Log that a payload contradicts header fields, and return the record's members about it."""
     if not contradicted:
         return {}
@@ -78,7 +78,7 @@ def note(say: Say, context: BuiltInContext, contradicted: tuple[str, ...]) -> di
     return {"payload_contradicts": list(contradicted)}
 
 
-def noted(resolution: Resolution, places: tuple[Any, ...], say: Say) -> Resolution:
+def add_mismatch_check(resolution: Resolution, places: tuple[Any, ...], say: Say) -> Resolution:
     """
     Return a resolution whose call first compares the payload with the headers; the same if the payload repeats none.
 
@@ -110,7 +110,7 @@ class MismatchCheck:
 
     async def handle(self, context: BuiltInContext) -> Any:
         """Return the answer, with the contradicted fields in its record."""
-        record = note(self._say, context, differences(context, *self._places))
+        record = log_contradiction(self._say, context, differences(context, *self._places))
         answer: Any = self._handler.handle(context)
         if isinstance(answer, Awaitable):
             answer = await answer
@@ -132,7 +132,7 @@ def _claims(places: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
             yield "Agent-ID", agent["id"]
 
 
-def _agrees(context: BuiltInContext, field: str, value: Any) -> bool:
+def _matches_header(context: BuiltInContext, field: str, value: Any) -> bool:
     caller = context.caller
     if field == "Agent-ID":
         return caller is not None and value == caller.agent_id

@@ -44,13 +44,13 @@ class WebAdapter(ABC, Generic[U]):
     example = ""
     """An example of a payload."""
 
-    approve = ""
+    approve_action = ""
     """The action that approves changes, for operators; it is not listed."""
 
     actions: tuple[str, ...] = ()
     """The actions that lists show."""
 
-    further: tuple[str, ...] = ()
+    unlisted_actions: tuple[str, ...] = ()
     """The actions that lists do not show."""
 
     def __init__(
@@ -62,7 +62,7 @@ class WebAdapter(ABC, Generic[U]):
         rights = authorization or Authorization()
         self._approving = {
             name: approve_binding(
-                self.approve,
+                self.approve_action,
                 f"/{self.name}/{name}",
                 Approve(self.name, name, upstream.pins, upstream.waiting, rights),
             )
@@ -75,19 +75,19 @@ class WebAdapter(ABC, Generic[U]):
     def _bind(self, upstream: U) -> Mapping[str, Binding]:
         """Return the bindings of an upstream by action, as it describes itself."""
 
-    def _offered(self, upstream: U) -> Iterable[str]:
+    def _list_offered_actions(self, upstream: U) -> Iterable[str]:
         """Return the actions that an upstream can answer."""
         return self.actions
 
     @abstractmethod
-    def _shown(self, upstream: U) -> Mapping[str, object]:
+    def _describe_for_manifest(self, upstream: U) -> Mapping[str, object]:
         """Return the further members of an upstream's entry in the manifest."""
 
     @abstractmethod
-    def _told(self, upstream: U) -> Mapping[str, object]:
+    def _describe_for_operators(self, upstream: U) -> Mapping[str, object]:
         """Return the further members of an upstream's report for operators."""
 
-    def _guessed(self, payload: Mapping[str, Any]) -> str | None:
+    def _guess_upstream(self, payload: Mapping[str, Any]) -> str | None:
         """Return the upstream that a payload means although it names none, or None."""
         return None
 
@@ -108,15 +108,15 @@ class WebAdapter(ABC, Generic[U]):
                 f"The payload of an {kind} action is an object.",
                 remedy=f"Such as {self.example}.",
             )
-        if action == self.approve:
-            return Resolution(binding=self._approving[self._named(payload, server)], input=payload)
-        if action not in self.actions and action not in self.further:
+        if action == self.approve_action:
+            return Resolution(binding=self._approving[self._find_named(payload, server)], input=payload)
+        if action not in self.actions and action not in self.unlisted_actions:
             raise Refusal(
                 Reason.UNKNOWN_ACTION,
                 f"{kind} payloads carry no such action.",
                 details={"supported_actions": list(self.actions)},
             )
-        return Resolution(binding=self._bindings(self._named(payload, server))[action], input=payload)
+        return Resolution(binding=self._bindings(self._find_named(payload, server))[action], input=payload)
 
     def tools(self) -> list[Binding]:
         """Return every action that can be called now, by upstream."""
@@ -124,7 +124,7 @@ class WebAdapter(ABC, Generic[U]):
             self._bindings(name)[action]
             for name, upstream in sorted(self.by_name.items())
             if upstream.state in (State.UP, State.IDLE)
-            for action in self._offered(upstream)
+            for action in self._list_offered_actions(upstream)
         ]
 
     def call_of(self, binding: Binding, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -153,19 +153,19 @@ class WebAdapter(ABC, Generic[U]):
                 "path": f"/{self.name}/{name}",
                 "name": name,
                 **upstream.snapshot().told(),
-                **self._shown(upstream),
+                **self._describe_for_manifest(upstream),
             }
             for name, upstream in sorted(self.by_name.items())
         ]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Return the full state of each upstream, for operators."""
-        return [{**upstream.snapshot().full(), **self._told(upstream)} for _, upstream in sorted(self.by_name.items())]
+        return [{**upstream.snapshot().full(), **self._describe_for_operators(upstream)} for _, upstream in sorted(self.by_name.items())]
 
-    def offered(self) -> Iterator[Offered]:
+    def list_offered(self) -> Iterator[Offered]:
         """Return every action that upstreams offer, for operators."""
         for name, upstream in self.by_name.items():
-            for action in self._offered(upstream):
+            for action in self._list_offered_actions(upstream):
                 binding = self._bindings(name)[action]
                 yield Offered(
                     protocol=self.name,
@@ -176,7 +176,7 @@ class WebAdapter(ABC, Generic[U]):
                     binding=binding,
                 )
 
-    def _owner(self, link: OwnedTask) -> U:
+    def _upstream_of(self, link: OwnedTask) -> U:
         """
         Return the upstream of a task.
 
@@ -195,11 +195,11 @@ class WebAdapter(ABC, Generic[U]):
             known = self._bound[name] = upstream.said, self._bind(upstream)
         return known[1]
 
-    def _named(self, payload: Mapping[str, Any], server: str | None) -> str:
+    def _find_named(self, payload: Mapping[str, Any], server: str | None) -> str:
         given, kind = payload.get(self.member), f"{self.name.upper()} {self.member}"
         named = server if server is not None else given if isinstance(given, str) else None
         if named is None:
-            named = next(iter(self.by_name)) if len(self.by_name) == 1 else self._guessed(payload)
+            named = next(iter(self.by_name)) if len(self.by_name) == 1 else self._guess_upstream(payload)
         if named is None:
             raise NamingRefusal(
                 self.ambiguous,

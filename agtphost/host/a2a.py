@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from agtphost import extras
 from agtphost.adapters.a2a import A2AAgent, CardKey
-from agtphost.adapters.a2a.agent import configured
+from agtphost.adapters.a2a.agent import pins_of
 from agtphost.config import Config
 from agtphost.config.registry import Provider
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
@@ -99,7 +99,7 @@ def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew
         keys = card_keys(entry, config)
 
         def make(entry: A2AAgentSection = entry, keys: Mapping[str, CardKey] = keys) -> A2AAgent:
-            return A2AAgent(reactor, entry, keys=keys, pins=Pins("a2a", entry.name, configured(entry), store))
+            return A2AAgent(reactor, entry, keys=keys, pins=Pins("a2a", entry.name, pins_of(entry), store))
 
         made_of = entry, {kid: key.thumbprint() for kid, key in keys.items()}
         agents.append(supply("a2a", entry.name, made_of, make))

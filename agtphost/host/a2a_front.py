@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agtphost.adapters.a2a import A2AAgent
-from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.adapters.a2a.fronted import FrontTaskTable
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, line_of
@@ -31,7 +31,7 @@ from agtphost.upstream.supervision import State
 from agtphost.vocabulary import jsontext
 
 
-def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontedTasks | None:
+def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontTaskTable | None:
     """Return the tasks of A2A clients, or None without a front."""
     if config.a2a.front.listen is None:
         return None
@@ -39,11 +39,11 @@ def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callab
     async def keep(changes: Sequence[Change]) -> None:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes)))
 
-    tasks = FrontedTasks(held, keep, now)
+    tasks = FrontTaskTable(held, keep, now)
 
     def suspended(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
-            tasks.stopped(item.owner, str(item.value["name"]))
+            tasks.withdraw_suspended(item.owner, str(item.value["name"]))
 
     held.watch(SUSPENSION, suspended)
     return tasks
@@ -94,7 +94,7 @@ def front_facts(
 
 
 def a2a_front(
-    reactor: Any, facts: FrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontedTasks
+    reactor: Any, facts: FrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontTaskTable
 ) -> FrontResource:
     """
     Return the HTTP resource that serves ``[a2a.front]``.

@@ -46,7 +46,7 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
         for number, server in enumerate(servers):
             remarks += _grants(config, server)
             told = _told(config, number, server)
-            if server.catalogue.barred:
+            if server.catalogue.is_off:
                 problems += told
             else:
                 remarks += map(str, told)
@@ -57,7 +57,7 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
 
 async def _answered(server: McpServer, reactor: Any) -> None:
     end = reactor.seconds() + server.settings.start_timeout
-    while not server.catalogue.known and server.state not in SETTLED and reactor.seconds() < end:
+    while not server.catalogue.was_listed and server.state not in SETTLED and reactor.seconds() < end:
         turn: Deferred[None] = Deferred()
         reactor.callLater(LOOK_EVERY, turn.callback, None)
         await turn
@@ -66,7 +66,7 @@ async def _answered(server: McpServer, reactor: Any) -> None:
 def _grants(config: Config, server: McpServer) -> Iterator[str]:
     """Yield a warning for each tool in ``[[grant]]`` that the server does not have: such an entry grants nothing."""
     name, tools = server.settings.name, [f"{server.settings.name}.{tool}" for tool in server.catalogue.tools]
-    for section in config.grant if server.catalogue.known else ():
+    for section in config.grant if server.catalogue.was_listed else ():
         for text in section.allow:
             named = upstream_of(text)
             if named is None or named[0] != name or named[1].startswith(UNLISTED):
@@ -81,10 +81,10 @@ def _grants(config: Config, server: McpServer) -> Iterator[str]:
 def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
     """Return the problems of a server and of the rules for it, with the line of the server or the rule."""
     catalogue, place = server.catalogue, ("mcp", "server", number)
-    locations: list[tuple[str | int, ...]] = [(*place, kind, name) for kind, name in catalogue.unmatched]
-    sentences = catalogue.sentences()
-    hints = [_hint(server, kind) for kind, _ in catalogue.unmatched]
-    if not catalogue.known:
+    locations: list[tuple[str | int, ...]] = [(*place, kind, name) for kind, name in catalogue.unmatched_rules]
+    sentences = catalogue.explain_faults()
+    hints = [_hint(server, kind) for kind, _ in catalogue.unmatched_rules]
+    if not catalogue.was_listed:
         why = server.snapshot().reason or "it took too long"
         sentences.insert(0, f"MCP server {server.settings.name} does not answer: {why}")
         locations.insert(0, (*place, "command" if server.settings.command is not None else "url"))

@@ -42,7 +42,7 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
         server = upstreams.mcp.servers.get(upstream)
         if server is not None:
             with suppress(UpstreamFailure):
-                await server.risen(RISING)
+                await server.wait_until_up(RISING)
 
     handler = Granting(
         on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds

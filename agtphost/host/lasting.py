@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.adapters.a2a.fronted import FrontedTasks
+from agtphost.adapters.a2a.fronted import FrontTaskTable
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords
@@ -68,7 +68,7 @@ class Lasting:
 
     propagation: Propagation
     delegated: DelegatedWork
-    fronted: FrontedTasks | None
+    fronted: FrontTaskTable | None
     """The tasks of A2A clients; None without a front."""
 
     entrance: Entrance | None

@@ -376,7 +376,7 @@ def _inspection(
     feed = RecordFeed(evidence.records, on.authorization, on.reactor)
     evidence.ledger.watch(feed.saw)
     reports = [adapter.upstreams for adapter in upstreams.reporting]
-    offerings = [adapter.offered for adapter in upstreams.reporting]
+    offerings = [adapter.list_offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
     on.registry.tell(
         {

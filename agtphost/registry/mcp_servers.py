@@ -47,7 +47,7 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9._-]")
 class Servers(Protocol):
     """The hosted MCP servers: :class:`agtphost.adapters.mcp.adapter.McpAdapter`."""
 
-    def described(self) -> Any:
+    def describe_protocols(self) -> Any:
         """Return an entry for each server."""
 
     def tools(self) -> Any:
@@ -135,7 +135,7 @@ class McpServers:
                 callable_.setdefault(str(tool.extra.get("mcp_server", "")), []).append(tool)
         told = [
             self._entry(entry, callable_[str(entry["name"])])
-            for entry in self._adapter.described()
+            for entry in self._adapter.describe_protocols()
             if str(entry["name"]) in callable_
         ]
         return sorted(told, key=lambda each: str(each["server"]["name"]))

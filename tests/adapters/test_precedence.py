@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agtphost.adapters.precedence import differences, field_of, unclaimed
+from agtphost.adapters.precedence import differences, field_of, drop_claims
 from agtphost.handlers.built_in import BuiltInContext
 from tests.adapters.peers import ALICE
 from tests.rows import each_row
@@ -53,8 +53,8 @@ def test_agreement_is_no_contradiction() -> None:
 def test_claims_are_not_passed_on() -> None:
     """Neither repeated header fields nor members in the host's name; everything else is."""
     given = {"agent_id": "x", "agtp.anything": 1, "agtp/other": 2, "colour": "red", "agents": 3}
-    assert unclaimed(given) == {"colour": "red", "agents": 3}
-    assert unclaimed(None) == {}
+    assert drop_claims(given) == {"colour": "red", "agents": 3}
+    assert drop_claims(None) == {}
 
 
 def test_ordinary_names_are_no_claims() -> None:

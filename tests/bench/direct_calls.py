@@ -63,7 +63,7 @@ def peer() -> None:
             measuring.addErrback(lambda failure: (failure.printTraceback(), running.stop()))  # type: ignore[attr-defined]
 
         async def measured(self, times: int) -> list[float]:
-            await server.risen()
+            await server.wait_until_up()
             return await timed(call, times)
 
         def connectionLost(self, reason: object = None) -> None:

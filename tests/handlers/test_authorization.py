@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from agtphost.adapters.mcp.approval import APPROVER, ApproveTool
+from agtphost.adapters.mcp.approval import APPROVE_SCOPE, ApproveTool
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.dispatch.gates.discovery import DiscoveryGate
@@ -40,7 +40,7 @@ AGENTS_OWN = key_of("listed agent")
 LISTED = agent("listed", hosted=False)
 DIRECTORY = AgentDirectory([DESK, CALLER, LISTED])
 AUTHORIZATION = Authorization([PERSON.public.fingerprint, AGENTS_OWN.public.fingerprint], DIRECTORY)
-EVERY_SCOPE = frozenset({INSPECT_ALL, DECIDE, APPROVER, "a2a:upstreams:approve"})
+EVERY_SCOPE = frozenset({INSPECT_ALL, DECIDE, APPROVE_SCOPE, "a2a:upstreams:approve"})
 
 
 @dataclass(frozen=True)

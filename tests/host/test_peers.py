@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.task import Clock
 
-from agtphost.adapters.a2a.fronted import FrontedTasks, front_bindings
+from agtphost.adapters.a2a.fronted import FrontTaskTable, front_bindings
 from agtphost.audit.state import StateTable
 from agtphost.config import Config, load
 from agtphost.contract import reserved
@@ -136,6 +136,6 @@ def test_the_paths_of_upstreams_are_the_hosts(tmp_path: Path) -> None:
     """No endpoint can be declared where an upstream is addressed."""
     assert {("EXECUTE", "/a2a/{server}"), ("EXECUTE", "/acp/{server}")} <= set(reserved.RESERVED)
     # The front's clients ask there about their tasks.
-    assert {(binding.method, binding.path) for binding in front_bindings(FrontedTasks(StateTable(), _keep))} <= set(
+    assert {(binding.method, binding.path) for binding in front_bindings(FrontTaskTable(StateTable(), _keep))} <= set(
         reserved.RESERVED
     )

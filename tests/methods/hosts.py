@@ -66,7 +66,7 @@ class Toolbox:
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         return []
 
-    def offered(self) -> Sequence[object]:
+    def list_offered(self) -> Sequence[object]:
         return []
 
     def definition(self, server: str, name: str) -> Any:

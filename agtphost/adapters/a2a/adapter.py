@@ -9,8 +9,8 @@ from zope.interface import implementer
 
 from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import CARD, A2AAgent
-from agtphost.adapters.a2a.bindings import ACTIONS, MEMBER, PAYLOAD_TYPE, bindings_of, offered
-from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.bindings import ACTIONS, MEMBER, PAYLOAD_TYPE, bindings_of, list_offered_actions
+from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.tasks import state_of, task_in
 from agtphost.adapters.web_adapter import WebAdapter
 from agtphost.contract.binding import Binding
@@ -32,17 +32,17 @@ class A2AAdapter(WebAdapter[A2AAgent]):
     ambiguous = Reason.AMBIGUOUS_AGENT
     unknown = Reason.UNKNOWN_A2A_AGENT
     example = '{"agent": "NAME", "message": {"parts": [{"text": "..."}]}}'
-    approve = "a2a.card.approve"
+    approve_action = "a2a.card.approve"
     actions = ACTIONS
-    further = tuple(relay.ACTIONS)
+    unlisted_actions = tuple(relay.ACTIONS)
 
     def _bind(self, upstream: A2AAgent) -> Mapping[str, Binding]:
         return bindings_of(upstream, self._links)
 
-    def _offered(self, upstream: A2AAgent) -> Iterable[str]:
-        return offered(upstream)
+    def _list_offered_actions(self, upstream: A2AAgent) -> Iterable[str]:
+        return list_offered_actions(upstream)
 
-    def _shown(self, upstream: A2AAgent) -> Mapping[str, object]:
+    def _describe_for_manifest(self, upstream: A2AAgent) -> Mapping[str, object]:
         card, changed = upstream.card, {"changed_card": upstream.candidate is not None}
         if card is None:
             return changed
@@ -54,7 +54,7 @@ class A2AAdapter(WebAdapter[A2AAgent]):
             "card_trust": card.trust,
         }
 
-    def _told(self, upstream: A2AAgent) -> Mapping[str, object]:
+    def _describe_for_operators(self, upstream: A2AAgent) -> Mapping[str, object]:
         return {
             "version": None if upstream.card is None else upstream.card.interface.version,
             "approved": {"card": upstream.pins.approved(CARD)},
@@ -75,9 +75,9 @@ class A2AAdapter(WebAdapter[A2AAgent]):
 
         :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """
-        agent = self._owner(link)
+        agent = self._upstream_of(link)
         try:
-            result = await agent.ask(Operation.CANCEL, {"id": link.remote_id}, agent.settings.timeout)
+            result = await agent.ask(A2aOperation.CANCEL, {"id": link.remote_id}, agent.settings.timeout)
         except ErrorAnswer as error:
             if error.error.get("code") in (TASK_NOT_FOUND, TASK_NOT_CANCELABLE):
                 raise AlreadyOver(str(error)) from None

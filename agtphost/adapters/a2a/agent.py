@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
-from agtphost.adapters.a2a.dialects import Dialect, Operation, Params
+from agtphost.adapters.a2a.dialects import Dialect, A2aOperation, Params
 from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.upstream.failures import Refused, Unreadable
@@ -22,7 +22,7 @@ CARD = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoken:
+class CallOptions:
     """The caller's choice of how an operation is called."""
 
     binding: str = ""
@@ -32,7 +32,7 @@ class Spoken:
     """Extensions of A2A that the caller wants to be active: the header field ``A2A-Extensions``."""
 
 
-PREFERRED = Spoken()
+PREFERRED = CallOptions()
 
 Take = Callable[[Any], Awaitable[None]]
 """Takes one event, in the shapes of 1.0."""
@@ -56,7 +56,7 @@ class A2AAgent(WebUpstream):
         pins: Pins | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        pins = Pins("a2a", settings.name, configured(settings)) if pins is None else pins
+        pins = Pins("a2a", settings.name, pins_of(settings)) if pins is None else pins
         super().__init__(reactor, settings, "a2a", pins, jitter)
         self.settings: A2AAgentSection = settings
         self._keys = keys or {}
@@ -77,11 +77,11 @@ class A2AAgent(WebUpstream):
 
     async def ask(
         self,
-        operation: Operation,
+        operation: A2aOperation,
         params: Params,
         seconds: float,
         caller: Caller = None,
-        spoken: Spoken = PREFERRED,
+        spoken: CallOptions = PREFERRED,
     ) -> Any:
         """
         Call an operation.
@@ -95,26 +95,26 @@ class A2AAgent(WebUpstream):
         span = self.request_span(operation.value[0])
 
         async def work(left: float) -> Any:
-            dialect = self.speaking(spoken.binding)
-            ask = dialect.ask(operation, params, spoken.extensions)
+            dialect = self.choose_dialect(spoken.binding)
+            ask = dialect.make_request(operation, params, spoken.extensions)
             try:
                 reply = await self._http.exchange(
                     ask.method, ask.url, headers=(*ask.headers, *fields_of(span)), body=ask.body, seconds=left
                 )
             except Refused as refused:
-                raise dialect.refused(refused) from None
+                raise dialect.read_refusal(refused) from None
             return dialect.result(reply.body)
 
         return await end_span_after(span, self.call(seconds, work, caller))
 
     async def stream(
         self,
-        operation: Operation,
+        operation: A2aOperation,
         params: Params,
         seconds: float,
         take: Take,
         caller: Caller = None,
-        spoken: Spoken = PREFERRED,
+        spoken: CallOptions = PREFERRED,
     ) -> None:
         """
         Call an operation that answers with events.
@@ -126,8 +126,8 @@ class A2AAgent(WebUpstream):
         span = self.request_span(operation.value[0])
 
         async def work(left: float) -> None:
-            dialect = self.speaking(spoken.binding)
-            ask = dialect.ask(operation, params, spoken.extensions)
+            dialect = self.choose_dialect(spoken.binding)
+            ask = dialect.make_request(operation, params, spoken.extensions)
 
             async def event(octets: bytes) -> None:
                 await take(dialect.event(octets))
@@ -143,13 +143,13 @@ class A2AAgent(WebUpstream):
                     errors=True,
                 )
             except Refused as refused:
-                raise dialect.refused(refused) from None
+                raise dialect.read_refusal(refused) from None
             if not reply.streamed:
                 await take(dialect.result(reply.body))
 
         await end_span_after(span, self.call(seconds, work, caller))
 
-    def speaking(self, binding: str = "") -> Dialect:
+    def choose_dialect(self, binding: str = "") -> Dialect:
         """Return the dialect of a binding where the agent offers it in 1.0, else the preferred dialect."""
         assert self._dialect is not None, "an upstream that is up has a card"
         return self._dialects.get(binding, self._dialect)
@@ -183,6 +183,6 @@ class A2AAgent(WebUpstream):
             }
 
 
-def configured(settings: A2AAgentSection) -> dict[str, str]:
+def pins_of(settings: A2AAgentSection) -> dict[str, str]:
     """Return the pins of an agent's settings."""
     return {CARD: settings.pin} if settings.pin else {}

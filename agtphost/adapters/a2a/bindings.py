@@ -7,8 +7,8 @@ from typing import Any
 
 from agtphost.adapters.a2a import relay
 from agtphost.adapters.a2a.agent import A2AAgent
-from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.handlers import ListTasks, Push, ReadCard, SendMessage, Subscribe, TaskAction
+from agtphost.adapters.a2a.dialects import A2aOperation
+from agtphost.adapters.a2a.handlers import ListTasks, PushAction, ReadCard, SendMessage, SubscribeToTask, TaskAction
 from agtphost.adapters.actions import action_binding
 from agtphost.contract.binding import Binding
 from agtphost.contract.schemas import compile_schema
@@ -28,10 +28,10 @@ SUBSCRIBE = "a2a.tasks.subscribe"
 CARD = "a2a.card.get"
 EXTENDED_CARD = "a2a.card.extended"
 PUSH = {
-    "a2a.push.create": Operation.PUSH_CREATE,
-    "a2a.push.get": Operation.PUSH_GET,
-    "a2a.push.list": Operation.PUSH_LIST,
-    "a2a.push.delete": Operation.PUSH_DELETE,
+    "a2a.push.create": A2aOperation.PUSH_CREATE,
+    "a2a.push.get": A2aOperation.PUSH_GET,
+    "a2a.push.list": A2aOperation.PUSH_LIST,
+    "a2a.push.delete": A2aOperation.PUSH_DELETE,
 }
 
 ACTIONS = (SEND, GET, LIST, CANCEL, SUBSCRIBE, CARD, EXTENDED_CARD, *PUSH)
@@ -88,13 +88,13 @@ _SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 _COMPILED = {action: compile_schema(schema, role="tool") for action, schema in _SCHEMAS.items()}
 
 
-def _capability(operation: Operation) -> str:
-    if operation in (Operation.SEND, Operation.STREAM):
+def _capability(operation: A2aOperation) -> str:
+    if operation in (A2aOperation.SEND, A2aOperation.STREAM):
         return "transaction"
-    return "retrieval" if operation in relay.READING else "modification"
+    return "retrieval" if operation in relay.READ_OPERATIONS else "modification"
 
 
-_SAYS: Mapping[str, tuple[str, str]] = {
+_DESCRIPTIONS: Mapping[str, tuple[str, str]] = {
     SEND: ("Send a message to the A2A agent", "transaction"),
     GET: ("Read one of the caller's tasks", "retrieval"),
     LIST: ("List the caller's tasks", "retrieval"),
@@ -117,15 +117,15 @@ def _handler(action: str, agent: A2AAgent, links: TaskOwnership) -> IBuiltInHand
     if action == SEND:
         return SendMessage(agent, links)
     if action in (GET, CANCEL):
-        return TaskAction(agent, links, Operation.GET if action == GET else Operation.CANCEL)
+        return TaskAction(agent, links, A2aOperation.GET if action == GET else A2aOperation.CANCEL)
     if action == SUBSCRIBE:
-        return Subscribe(agent, links)
+        return SubscribeToTask(agent, links)
     if action in relay.ACTIONS:
-        return relay.Relay(agent, links, relay.ACTIONS[action])
+        return relay.A2aRelay(agent, links, relay.ACTIONS[action])
     if action == LIST:
         return ListTasks(agent, links)
     if action in PUSH:
-        return Push(agent, links, PUSH[action])
+        return PushAction(agent, links, PUSH[action])
     return ReadCard(agent, links, extended=action == EXTENDED_CARD)
 
 
@@ -136,7 +136,7 @@ def bindings_of(agent: A2AAgent, links: TaskOwnership) -> dict[str, Binding]:
     return {action: _binding(action, agent, links) for action in (*ACTIONS, *relay.ACTIONS)}
 
 
-def offered(agent: A2AAgent) -> tuple[str, ...]:
+def list_offered_actions(agent: A2AAgent) -> tuple[str, ...]:
     """Return the actions that the agent's card offers and the operator's settings make possible."""
     card = agent.card
     if card is None:
@@ -151,7 +151,7 @@ def offered(agent: A2AAgent) -> tuple[str, ...]:
 
 def _binding(action: str, agent: A2AAgent, links: TaskOwnership) -> Binding:
     settings, card = agent.settings, agent.card
-    what, capability = _SAYS[action]
+    what, capability = _DESCRIPTIONS[action]
     title = "" if card is None else card.name
     described = f"{what} {title or settings.name}" if action == SEND else f"{what} ({settings.name})"
     if action == SEND and card is not None and card.description:

@@ -38,7 +38,7 @@ MOST_SKILLS = 200
 
 JSONRPC = "JSONRPC"
 REST = "HTTP+JSON"
-_SPOKEN = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
+_SUPPORTED = ((JSONRPC, "1.0"), (REST, "1.0"), (JSONRPC, "0.3"))
 
 
 class CardRefused(NotApproved):
@@ -114,7 +114,7 @@ def read(octets: bytes, home: str, keys: Mapping[str, CardKey]) -> Card:
         digest=sha256(pinned).hexdigest(),
         pinned=pinned,
         interface=_choose(document, home),
-        interfaces=tuple(_usable(document, home)),
+        interfaces=tuple(_usable_interfaces(document, home)),
         trust=_trust(document, unsigned, keys),
         name=_text(document, "name", 200),
         description=_text(document, "description", 4000, required=False),
@@ -148,7 +148,7 @@ def _skills(document: Mapping[str, Any]) -> Iterator[str]:
 def _choose(document: Mapping[str, Any], home: str) -> Interface:
     """Return the preferred interface: JSON-RPC before HTTP+JSON, 1.0 before 0.3."""
     offered = list(_interfaces(document))
-    for binding, version in _SPOKEN:
+    for binding, version in _SUPPORTED:
         for interface in offered:
             if (interface.binding, interface.version) == (binding, version):
                 _require_origin(interface.url, home)
@@ -158,9 +158,9 @@ def _choose(document: Mapping[str, Any], home: str) -> Interface:
     )
 
 
-def _usable(document: Mapping[str, Any], home: str) -> Iterator[Interface]:
+def _usable_interfaces(document: Mapping[str, Any], home: str) -> Iterator[Interface]:
     for interface in _interfaces(document):
-        if (interface.binding, interface.version) in _SPOKEN and _of_origin(interface.url, home):
+        if (interface.binding, interface.version) in _SUPPORTED and _has_origin(interface.url, home):
             yield interface
 
 
@@ -203,7 +203,7 @@ def _origin(url: str) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname.lower(), parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _of_origin(url: str, home: str) -> bool:
+def _has_origin(url: str, home: str) -> bool:
     try:
         plain = url.isascii() and url.isprintable() and not any(sign in url for sign in ' "<>\\^`{|}#')
         return plain and _origin(url) == _origin(home)
@@ -212,7 +212,7 @@ def _of_origin(url: str, home: str) -> bool:
 
 
 def _require_origin(url: str, home: str) -> None:
-    if not _of_origin(url, home):
+    if not _has_origin(url, home):
         raise CardRefused("its card sends requests to another origin than the configured one")
 
 
@@ -230,7 +230,7 @@ def _trust(document: Mapping[str, Any], unsigned: Mapping[str, Any], keys: Mappi
     forms = (unsigned, _without_empty(unsigned) or {}, _without_empty(_without_old_members(unsigned)) or {})
     payloads = [encode_part(canonical(form)).decode("ascii") for form in forms]
     for signature in signatures:
-        if isinstance(signature, dict) and any(_signed(signature, payload, keys) for payload in payloads):
+        if isinstance(signature, dict) and any(_is_signed(signature, payload, keys) for payload in payloads):
             return "verified"
     raise CardRefused("none of the configured keys signed its card")
 
@@ -248,7 +248,7 @@ def signature_of(document: Mapping[str, Any], keys: Mapping[str, CardKey]) -> st
         return "invalid"
 
 
-def _signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardKey]) -> bool:
+def _is_signed(signature: Mapping[str, Any], payload: str, keys: Mapping[str, CardKey]) -> bool:
     from joserfc import jws
     from joserfc.errors import JoseError
 

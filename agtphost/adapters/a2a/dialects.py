@@ -21,7 +21,7 @@ ID = 1
 """The id of every JSON-RPC request, since each has a separate HTTP exchange."""
 
 
-class Operation(Enum):
+class A2aOperation(Enum):
     """An operation of A2A 1.0: its JSON-RPC method, its HTTP method and path, and its JSON-RPC method in 0.3."""
 
     SEND = "SendMessage", "POST", "/message:send", "message/send"
@@ -38,7 +38,7 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class HttpRequest:
     """An HTTP request for an operation."""
 
     method: str
@@ -59,7 +59,7 @@ class Dialect:
         self._old = interface.version == "0.3"
         self._rpc = interface.binding == JSONRPC
 
-    def ask(self, operation: Operation, params: Params, extensions: str = "") -> Ask:
+    def make_request(self, operation: A2aOperation, params: Params, extensions: str = "") -> HttpRequest:
         """
         Return the request of an operation.
 
@@ -68,7 +68,7 @@ class Dialect:
         """
         interface = self._interface
         rpc_method, http_method, path, old_method = operation.value
-        streaming = operation in (Operation.STREAM, Operation.SUBSCRIBE)
+        streaming = operation in (A2aOperation.STREAM, A2aOperation.SUBSCRIBE)
         accept = "text/event-stream" if streaming else "application/json"
         headers: tuple[tuple[str, str], ...] = (("A2A-Version", interface.version), ("Accept", accept))
         if extensions:
@@ -79,14 +79,14 @@ class Dialect:
                     raise ErrorAnswer(
                         {"code": UNSUPPORTED_OPERATION, "message": "Not in version 0.3 as this host speaks it"}
                     )
-                rpc_method, params = old_method, legacy.params(params)
+                rpc_method, params = old_method, legacy.to_old_params(params)
             elif interface.tenant:
                 params = {**params, "tenant": interface.tenant}
             body = {"jsonrpc": "2.0", "id": ID, "method": rpc_method, "params": params}
-            return Ask(method="POST", url=interface.url, headers=headers, body=body)
+            return HttpRequest(method="POST", url=interface.url, headers=headers, body=body)
         return self._rest(http_method, path, params, headers)
 
-    def _rest(self, method: str, path: str, params: Params, headers: tuple[tuple[str, str], ...]) -> Ask:
+    def _rest(self, method: str, path: str, params: Params, headers: tuple[tuple[str, str], ...]) -> HttpRequest:
         rest = dict(params)
         for name in ("taskId", "id"):
             if f"{{{name}}}" in path:
@@ -97,10 +97,10 @@ class Dialect:
         url = f"{self._interface.url.rstrip('/')}{tenant}{path}"
         if method == "POST":
             headers = (*headers, ("Content-Type", "application/a2a+json"))
-            return Ask(method=method, url=url, headers=headers, body=rest)
-        plain = {name: _in_query(value) for name, value in rest.items() if isinstance(value, (str, int))}
+            return HttpRequest(method=method, url=url, headers=headers, body=rest)
+        plain = {name: _query_value(value) for name, value in rest.items() if isinstance(value, (str, int))}
         query = urlencode(plain)
-        return Ask(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=None)
+        return HttpRequest(method=method, url=f"{url}?{query}" if query else url, headers=headers, body=None)
 
     def result(self, octets: bytes) -> Any:
         """
@@ -118,7 +118,7 @@ class Dialect:
             if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
                 raise Unreadable("its answer is not a JSON-RPC response")
             result = value["result"]
-            return legacy.result(result) if self._old else result
+            return legacy.from_old_result(result) if self._old else result
         if "error" in value and len(value) == 1:
             raise ErrorAnswer(_status_error(value["error"]))
         return value
@@ -139,7 +139,7 @@ class Dialect:
             error = "its stream ended with an error that this host cannot read"
         raise ErrorAnswer(_error(error) if self._rpc else _status_error(error))
 
-    def refused(self, failure: Refused) -> Exception:
+    def read_refusal(self, failure: Refused) -> Exception:
         """Return the error of an answer outside 2xx: an error of A2A if its body has one."""
         try:
             value = _object(failure.body)
@@ -151,7 +151,7 @@ class Dialect:
         return failure
 
 
-def _in_query(value: str | int) -> str | int:
+def _query_value(value: str | int) -> str | int:
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 

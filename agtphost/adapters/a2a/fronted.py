@@ -31,7 +31,7 @@ KIND = "a2a-front-task"
 PATH = "/a2a-tasks"
 """The path where a client's tasks are read and withdrawn."""
 
-KEPT = 7 * 86_400
+KEEP_SECONDS = 7 * 86_400
 """Seconds that a task is kept after its last change."""
 
 MOST_PER_CLIENT = 200
@@ -52,7 +52,7 @@ Keep = Callable[[Sequence[Change]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrontedTask:
+class FrontTask:
     """A task of a client of the front."""
 
     task_id: str
@@ -68,11 +68,11 @@ class FrontedTask:
     ended: bool
 
 
-class TooMany(Exception):
+class TooManyTasks(Exception):
     """The error where no further task can be kept now; the message says why."""
 
 
-class FrontedTasks:
+class FrontTaskTable:
     """
     The table of the front's tasks.
 
@@ -83,27 +83,27 @@ class FrontedTasks:
     def __init__(self, held: StateTable, keep: Keep, now: Callable[[], float] = time.time) -> None:
         self._keep = keep
         self._now = now
-        self._tasks: dict[str, FrontedTask] = {}
-        self._clients: dict[str, dict[str, FrontedTask]] = {}  # of each client, in order of the last change
+        self._tasks: dict[str, FrontTask] = {}
+        self._clients: dict[str, dict[str, FrontTask]] = {}  # of each client, in order of the last change
         self._calls: dict[str, Withdrawable] = {}
         self._withdrawn: set[str] = set()
-        held.watch(KIND, self._changed)
+        held.watch(KIND, self._take_item)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _take_item(self, key: str, item: StateItem | None) -> None:
         if item is None:
             self._drop(key)
         elif key not in self._calls or item.brief["ended"]:
             value = item.value
-            task = FrontedTask(
+            task = FrontTask(
                 task_id=key,
                 client=value["client"],
                 agent_id=item.owner,
                 document=value["document"],
                 ended=value["ended"],
             )
-            self._know(task)
+            self._remember(task)
 
-    def _know(self, task: FrontedTask) -> None:
+    def _remember(self, task: FrontTask) -> None:
         self._tasks[task.task_id] = task
         own = self._clients.setdefault(task.client, {})
         own.pop(task.task_id, None)
@@ -123,20 +123,20 @@ class FrontedTasks:
 
     # Reading
 
-    def get(self, client: str, task_id: str) -> FrontedTask | None:
+    def get(self, client: str, task_id: str) -> FrontTask | None:
         """Return a task of a client, or None."""
         task = self._tasks.get(task_id)
-        return None if task is None or task.client != client else self._told(task)
+        return None if task is None or task.client != client else self._fail_if_lost(task)
 
-    def of(self, client: str) -> Iterator[FrontedTask]:
+    def list_of_client(self, client: str) -> Iterator[FrontTask]:
         """Return a client's tasks, the newest first."""
-        return (self._told(task) for task in reversed(list(self._clients.get(client, {}).values())))
+        return (self._fail_if_lost(task) for task in reversed(list(self._clients.get(client, {}).values())))
 
-    def runs(self, task_id: str) -> bool:
+    def is_running(self, task_id: str) -> bool:
         """Return whether a task's call runs in this process."""
         return task_id in self._calls
 
-    def _told(self, task: FrontedTask) -> FrontedTask:
+    def _fail_if_lost(self, task: FrontTask) -> FrontTask:
         if task.ended or task.task_id in self._calls:
             return task
         parts = [{"text": "The host stopped while the task ran; its records show whether the call took effect."}]
@@ -154,14 +154,14 @@ class FrontedTasks:
         :raises agtphost.audit.drafts.LedgerUnavailable: it was not stored.
         """
         if len(self._calls) >= MOST_RUNNING:
-            raise TooMany(f"{MOST_RUNNING} tasks run, which is the limit; try again later")
-        task = FrontedTask(
+            raise TooManyTasks(f"{MOST_RUNNING} tasks run, which is the limit; try again later")
+        task = FrontTask(
             task_id=str(document["id"]), client=client, agent_id=agent_id, document=document, ended=False
         )
-        changes = [*self._room(client), self._put(task)]
+        changes = [*self._make_room(client), self._put(task)]
         self._calls[task.task_id] = call
         call.keeps = LONGEST
-        self._know(task)
+        self._remember(task)
         try:
             await self._keep(changes)
         except BaseException:
@@ -181,7 +181,7 @@ class FrontedTasks:
         if known is None or call is None:
             return
         task = replace(known, document=document, ended=True)
-        self._know(task)
+        self._remember(task)
         await self._keep((self._put(task),))
 
     def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ class FrontedTasks:
         """
         known = self._tasks.get(task_id)
         if known is not None and task_id in self._calls:
-            self._know(replace(known, document=document))
+            self._remember(replace(known, document=document))
 
     def withdraw(self, task_id: str) -> bool:
         """End the call of a running task; return whether there was a call to end."""
@@ -202,26 +202,26 @@ class FrontedTasks:
         self._withdrawn.add(task_id)
         return True
 
-    def withdrawn(self, task_id: str) -> bool:
+    def is_withdrawn(self, task_id: str) -> bool:
         """Return whether the call of a task was ended by :meth:`withdraw`."""
         return task_id in self._withdrawn
 
-    def stopped(self, owner: str, task_id: str) -> None:
+    def withdraw_suspended(self, owner: str, task_id: str) -> None:
         """End the call of a task that its agent suspended (adapters rule G6)."""
         task = self._tasks.get(task_id)
         if task is not None and task.agent_id == owner:
             self.withdraw(task_id)
 
-    def _room(self, client: str) -> Iterator[Change]:
+    def _make_room(self, client: str) -> Iterator[Change]:
         own = self._clients.get(client, {})
         if len(own) < MOST_PER_CLIENT:
             return
         oldest = next((task for task in own.values() if task.task_id not in self._calls), None)
         if oldest is None:
-            raise TooMany(f"{MOST_PER_CLIENT} tasks of this client run, which is the limit; try again later")
+            raise TooManyTasks(f"{MOST_PER_CLIENT} tasks of this client run, which is the limit; try again later")
         yield Change(kind=KIND, key=oldest.task_id, value=None, owner=oldest.agent_id)
 
-    def _put(self, task: FrontedTask) -> Change:
+    def _put(self, task: FrontTask) -> Change:
         document = task.document
         if len(jsontext.encode(document)) > LONGEST:
             kept = {name: value for name, value in document.items() if name not in ("artifacts", "history")}
@@ -231,11 +231,11 @@ class FrontedTasks:
             key=task.task_id,
             value={"client": task.client, "document": document, "ended": task.ended},
             owner=task.agent_id,
-            expires_at=int((self._now() + KEPT) * 1000),
+            expires_at=int((self._now() + KEEP_SECONDS) * 1000),
         )
 
 
-def _changed_at(task: FrontedTask) -> str:
+def _changed_at(task: FrontTask) -> str:
     """Return the time of a task's last change; all stamps have one form, so that their texts sort by time."""
     return str(task.document["status"]["timestamp"])
 
@@ -263,7 +263,7 @@ def client_key(agent_id: str) -> str:
     return f"agent:{agent_id}"
 
 
-def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
+def _find_own(tasks: FrontTaskTable, context: BuiltInContext) -> FrontTask:
     task_id = context.path_parameters["task_id"]
     task = tasks.get(client_of(context), task_id)
     if task is None:
@@ -271,27 +271,27 @@ def _own(tasks: FrontedTasks, context: BuiltInContext) -> FrontedTask:
     return task
 
 
-class _OfTasks:
+class _TaskHandler:
     """The common part of the handlers of the front's tasks."""
 
     kind = "built_in"
 
-    def __init__(self, tasks: FrontedTasks) -> None:
+    def __init__(self, tasks: FrontTaskTable) -> None:
         self._tasks = tasks
 
 
 @implementer(IBuiltInHandler)
-class ReadTask(_OfTasks):
+class ReadTask(_TaskHandler):
     """The handler of ``QUERY /a2a-tasks/{task_id}``: GetTask."""
 
     def handle(self, context: BuiltInContext) -> Answer:
         """Return the task, and whether it runs."""
-        task = _own(self._tasks, context)
-        return Answer(result={"task": task.document, "running": self._tasks.runs(task.task_id)})
+        task = _find_own(self._tasks, context)
+        return Answer(result={"task": task.document, "running": self._tasks.is_running(task.task_id)})
 
 
 @implementer(IBuiltInHandler)
-class ListOwnTasks(_OfTasks):
+class ListOwnTasks(_TaskHandler):
     """The handler of ``QUERY /a2a-tasks``: ListTasks."""
 
     def handle(self, context: BuiltInContext) -> Answer:
@@ -300,16 +300,16 @@ class ListOwnTasks(_OfTasks):
         conversation, state, since = given.get("contextId"), given.get("status"), given.get("statusTimestampAfter")
         token = str(given.get("pageToken") or "0")
         if not (token.isascii() and token.isdigit() and len(token) <= 6):
-            raise _malformed("pageToken must be the nextPageToken of an earlier page.")
-        moment = _moment(since) if since else None
+            raise _parameter_refusal("pageToken must be the nextPageToken of an earlier page.")
+        moment = _parse_time(since) if since else None
         size = given.get("pageSize")
         size = size if type(size) is int and 0 < size <= LONGEST_PAGE else 50
         found = [
             task.document
-            for task in self._tasks.of(client_of(context))
+            for task in self._tasks.list_of_client(client_of(context))
             if conversation in (None, "", task.document["contextId"])
             and state in (None, "", "TASK_STATE_UNSPECIFIED", state_of(task.document))
-            and (moment is None or _moment(task.document["status"]["timestamp"]) > moment)
+            and (moment is None or _parse_time(task.document["status"]["timestamp"]) > moment)
         ]
         # All stamps have one form, so that their texts sort by time.
         found.sort(key=lambda document: str(document["status"]["timestamp"]), reverse=True)
@@ -323,7 +323,7 @@ class ListOwnTasks(_OfTasks):
 
 
 @implementer(IBuiltInHandler)
-class WithdrawTask(_OfTasks):
+class WithdrawTask(_TaskHandler):
     """
     The handler of ``SUSPEND /a2a-tasks/{task_id}``: CancelTask. It ends the running call, whose record shows that.
     """
@@ -334,25 +334,25 @@ class WithdrawTask(_OfTasks):
 
         :raises Refusal: 409 where it has ended, or its outcome is being recorded.
         """
-        task = _own(self._tasks, context)
+        task = _find_own(self._tasks, context)
         if not self._tasks.withdraw(task.task_id):
             raise Refusal(Reason.TASK_NOT_CANCELABLE)
         return Answer(result={"task_id": task.task_id, "withdrawn": True}, extra={"a2a_front_task_id": task.task_id})
 
 
-def _moment(value: object) -> datetime:
+def _parse_time(value: object) -> datetime:
     try:
         found = datetime.fromisoformat(str(value))
     except ValueError:
-        raise _malformed("statusTimestampAfter must be an ISO 8601 time.") from None
+        raise _parameter_refusal("statusTimestampAfter must be an ISO 8601 time.") from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _malformed(explanation: str) -> Refusal:
+def _parameter_refusal(explanation: str) -> Refusal:
     return Refusal(Reason.INVALID_PARAMETER, explanation, remedy="Leave it out.")
 
 
-def front_bindings(tasks: FrontedTasks) -> tuple[Binding, ...]:
+def front_bindings(tasks: FrontTaskTable) -> tuple[Binding, ...]:
     """Return the bindings for the front's clients, which agents with a certificate can use too."""
 
     def bound(method: str, path: str, handler: IBuiltInHandler, does: str) -> Binding:

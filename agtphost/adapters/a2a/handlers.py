@@ -11,14 +11,14 @@ from zope.interface import implementer
 from agtphost.adapters import actions
 from agtphost.adapters.a2a import messages
 from agtphost.adapters.a2a.agent import A2AAgent
-from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.tasks import (
     AUTH_REQUIRED,
     FAILED,
     INPUT_REQUIRED,
     PENDING,
     REJECTED,
-    Progress,
+    TaskProgress,
     state_of,
     task_in,
 )
@@ -34,34 +34,34 @@ SECRET_MEMBERS = ("token", "authentication")
 """Members of a push configuration that only the host and the agent know."""
 
 
-class Action(actions.Action):
+class A2aAction(actions.UpstreamAction):
     """The common part of the handlers for one agent."""
 
     kind = "a2a"
-    remote = "a2a_task_id"
+    remote_id_member = "a2a_task_id"
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership) -> None:
         super().__init__(agent, links)
         self._agent = agent
 
-    async def _ask(self, context: BuiltInContext, operation: Operation, params: Mapping[str, Any]) -> Any:
-        return await self._outcome(self._agent.ask(operation, params, self._seconds(context), caller_of(context)))
+    async def _ask(self, context: BuiltInContext, operation: A2aOperation, params: Mapping[str, Any]) -> Any:
+        return await self._await_outcome(self._agent.ask(operation, params, self._seconds(context), caller_of(context)))
 
-    def _settled(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
+    def _update_link(self, context: BuiltInContext, task: Mapping[str, Any], before: OwnedTask) -> OwnedTask:
         """Return the link of a task with its new state."""
         return replace(before, state=state_of(task) or before.state)
 
-    def _read(self, progress: Any) -> Progress:
-        found = Progress()
+    def _read(self, progress: Any) -> TaskProgress:
+        found = TaskProgress()
         try:
             found.take(progress)
         except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
+            raise self._to_refusal(failure) from failure
         return found
 
 
 @implementer(IBuiltInHandler)
-class SendMessage(Action):
+class SendMessage(A2aAction):
     """
     The handler of ``a2a.message.send``: SendStreamingMessage where the agent has streams, else SendMessage.
 
@@ -80,14 +80,14 @@ class SendMessage(Action):
         sending = messages.read(context, links, self._name, forward=self._agent.settings.forward_identity)
         extra = self._note(sending.contradicted, context)
         card = self._agent.card
-        if _streams(context, sending) and (card is None or card.streaming):
+        if _wants_stream(context, sending) and (card is None or card.streaming):
             progress = await self._stream(context, sending)
         else:
-            progress = self._read(await self._ask(context, Operation.SEND, sending.params))
+            progress = self._read(await self._ask(context, A2aOperation.SEND, sending.params))
         return self._answer(context, sending, progress, extra)
 
-    async def _stream(self, context: BuiltInContext, sending: messages.Sending) -> Progress:
-        progress = Progress()
+    async def _stream(self, context: BuiltInContext, sending: messages.OutgoingMessage) -> TaskProgress:
+        progress = TaskProgress()
         known: OwnedTask | None = sending.link
 
         async def take(event: Any) -> None:
@@ -103,13 +103,13 @@ class SendMessage(Action):
             await context.emit({"type": "a2a.event", "event": event})
 
         seconds, caller = self._seconds(context), caller_of(context)
-        streaming = self._agent.stream(Operation.STREAM, sending.params, seconds, take, caller)
-        await self._outcome(streaming, lambda: known)
+        streaming = self._agent.stream(A2aOperation.STREAM, sending.params, seconds, take, caller)
+        await self._await_outcome(streaming, lambda: known)
         if progress.task is None and progress.message is None:
-            raise self._refused(Unreadable("its stream had neither a task nor a message"))
+            raise self._to_refusal(Unreadable("its stream had neither a task nor a message"))
         return progress
 
-    def _link(self, context: BuiltInContext, sending: messages.Sending, task: Mapping[str, Any]) -> OwnedTask:
+    def _link(self, context: BuiltInContext, sending: messages.OutgoingMessage, task: Mapping[str, Any]) -> OwnedTask:
         conversation = task.get("contextId")
         return OwnedTask(
             owner=owner_of(context),
@@ -123,17 +123,17 @@ class SendMessage(Action):
         )
 
     def _answer(
-        self, context: BuiltInContext, sending: messages.Sending, progress: Progress, extra: dict[str, object]
+        self, context: BuiltInContext, sending: messages.OutgoingMessage, progress: TaskProgress, extra: dict[str, object]
     ) -> Answer:
         if progress.task is None:
-            return self._said(context, sending, progress.message, extra)
+            return self._answer_message(context, sending, progress.message, extra)
         task = progress.task
         link = self._link(context, sending, task)
         state = link.state
         changes = self._links.changes(link)
         extra = {**extra, "a2a_task_id": link.remote_id, "a2a_state": state}
         if state in (FAILED, REJECTED, AUTH_REQUIRED):
-            raise _unsuccessful(self._name, link, task, changes, extra)
+            raise _task_refusal(self._name, link, task, changes, extra)
         result: dict[str, Any] = {"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id}
         if state == INPUT_REQUIRED:
             status = task.get("status")
@@ -149,8 +149,8 @@ class SendMessage(Action):
             extra=extra,
         )
 
-    def _said(
-        self, context: BuiltInContext, sending: messages.Sending, message: Any, extra: dict[str, object]
+    def _answer_message(
+        self, context: BuiltInContext, sending: messages.OutgoingMessage, message: Any, extra: dict[str, object]
     ) -> Answer:
         """Answer with the agent's message, which made no task, and keep only the conversation."""
         changes = ()
@@ -169,7 +169,7 @@ class SendMessage(Action):
         return Answer(result={"message": message}, changes=changes, extra=extra)
 
 
-def _streams(context: BuiltInContext, sending: messages.Sending) -> bool:
+def _wants_stream(context: BuiltInContext, sending: messages.OutgoingMessage) -> bool:
     """Return whether the agent is asked for a stream; not where a stream cannot do what the caller wants."""
     if context.invocation is None or context.invocation.exchange.context.get("stream") is True:
         return context.invocation is not None
@@ -182,7 +182,7 @@ def _task_header(context: BuiltInContext, task_id: str) -> tuple[tuple[str, str]
     return () if context.task_id is not None else (("Task-ID", task_id),)
 
 
-def _unsuccessful(
+def _task_refusal(
     upstream: str, link: OwnedTask, task: Mapping[str, Any], changes: Any, extra: Mapping[str, object]
 ) -> Refusal:
     reasons = {
@@ -204,10 +204,10 @@ def _unsuccessful(
 
 
 @implementer(IBuiltInHandler)
-class TaskAction(Action):
+class TaskAction(A2aAction):
     """The handler of ``a2a.tasks.get`` and ``a2a.tasks.cancel``."""
 
-    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: A2aOperation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 
@@ -218,17 +218,17 @@ class TaskAction(Action):
         :raises Refusal: 404 for any other task.
         """
         payload = context.input
-        link = messages.named_task(context, payload, self._links, self._name)
+        link = messages.find_task(context, payload, self._links, self._name)
         params: dict[str, Any] = {"id": link.remote_id}
-        if self._operation is Operation.GET and "historyLength" in payload:
+        if self._operation is A2aOperation.GET and "historyLength" in payload:
             params["historyLength"] = payload["historyLength"]
         result = await self._ask(context, self._operation, params)
         try:
             task = task_in(result)
         except UpstreamFailure as failure:
-            raise self._refused(failure) from failure
-        after = self._settled(context, task, link)
-        pending = self._operation is Operation.CANCEL and after.state in PENDING
+            raise self._to_refusal(failure) from failure
+        after = self._update_link(context, task, link)
+        pending = self._operation is A2aOperation.CANCEL and after.state in PENDING
         return Answer(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
             status=Status.ACCEPTED if pending else Status.OK,
@@ -238,7 +238,7 @@ class TaskAction(Action):
 
 
 @implementer(IBuiltInHandler)
-class Subscribe(Action):
+class SubscribeToTask(A2aAction):
     """The handler of ``a2a.tasks.subscribe``: events of one of the caller's running tasks."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -247,26 +247,26 @@ class Subscribe(Action):
 
         :raises Refusal: 404 for a task of another caller, 422 where the agent has no streams.
         """
-        link = messages.named_task(context, context.input, self._links, self._name)
-        progress = Progress()
+        link = messages.find_task(context, context.input, self._links, self._name)
+        progress = TaskProgress()
 
         async def take(event: Any) -> None:
             progress.take(event)
             await context.emit({"type": "a2a.event", "event": event})
 
         seconds, caller = self._seconds(context), caller_of(context)
-        streaming = self._agent.stream(Operation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
-        await self._outcome(streaming, lambda: link)
+        streaming = self._agent.stream(A2aOperation.SUBSCRIBE, {"id": link.remote_id}, seconds, take, caller)
+        await self._await_outcome(streaming, lambda: link)
         task = progress.task or {"id": link.remote_id}
         return Answer(
             result={"task": task, "task_id": link.task_id, "a2a_task_id": link.remote_id},
-            changes=self._links.changes(self._settled(context, task, link)),
+            changes=self._links.changes(self._update_link(context, task, link)),
             extra={"a2a_task_id": link.remote_id},
         )
 
 
 @implementer(IBuiltInHandler)
-class ListTasks(Action):
+class ListTasks(A2aAction):
     """
     The handler of ``a2a.tasks.list``: the caller's own tasks in their last known state.
 
@@ -293,7 +293,7 @@ class ListTasks(Action):
 
 
 @implementer(IBuiltInHandler)
-class ReadCard(Action):
+class ReadCard(A2aAction):
     """The handler of ``a2a.card.get`` and ``a2a.card.extended``."""
 
     def __init__(self, agent: A2AAgent, links: TaskOwnership, *, extended: bool) -> None:
@@ -303,23 +303,23 @@ class ReadCard(Action):
     async def handle(self, context: BuiltInContext) -> Answer:
         """Return the approved card, or the one that the agent shows to known clients."""
         if self._extended:
-            return Answer(result={"card": await self._ask(context, Operation.EXTENDED_CARD, {})})
+            return Answer(result={"card": await self._ask(context, A2aOperation.EXTENDED_CARD, {})})
         if self._agent.card is None:
-            await self._up(context)
+            await self._await_description(context)
         card = self._agent.card
         assert card is not None, "an upstream that is up has a card"
         return Answer(result={"card": dict(card.document), "sha256": card.digest, "trust": card.trust})
 
 
 @implementer(IBuiltInHandler)
-class Push(Action):
+class PushAction(A2aAction):
     """
     The handler of ``a2a.push.create``, ``.get``, ``.list`` and ``.delete``.
 
     Only the operator sets where an agent may call back: a request names the task alone.
     """
 
-    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: A2aOperation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 
@@ -331,16 +331,16 @@ class Push(Action):
         """
         payload = context.input
         if _names_url(payload):
-            raise messages.callback_refused("A request cannot set the URL that an agent calls back.")
-        if self._operation is Operation.PUSH_CREATE and not self._agent.settings.push_url:
-            raise messages.callback_refused("The operator has not configured push_url for this agent.")
-        link = messages.named_task(
+            raise messages.callback_refusal("A request cannot set the URL that an agent calls back.")
+        if self._operation is A2aOperation.PUSH_CREATE and not self._agent.settings.push_url:
+            raise messages.callback_refusal("The operator has not configured push_url for this agent.")
+        link = messages.find_task(
             context, {"id": payload["taskId"]} if "taskId" in payload else {}, self._links, self._name
         )
         params: dict[str, Any] = {"taskId": link.remote_id}
-        if self._operation is Operation.PUSH_CREATE:
+        if self._operation is A2aOperation.PUSH_CREATE:
             params["url"] = self._agent.settings.push_url
-        elif self._operation is not Operation.PUSH_LIST:
+        elif self._operation is not A2aOperation.PUSH_LIST:
             params["id"] = str(payload.get("id", ""))
         result = await self._ask(context, self._operation, params)
         return Answer(result={"push": _without_secrets(result), "task_id": link.task_id})

@@ -25,7 +25,7 @@ _ROLES = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 _OLD_ROLES = {new: old for old, new in _ROLES.items()}
 
 
-def params(given: Mapping[str, Any]) -> dict[str, Any]:
+def to_old_params(given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert parameters of 1.0 to 0.3."""
     found = dict(given)
     if isinstance(found.get("message"), dict):
@@ -59,7 +59,7 @@ def _old_part(part: Mapping[str, Any]) -> dict[str, Any]:
     return {"kind": "file", "file": file, **kept}
 
 
-def result(value: Any) -> Any:
+def from_old_result(value: Any) -> Any:
     """Convert an answer or event of 0.3 to 1.0: ``{"task": ...}``, ``{"message": ...}`` and so on."""
     kind = value.get("kind") if isinstance(value, dict) else None
     if kind == "task":
@@ -67,18 +67,18 @@ def result(value: Any) -> Any:
     if kind == "message":
         return {"message": _message(value)}
     if kind == "status-update":
-        return {"statusUpdate": {**_without(value, "kind", "final"), "status": _status(value.get("status"))}}
+        return {"statusUpdate": {**_drop_members(value, "kind", "final"), "status": _status(value.get("status"))}}
     if kind == "artifact-update":
-        return {"artifactUpdate": {**_without(value, "kind"), "artifact": _artifact(value.get("artifact"))}}
+        return {"artifactUpdate": {**_drop_members(value, "kind"), "artifact": _artifact(value.get("artifact"))}}
     return value
 
 
-def _without(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+def _drop_members(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: inner for name, inner in value.items() if name not in names}
 
 
 def _task(value: Mapping[str, Any]) -> dict[str, Any]:
-    task = _without(value, "kind")
+    task = _drop_members(value, "kind")
     task["status"] = _status(value.get("status"))
     for name, change in (("artifacts", _artifact), ("history", _message)):
         if isinstance(value.get(name), list):
@@ -98,7 +98,7 @@ def _status(value: Any) -> Any:
 def _message(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    changed = _without(value, "kind")
+    changed = _drop_members(value, "kind")
     changed["role"] = _ROLES.get(str(value.get("role")), value.get("role"))
     changed["parts"] = _parts(value.get("parts"))
     return changed
@@ -115,7 +115,7 @@ def _parts(value: Any) -> Any:
 def _part(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
-    kept = _without(part, "kind", "file")
+    kept = _drop_members(part, "kind", "file")
     file = part.get("file")
     if isinstance(file, dict):
         for old, new in (("bytes", "raw"), ("uri", "url"), ("name", "filename"), ("mimeType", "mediaType")):

@@ -24,7 +24,7 @@ FORWARDED = "agtp.agent_id"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class OutgoingMessage:
     """A message, ready to be sent."""
 
     params: dict[str, Any]
@@ -38,7 +38,7 @@ class Sending:
     """Header fields that the payload contradicts."""
 
 
-def callback_refused(explanation: str) -> Refusal:
+def callback_refusal(explanation: str) -> Refusal:
     """Return the 422 refusal of a request that has a URL to call back at."""
     return Refusal(
         Reason.CALLBACK_REFUSED,
@@ -56,7 +56,7 @@ def unknown_task() -> Refusal:
     )
 
 
-def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str) -> OwnedTask:
+def find_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskOwnership, upstream: str) -> OwnedTask:
     """
     Return the task that a request is about: ``id`` of its payload, or else its Task-ID.
 
@@ -73,7 +73,7 @@ def named_task(context: BuiltInContext, payload: Mapping[str, Any], links: TaskO
     return link
 
 
-def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forward: bool) -> Sending:
+def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forward: bool) -> OutgoingMessage:
     """
     Read a payload, whose shape its schema has checked.
 
@@ -102,11 +102,11 @@ def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forwar
         message["taskId"] = link.remote_id
     else:
         link = None
-    said = precedence.unclaimed(message.pop("metadata", None))
+    said = precedence.drop_claims(message.pop("metadata", None))
     if said:
         message["metadata"] = said
     params: dict[str, Any] = {"message": message}
-    metadata = precedence.unclaimed(payload.get("metadata"))
+    metadata = precedence.drop_claims(payload.get("metadata"))
     if forward and is_forwarded(context):
         metadata[FORWARDED] = agent_of(context)
     if metadata:
@@ -115,7 +115,7 @@ def read(context: BuiltInContext, links: TaskOwnership, upstream: str, *, forwar
         params["configuration"] = configuration
     if ignored and "Task-ID" not in contradicted:
         contradicted = tuple(sorted((*contradicted, "Task-ID")))
-    return Sending(
+    return OutgoingMessage(
         params=params, link=link, task_id=context.task_id or secrets.token_hex(16), contradicted=contradicted
     )
 
@@ -171,7 +171,7 @@ def _configuration(payload: Mapping[str, Any]) -> dict[str, Any]:
     given = payload.get("configuration")
     configuration = given if isinstance(given, dict) else {}
     if any(name in configuration or name in payload for name in CALLBACKS):
-        raise callback_refused("A request cannot set the URL that an agent calls back.")
+        raise callback_refusal("A request cannot set the URL that an agent calls back.")
     found = {name: configuration[name] for name in CONFIGURATION if name in configuration}
     if configuration.get("blocking") is False:
         found["returnImmediately"] = True

@@ -17,13 +17,13 @@ from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
 from agtphost.adapters.a2a import relayed
-from agtphost.adapters.a2a.agent import A2AAgent, Spoken
+from agtphost.adapters.a2a.agent import A2AAgent, CallOptions
 from agtphost.adapters.a2a.card import REST
-from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.fronted import client_key
-from agtphost.adapters.a2a.handlers import Action
+from agtphost.adapters.a2a.handlers import A2aAction
 from agtphost.adapters.a2a.messages import FORWARDED
-from agtphost.adapters.a2a.relayed import Asked, Heard, Whose, fault
+from agtphost.adapters.a2a.relayed import RelayRequest, TaskNews, RelayClient, make_error
 from agtphost.adapters.a2a.tasks import task_in
 from agtphost.adapters.callers import agent_of, caller_of, is_forwarded, owner_of
 from agtphost.audit.drafts import Change
@@ -36,12 +36,12 @@ from agtphost.vocabulary.a2a_push import missing_member
 
 PREFIX = "a2a.relay."
 
-ACTIONS: Mapping[str, Operation] = {f"{PREFIX}{operation.value[0]}": operation for operation in Operation}
+ACTIONS: Mapping[str, A2aOperation] = {f"{PREFIX}{operation.value[0]}": operation for operation in A2aOperation}
 """The operations by their actions."""
 
-READING = frozenset(
-    {Operation.GET, Operation.LIST, Operation.SUBSCRIBE, Operation.EXTENDED_CARD}
-    | {Operation.PUSH_GET, Operation.PUSH_LIST}
+READ_OPERATIONS = frozenset(
+    {A2aOperation.GET, A2aOperation.LIST, A2aOperation.SUBSCRIBE, A2aOperation.EXTENDED_CARD}
+    | {A2aOperation.PUSH_GET, A2aOperation.PUSH_LIST}
 )
 
 SCHEMA: Mapping[str, Any] = {
@@ -56,7 +56,7 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-PUSHING = frozenset({Operation.PUSH_CREATE, Operation.PUSH_GET, Operation.PUSH_LIST, Operation.PUSH_DELETE})
+PUSH_OPERATIONS = frozenset({A2aOperation.PUSH_CREATE, A2aOperation.PUSH_GET, A2aOperation.PUSH_LIST, A2aOperation.PUSH_DELETE})
 """Operations on push notification configurations."""
 
 NO_PUSH = "Push notifications are not supported by the agent"
@@ -73,12 +73,12 @@ MOST_PAGES = 20
 LONGEST_PAGE = 100
 
 
-def _whose(context: BuiltInContext, links: TaskOwnership, upstream: str) -> Whose:
+def _client_of(context: BuiltInContext, links: TaskOwnership, upstream: str) -> RelayClient:
     owner = owner_of(context)
     link = context.peer.link if context.peer is not None else None
     client = link.client if isinstance(link, Withdrawable) else ""
     by_path = context.input.get("binding") == REST
-    return Whose(
+    return RelayClient(
         links=links,
         upstream=upstream,
         owner=owner,
@@ -88,10 +88,10 @@ def _whose(context: BuiltInContext, links: TaskOwnership, upstream: str) -> Whos
 
 
 @implementer(IBuiltInHandler)
-class Relay(Action):
+class A2aRelay(A2aAction):
     """The handler of one operation, asked of the agent for a client."""
 
-    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: Operation) -> None:
+    def __init__(self, agent: A2AAgent, links: TaskOwnership, operation: A2aOperation) -> None:
         super().__init__(agent, links)
         self._operation = operation
 
@@ -103,33 +103,33 @@ class Relay(Action):
         :raises Refusal: with the error of the agent, or of A2A where the host refuses, as ``result.error``.
         """
         operation, given = self._operation, context.input
-        whose = _whose(context, self._links, self._name)
-        spoken = Spoken(binding=str(given.get("binding", "")), extensions=str(given.get("extensions", "")))
+        whose = _client_of(context, self._links, self._name)
+        spoken = CallOptions(binding=str(given.get("binding", "")), extensions=str(given.get("extensions", "")))
         link: OwnedTask | None = None
         try:
-            if operation in PUSHING:
+            if operation in PUSH_OPERATIONS:
                 self._require_pushing(given["params"])
             asked = relayed.read(operation, given["params"], whose)
             link = asked.link
             self._require(asked)
             told = self._agent.settings.forward_identity and is_forwarded(context)
-            if told and operation in (Operation.SEND, Operation.STREAM):
+            if told and operation in (A2aOperation.SEND, A2aOperation.STREAM):
                 metadata = asked.params.get("metadata")
                 known = metadata if isinstance(metadata, dict) else {}
                 asked.params["metadata"] = {**known, FORWARDED: agent_of(context)}
-            if operation in (Operation.STREAM, Operation.SUBSCRIBE):
-                return await self._streamed(context, asked, whose, spoken)
-            if operation is Operation.LIST:
-                return await self._listed(context, asked, whose, spoken)
+            if operation in (A2aOperation.STREAM, A2aOperation.SUBSCRIBE):
+                return await self._stream(context, asked, whose, spoken)
+            if operation is A2aOperation.LIST:
+                return await self._list(context, asked, whose, spoken)
             seconds = self._seconds(context)
             result = await self._agent.ask(operation, asked.params, seconds, caller_of(context), spoken)
         except UpstreamFailure as failure:
-            raise self._refused(failure, link) from failure
+            raise self._to_refusal(failure, link) from failure
         except CancelledError:
-            raise self._refused(Cancelled(), link) from None
-        return self._answered(context, asked, whose, result)
+            raise self._to_refusal(Cancelled(), link) from None
+        return self._answer(context, asked, whose, result)
 
-    def _require(self, asked: Asked) -> None:
+    def _require(self, asked: RelayRequest) -> None:
         """
         Check a request before it is sent to the agent.
 
@@ -139,9 +139,9 @@ class Relay(Action):
         able = card is None or card.push
         if isinstance(asked.pushed, dict) and able:
             if not settings.push_origins:
-                raise fault(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
+                raise make_error(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
             if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
-                raise fault(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
+                raise make_error(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
 
     def _require_pushing(self, params: Mapping[str, Any]) -> None:
         """
@@ -151,41 +151,41 @@ class Relay(Action):
         """
         lacking = missing_member(self._operation.value[0], params)
         if lacking:
-            raise fault(a2a_errors.INVALID_PARAMS, f"{lacking} is missing")
+            raise make_error(a2a_errors.INVALID_PARAMS, f"{lacking} is missing")
         card = self._agent.card
         if not self._agent.settings.push_origins or not (card is None or card.push):
-            raise fault(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
+            raise make_error(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
 
-    def _answered(self, context: BuiltInContext, asked: Asked, whose: Whose, result: Any) -> Answer:
+    def _answer(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, result: Any) -> Answer:
         operation = self._operation
-        if operation is Operation.PUSH_DELETE:
+        if operation is A2aOperation.PUSH_DELETE:
             return Answer(result={"response": None})
         if not isinstance(result, dict):
-            raise self._refused(Unreadable("its result is not an object"))
-        if operation is Operation.SEND:
-            heard = relayed.heard_in(result)
-        elif operation in (Operation.GET, Operation.CANCEL):
+            raise self._to_refusal(Unreadable("its result is not an object"))
+        if operation is A2aOperation.SEND:
+            heard = relayed.read_news(result)
+        elif operation in (A2aOperation.GET, A2aOperation.CANCEL):
             try:
                 result = task_in(result)
             except UpstreamFailure as failure:
-                raise self._refused(failure) from failure
-            heard = relayed.heard_of(result)
+                raise self._to_refusal(failure) from failure
+            heard = relayed.read_task_news(result)
         else:
             return Answer(result={"response": result})
         link = self._link(context, asked, whose, heard)
         if link is None:
             return Answer(result={"response": result})
         return Answer(
-            result={"response": relayed.renamed(result, link.conversation, link.shown)},
+            result={"response": relayed.rename_context(result, link.conversation, link.shown)},
             changes=self._changes(link),
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
         )
 
-    def _link(self, context: BuiltInContext, asked: Asked, whose: Whose, heard: Heard) -> OwnedTask | None:
+    def _link(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, heard: TaskNews) -> OwnedTask | None:
         """Return the link to keep for an answer; None where it names neither a task nor a conversation."""
         known = asked.link
         if known is not None and heard.task_id in ("", known.remote_id):
-            return _again(known, heard)
+            return _with_news(known, heard)
         if not heard.task_id and not heard.context:
             return None
         named = asked.context != "" and heard.context in ("", asked.context)
@@ -205,17 +205,17 @@ class Relay(Action):
     def _changes(self, link: OwnedTask) -> tuple[Change, ...]:
         """Return the changes that store a link, and make room for it."""
         kept = self._links.changes(link)
-        gone = room_for(self._links, link) if link.client and kept else None
+        gone = make_room(self._links, link) if link.client and kept else None
         return kept if gone is None else (gone, *kept)
 
     # Streams
 
-    async def _streamed(self, context: BuiltInContext, asked: Asked, whose: Whose, spoken: Spoken) -> Answer:
+    async def _stream(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions) -> Answer:
         link = asked.link
 
         async def take(event: Any) -> None:
             nonlocal link
-            heard = relayed.heard_in(event)
+            heard = relayed.read_news(event)
             if link is None:
                 link = self._link(context, asked, whose, heard)
                 if link is not None and link.remote_id:
@@ -224,13 +224,13 @@ class Relay(Action):
                     record = {"a2a_task_id": link.remote_id}
                     await context.invocation.commit(told, self._changes(link), record)
             elif heard.task_id == link.remote_id:
-                link = _again(link, heard)
-            shown = event if link is None else relayed.renamed(event, link.conversation, link.shown)
+                link = _with_news(link, heard)
+            shown = event if link is None else relayed.rename_context(event, link.conversation, link.shown)
             await context.emit({"type": "a2a.event", "event": shown})
 
         seconds, caller = self._seconds(context), caller_of(context)
         streaming = self._agent.stream(self._operation, asked.params, seconds, take, caller, spoken)
-        await self._outcome(streaming, lambda: link)
+        await self._await_outcome(streaming, lambda: link)
         if link is None:
             return Answer(result={"response": None})
         return Answer(
@@ -241,7 +241,7 @@ class Relay(Action):
 
     # Lists
 
-    async def _listed(self, context: BuiltInContext, asked: Asked, whose: Whose, spoken: Spoken) -> Answer:
+    async def _list(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions) -> Answer:
         """
         Return a page of the client's tasks: the agent knows this host as one client, and lists the tasks of all.
 
@@ -251,7 +251,7 @@ class Relay(Action):
         params = dict(asked.params)
         size = params.get("pageSize")
         wanted = size if type(size) is int and 0 < size <= LONGEST_PAGE else None
-        token, skip = _opened(params.get("pageToken"))
+        token, skip = _unpack_token(params.get("pageToken"))
         began, more = not token and not skip, ""
         found: list[dict[str, Any]] = []
         told: dict[str, Any] = {}
@@ -259,7 +259,7 @@ class Relay(Action):
             params["pageToken"] = token
             if not token:
                 del params["pageToken"]
-            result = await self._agent.ask(Operation.LIST, params, self._seconds(context), caller_of(context), spoken)
+            result = await self._agent.ask(A2aOperation.LIST, params, self._seconds(context), caller_of(context), spoken)
             tasks, following = _page_of(result)
             told = told or result
             wanted = wanted if wanted is not None else _size_of(result)
@@ -267,21 +267,21 @@ class Relay(Action):
             room = wanted - len(found)
             found += [task for _, task in mine[:room]]
             if len(mine) > room:
-                more = _closed(token, mine[room][0])
+                more = _pack_token(token, mine[room][0])
                 break
             token, skip = following, 0
-            more = _closed(token, 0) if token else ""
+            more = _pack_token(token, 0) if token else ""
             if not token or len(found) == wanted or page + 1 == MOST_PAGES:
                 break
-        links = [_again(own[task["id"]], relayed.heard_of(task)) for task in found]
+        links = [_with_news(own[task["id"]], relayed.read_task_news(task)) for task in found]
         changes = [change for link in links for change in self._links.changes(link)]
-        shown = [relayed.renamed(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)]
+        shown = [relayed.rename_context(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)]
         total = len(shown) if began and not more else _total(own.values(), params)
         response = {**told, "tasks": shown, "nextPageToken": more, "totalSize": max(total, len(shown))}
         return Answer(result={"response": response}, changes=tuple(changes))
 
 
-def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
+def make_room(links: TaskOwnership, new: OwnedTask) -> Change | None:
     """Return the change that forgets a link to make room for a client's new one; None where there is room."""
     of_client: dict[str, list[OwnedTask]] = {}
     for link in links.all_of(new.owner):
@@ -298,7 +298,7 @@ def room_for(links: TaskOwnership, new: OwnedTask) -> Change | None:
     return None if most is None else links.removal(most[0])
 
 
-def _again(link: OwnedTask, heard: Heard) -> OwnedTask:
+def _with_news(link: OwnedTask, heard: TaskNews) -> OwnedTask:
     """Return a link with the news of its task."""
     return replace(link, conversation=link.conversation or heard.context, state=heard.state or link.state)
 
@@ -326,11 +326,11 @@ def _total(links: Any, params: Mapping[str, Any]) -> int:
     )
 
 
-def _closed(token: str, skip: int) -> str:
+def _pack_token(token: str, skip: int) -> str:
     return urlsafe_b64encode(jsontext.encode([token, skip])).decode("ascii")
 
 
-def _opened(value: Any) -> tuple[str, int]:
+def _unpack_token(value: Any) -> tuple[str, int]:
     """
     Return the agent's token and the place in its page, from a token that :func:`_closed` made.
 
@@ -343,5 +343,5 @@ def _opened(value: Any) -> tuple[str, int]:
     except (ValueError, TypeError, jsontext.JSONTextError):
         token, skip = None, None
     if not isinstance(token, str) or type(skip) is not int or not 0 <= skip <= LONGEST_PAGE:
-        raise fault(a2a_errors.INVALID_PARAMS, "Invalid page token")
+        raise make_error(a2a_errors.INVALID_PARAMS, "Invalid page token")
     return token, skip

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agtphost.adapters import precedence
-from agtphost.adapters.a2a.dialects import Operation
+from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.messages import FORWARDED
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import LONGEST_ID, OwnedTask, TaskOwnership
@@ -35,21 +35,21 @@ _OF_CONFIGURATION = (
     *("acceptedOutputModes", "historyLength", "returnImmediately", "taskPushNotificationConfig"),
     *("pushNotificationConfig", "pushNotification", "blocking"),
 )
-_OLD = ("pushNotificationConfig", "pushNotification", "blocking")
+_OLD_MEMBERS = ("pushNotificationConfig", "pushNotification", "blocking")
 """Members of versions before 1.0; the front has already converted them to 1.0."""
 
 
-def fault(code: int, message: str) -> ErrorAnswer:
+def make_error(code: int, message: str) -> ErrorAnswer:
     """Return the error that the agent would answer with, if it knew this client as the host does."""
     return ErrorAnswer({"code": code, "message": message, "data": [a2a_errors.info(code, {})]})
 
 
 def unknown_task() -> ErrorAnswer:
     """Return the error -32001, for tasks that do not exist and for those of others alike."""
-    return fault(a2a_errors.TASK_NOT_FOUND, "Task not found")
+    return make_error(a2a_errors.TASK_NOT_FOUND, "Task not found")
 
 
-def guarded(value: Any, names: tuple[str, ...]) -> Any:
+def normalize_members(value: Any, names: tuple[str, ...]) -> Any:
     """
     Return an object in which no member besides ``names`` can be read as one of them.
 
@@ -75,7 +75,7 @@ def _snake(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
+class RelayClient:
     """A client, and its tasks with one agent."""
 
     links: TaskOwnership
@@ -96,7 +96,7 @@ class Whose:
         :raises ErrorAnswer: -32001 for other tasks; for a value that is not a text, that it is malformed.
         """
         if not isinstance(value, str):
-            raise fault(self.malformed, "The id of a task must be a text")
+            raise make_error(self.malformed, "The id of a task must be a text")
         link = self.links.by_remote(self.owner, self.upstream, value, self.client) if value else None
         if link is None or not link.remote_id:
             raise unknown_task()
@@ -116,7 +116,7 @@ class Whose:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RelayRequest:
     """An operation, ready to be sent to the agent."""
 
     params: dict[str, Any]
@@ -133,58 +133,58 @@ class Asked:
     """The push configuration that it has."""
 
 
-def read(operation: Operation, given: Mapping[str, Any], whose: Whose) -> Asked:
+def read(operation: A2aOperation, given: Mapping[str, Any], whose: RelayClient) -> RelayRequest:
     """
     Translate parameters to the agent's ids.
 
     :raises ErrorAnswer: they name what does not belong to the client.
     """
-    if operation in (Operation.SEND, Operation.STREAM):
-        return _sending(given, whose)
-    names = _OF_PUSH if operation is Operation.PUSH_CREATE else _OF_TASK
-    params = guarded(dict(given), names)
+    if operation in (A2aOperation.SEND, A2aOperation.STREAM):
+        return _read_sending(given, whose)
+    names = _OF_PUSH if operation is A2aOperation.PUSH_CREATE else _OF_TASK
+    params = normalize_members(dict(given), names)
     params.pop("tenant", None)
-    if operation in (Operation.LIST, Operation.EXTENDED_CARD):
-        return _listing(params, whose)
+    if operation in (A2aOperation.LIST, A2aOperation.EXTENDED_CARD):
+        return _read_listing(params, whose)
     member = "taskId" if operation.name.startswith("PUSH") else "id"
     if member not in params or params[member] == "":
-        return Asked(params=params, pushed=params if operation is Operation.PUSH_CREATE else None)
-    if not _whole(params.get("historyLength", 0)):
-        raise fault(whose.malformed, "historyLength must be a whole number")
+        return RelayRequest(params=params, pushed=params if operation is A2aOperation.PUSH_CREATE else None)
+    if not _is_whole_number(params.get("historyLength", 0)):
+        raise make_error(whose.malformed, "historyLength must be a whole number")
     link = whose.task(params[member])
-    return Asked(params=params, link=link, pushed=params if operation is Operation.PUSH_CREATE else None)
+    return RelayRequest(params=params, link=link, pushed=params if operation is A2aOperation.PUSH_CREATE else None)
 
 
-def _whole(value: Any) -> bool:
+def _is_whole_number(value: Any) -> bool:
     """Return whether ProtoJSON reads a value as a whole number."""
     text = value.lstrip("-") if isinstance(value, str) else ""
     return value is None or type(value) in (int, float) or (text.isascii() and text.isdigit())
 
 
-def _listing(params: dict[str, Any], whose: Whose) -> Asked:
+def _read_listing(params: dict[str, Any], whose: RelayClient) -> RelayRequest:
     given = params.get("contextId")
     if not isinstance(given, str) or not given:
-        return Asked(params=params)
+        return RelayRequest(params=params)
     context = params["contextId"] = whose.context(given)
-    return Asked(params=params, context=context, shown=given)
+    return RelayRequest(params=params, context=context, shown=given)
 
 
-def _sending(given: Mapping[str, Any], whose: Whose) -> Asked:
-    params = guarded(dict(given), _OF_SENDING)
+def _read_sending(given: Mapping[str, Any], whose: RelayClient) -> RelayRequest:
+    params = normalize_members(dict(given), _OF_SENDING)
     params.pop("tenant", None)
     params.pop(FORWARDED, None)
     if "metadata" in params and isinstance(params["metadata"], dict):
-        params["metadata"] = precedence.unclaimed(params["metadata"])
-    asked = Asked(params=params)
-    message = guarded(params.get("message"), _OF_MESSAGE)
+        params["metadata"] = precedence.drop_claims(params["metadata"])
+    asked = RelayRequest(params=params)
+    message = normalize_members(params.get("message"), _OF_MESSAGE)
     if isinstance(message, dict):
-        asked = _message(params, message, whose)
-    configuration = guarded(params.get("configuration"), _OF_CONFIGURATION)
+        asked = _read_message(params, message, whose)
+    configuration = normalize_members(params.get("configuration"), _OF_CONFIGURATION)
     if isinstance(configuration, dict):
-        for name in _OLD:
+        for name in _OLD_MEMBERS:
             configuration.pop(name, None)
         params["configuration"] = configuration
-        push = guarded(configuration.get("taskPushNotificationConfig"), _OF_PUSH)
+        push = normalize_members(configuration.get("taskPushNotificationConfig"), _OF_PUSH)
         if isinstance(push, dict):
             for name in ("taskId", "tenant"):
                 push.pop(name, None)
@@ -193,28 +193,28 @@ def _sending(given: Mapping[str, Any], whose: Whose) -> Asked:
     return asked
 
 
-def _message(params: dict[str, Any], message: dict[str, Any], whose: Whose) -> Asked:
+def _read_message(params: dict[str, Any], message: dict[str, Any], whose: RelayClient) -> RelayRequest:
     params["message"] = message
     if isinstance(message.get("metadata"), dict):
-        message["metadata"] = precedence.unclaimed(message["metadata"])
+        message["metadata"] = precedence.drop_claims(message["metadata"])
     references = message.get("referenceTaskIds")
     if isinstance(references, list):
         if len(references) > MOST_REFERENCES:
-            raise fault(a2a_errors.INVALID_PARAMS, "message.referenceTaskIds are too many")
+            raise make_error(a2a_errors.INVALID_PARAMS, "message.referenceTaskIds are too many")
         for each in references:
             whose.task(each)
     link = whose.task(message["taskId"]) if message.get("taskId") else None
     given = message.get("contextId")
     if not isinstance(given, str) or not given:
         # If the agent takes the context from the task, the client knows it by the agent's id.
-        return Asked(params=params, link=link)
+        return RelayRequest(params=params, link=link)
     if len(given) > LONGEST_ID:
-        raise fault(a2a_errors.INVALID_PARAMS, f"message.contextId is longer than {LONGEST_ID} characters")
+        raise make_error(a2a_errors.INVALID_PARAMS, f"message.contextId is longer than {LONGEST_ID} characters")
     if link is not None and given == (link.shown or link.conversation):
         message["contextId"] = link.conversation
     else:
         message["contextId"] = whose.context(given)
-    return Asked(params=params, link=link, context=message["contextId"], shown=given)
+    return RelayRequest(params=params, link=link, context=message["contextId"], shown=given)
 
 
 # Push notifications
@@ -248,7 +248,7 @@ def may_push(url: Any, origins: tuple[str, ...]) -> bool:
 # Answers
 
 
-def renamed(value: Any, remote: str, shown: str) -> Any:
+def rename_context(value: Any, remote: str, shown: str) -> Any:
     """
     Return a task, message or event in which a context has the client's id.
 
@@ -261,14 +261,14 @@ def renamed(value: Any, remote: str, shown: str) -> Any:
         changed["contextId"] = shown
     for name in ("task", "message", "statusUpdate", "artifactUpdate", "status"):
         if isinstance(changed.get(name), dict):
-            changed[name] = renamed(changed[name], remote, shown)
+            changed[name] = rename_context(changed[name], remote, shown)
     if isinstance(changed.get("history"), list):
-        changed["history"] = [renamed(each, remote, shown) for each in changed["history"]]
+        changed["history"] = [rename_context(each, remote, shown) for each in changed["history"]]
     return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class TaskNews:
     """The ids and the state that an answer or event has of a task, or of a conversation without one."""
 
     task_id: str = ""
@@ -276,17 +276,17 @@ class Heard:
     state: str = ""
 
 
-def heard_in(value: Any) -> Heard:
+def read_news(value: Any) -> TaskNews:
     """Return what a result of SendMessage or an event is about; ids in an unusable form are left out."""
     event = value if isinstance(value, dict) else {}
     for name, member in (("task", "id"), ("statusUpdate", "taskId"), ("artifactUpdate", "taskId"), ("message", "")):
         inner = event.get(name)
         if isinstance(inner, dict):
-            return heard_of(inner, member)
-    return Heard()
+            return read_task_news(inner, member)
+    return TaskNews()
 
 
-def heard_of(task: Mapping[str, Any], member: str = "id") -> Heard:
+def read_task_news(task: Mapping[str, Any], member: str = "id") -> TaskNews:
     """
     Return the id, context and state of a task.
 
@@ -294,7 +294,7 @@ def heard_of(task: Mapping[str, Any], member: str = "id") -> Heard:
     """
     status = task.get("status")
     state = status.get("state") if isinstance(status, dict) else None
-    return Heard(task_id=_short(task.get(member)), context=_short(task.get("contextId")), state=_short(state))
+    return TaskNews(task_id=_short(task.get(member)), context=_short(task.get("contextId")), state=_short(state))
 
 
 def _short(value: Any) -> str:

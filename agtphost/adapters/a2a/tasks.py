@@ -40,7 +40,7 @@ def task_in(result: Any) -> dict[str, Any]:
     return result
 
 
-class Progress:
+class TaskProgress:
     """The task or message of one call, updated by its events."""
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Progress:
         :raises Unreadable: it is neither.
         """
         known = {
-            "task": self._whole,
-            "message": self._said,
-            "statusUpdate": self._status,
-            "artifactUpdate": self._artifact,
+            "task": self._take_task,
+            "message": self._take_message,
+            "statusUpdate": self._take_status,
+            "artifactUpdate": self._take_artifact,
         }
         if isinstance(event, dict):
             for name, take in known.items():
@@ -67,23 +67,23 @@ class Progress:
                     return
         raise Unreadable("it sent something that is neither a task, a message nor an update")
 
-    def _whole(self, task: dict[str, Any]) -> None:
+    def _take_task(self, task: dict[str, Any]) -> None:
         if not is_remote_id(task.get("id")):
             raise Unreadable("its task has no proper id")
-        self._same(task["id"])
+        self._require_same(task["id"])
         self.task = dict(task)
 
-    def _said(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         self.message = message
 
-    def _status(self, update: dict[str, Any]) -> None:
-        self._of(update)["status"] = update.get("status")
+    def _take_status(self, update: dict[str, Any]) -> None:
+        self._task_of(update)["status"] = update.get("status")
 
-    def _artifact(self, update: dict[str, Any]) -> None:
+    def _take_artifact(self, update: dict[str, Any]) -> None:
         artifact = update.get("artifact")
         if not isinstance(artifact, dict) or not isinstance(artifact.get("parts", []), list):
             raise Unreadable("it sent an update without an artifact")
-        task = self._of(update)
+        task = self._task_of(update)
         given = task.get("artifacts")
         artifacts = list(given) if isinstance(given, list) else []
         self._parts += len(artifact.get("parts", ())) + 1
@@ -101,17 +101,17 @@ class Progress:
             artifacts.append(artifact)
         task["artifacts"] = artifacts
 
-    def _of(self, update: Mapping[str, Any]) -> dict[str, Any]:
+    def _task_of(self, update: Mapping[str, Any]) -> dict[str, Any]:
         task_id = update.get("taskId")
         if not is_remote_id(task_id):
             raise Unreadable("it sent an update that names no task")
-        self._same(task_id)
+        self._require_same(task_id)
         if self.task is None:
             self.task = {"id": task_id}
             if isinstance(update.get("contextId"), str):
                 self.task["contextId"] = update["contextId"]
         return self.task
 
-    def _same(self, task_id: object) -> None:
+    def _require_same(self, task_id: object) -> None:
         if self.task is not None and self.task.get("id") != task_id:
             raise Unreadable("its events are about different tasks")

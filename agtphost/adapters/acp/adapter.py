@@ -28,23 +28,23 @@ class ACPAdapter(WebAdapter[ACPServer]):
     ambiguous = Reason.AMBIGUOUS_SERVER
     unknown = Reason.UNKNOWN_ACP_SERVER
     example = '{"agent_name": "NAME", "input": [{"parts": [{"content": "..."}]}]}'
-    approve = "acp.agents.approve"
+    approve_action = "acp.agents.approve"
     actions = ACTIONS
 
     def _bind(self, upstream: ACPServer) -> Mapping[str, Binding]:
         return bindings_of(upstream, self._links)
 
-    def _shown(self, upstream: ACPServer) -> Mapping[str, object]:
+    def _describe_for_manifest(self, upstream: ACPServer) -> Mapping[str, object]:
         return {"agents": list(upstream.manifests), "changed_agents": sorted(upstream.changed)}
 
-    def _told(self, upstream: ACPServer) -> Mapping[str, object]:
+    def _describe_for_operators(self, upstream: ACPServer) -> Mapping[str, object]:
         return {
             "approved": {name: upstream.pins.approved(name) for name in (*upstream.manifests, *upstream.changed)},
             "waiting_for_approval": dict(upstream.changed),
             "unmatched_rules": [f"agent {name}" for name in upstream.unmatched],
         }
 
-    def _guessed(self, payload: Mapping[str, Any]) -> str | None:
+    def _guess_upstream(self, payload: Mapping[str, Any]) -> str | None:
         agent = payload.get("agent_name")
         listing = [name for name, each in self.by_name.items() if agent in each.manifests]
         return listing[0] if len(listing) == 1 else None
@@ -60,7 +60,7 @@ class ACPAdapter(WebAdapter[ACPServer]):
 
         :raises UpstreamFailure: for every other outcome; :class:`AlreadyOver` where there is nothing to cancel.
         """
-        server = self._owner(link)
+        server = self._upstream_of(link)
         try:
             run = await server.ask("POST", ("runs", link.remote_id, "cancel"), server.settings.timeout)
         except Refused as refused:

@@ -26,20 +26,20 @@ TERMINAL = frozenset({"completed", "cancelled", FAILED})
 MODES = ("sync", "async", "stream")
 
 
-class _Action(actions.Action):
+class _AcpAction(actions.UpstreamAction):
     """The common part of the handlers for one server."""
 
     kind = "acp"
-    remote = "acp_run_id"
+    remote_id_member = "acp_run_id"
 
     def __init__(self, server: ACPServer, links: TaskOwnership) -> None:
         super().__init__(server, links)
         self._server = server
 
     async def _ask(self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
-        return await self._outcome(self._server.ask(method, path, self._seconds(context), body, caller_of(context)))
+        return await self._await_outcome(self._server.ask(method, path, self._seconds(context), body, caller_of(context)))
 
-    def _link(self, context: BuiltInContext) -> OwnedTask:
+    def _find_link(self, context: BuiltInContext) -> OwnedTask:
         """Return the run that a request is about: ``run_id`` of its payload, or else its Task-ID."""
         owner, given = owner_of(context), context.input.get("run_id")
         links = self._links
@@ -51,10 +51,10 @@ class _Action(actions.Action):
             raise not_found(Reason.UNKNOWN_RUN)
         return link
 
-    def _run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
+    def _check_run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
         proper = isinstance(value, dict) and is_remote_id(value.get("run_id")) and isinstance(value.get("status"), str)
         if not proper or (link is not None and value["run_id"] != link.remote_id):
-            raise self._refused(Unreadable("its answer is not the run that was asked for"))
+            raise self._to_refusal(Unreadable("its answer is not the run that was asked for"))
         run: dict[str, Any] = value
         return run
 
@@ -80,11 +80,11 @@ class _Action(actions.Action):
             extra=record,
         )
 
-    def _settled(self, run: Mapping[str, Any], link: OwnedTask) -> OwnedTask:
+    def _update_link(self, run: Mapping[str, Any], link: OwnedTask) -> OwnedTask:
         return replace(link, state=str(run["status"])[:32])
 
 
-class _Running(_Action):
+class _RunExecution(_AcpAction):
     """The common part of the handlers that begin or resume a run, in one of its three modes."""
 
     async def _perform(
@@ -108,8 +108,8 @@ class _Running(_Action):
         if mode == "sync" and link is None:
             mode, body = "stream", {**body, "mode": "stream"}
         if mode != "stream":
-            run = self._run(await self._ask(context, "POST", path, body), link)
-            return self._answer(context, run, self._settled(run, link or begun(run)), extra)
+            run = self._check_run(await self._ask(context, "POST", path, body), link)
+            return self._answer(context, run, self._update_link(run, link or begun(run)), extra)
         known = link
         last: dict[str, Any] = {}
         output: list[Any] = []
@@ -119,7 +119,7 @@ class _Running(_Action):
             if not isinstance(event, dict) or not isinstance(event.get("type"), str):
                 raise Unreadable("it sent a malformed event")
             if isinstance(event.get("run"), dict):
-                last = self._run(event["run"], known)
+                last = self._check_run(event["run"], known)
                 if known is None:
                     # Make the run durable before the caller learns of it: a crash in the middle loses the stream, not
                     # the run.
@@ -133,16 +133,16 @@ class _Running(_Action):
             await context.emit({"type": "acp.event", "event": event})
 
         streaming = self._server.stream(path, self._seconds(context), body, take, caller_of(context))
-        await self._outcome(streaming, lambda: known)
+        await self._await_outcome(streaming, lambda: known)
         if known is None or not last:
-            raise self._refused(Unreadable("its stream had no run"))
+            raise self._to_refusal(Unreadable("its stream had no run"))
         if output and not last.get("output"):
             last["output"] = output
-        return self._answer(context, last, self._settled(last, known), extra)
+        return self._answer(context, last, self._update_link(last, known), extra)
 
 
 @implementer(IBuiltInHandler)
-class CreateRun(_Running):
+class CreateRun(_RunExecution):
     """The handler of ``acp.runs.create``: POST /runs; with ``inputResponses``, an answer to the run that awaits one."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -158,7 +158,7 @@ class CreateRun(_Running):
             return await self._resume(context, extra)
         agent = await self._agent(context)
         if not isinstance(payload.get("input"), list) or not payload["input"]:
-            raise _malformed("The payload has no input.", 'Send {"input": [{"parts": [{"content": "..."}]}]}.')
+            raise _payload_refusal("The payload has no input.", 'Send {"input": [{"parts": [{"content": "..."}]}]}.')
         if "session" in payload:
             raise Refusal(
                 Reason.CALLBACK_REFUSED,
@@ -173,7 +173,7 @@ class CreateRun(_Running):
             body["session_id"] = session = session or str(uuid.uuid4())
         task_id = context.task_id or secrets.token_hex(16)
 
-        def begun(run: Mapping[str, Any]) -> OwnedTask:
+        def make_link(run: Mapping[str, Any]) -> OwnedTask:
             told = run.get("session_id")
             return OwnedTask(
                 owner=owner_of(context),
@@ -186,7 +186,7 @@ class CreateRun(_Running):
                 state=str(run["status"])[:32],
             )
 
-        return await self._perform(context, ("runs",), body, mode, None, begun, extra)
+        return await self._perform(context, ("runs",), body, mode, None, make_link, extra)
 
     async def _resume(self, context: BuiltInContext, extra: Mapping[str, object]) -> Answer:
         responses, state = context.input["inputResponses"], context.input.get("requestState")
@@ -206,7 +206,7 @@ class CreateRun(_Running):
         server = self._server
         given = context.input.get("agent_name")
         if not server.manifests and not server.changed:
-            await self._up(context)
+            await self._await_description(context)
         names = sorted(server.manifests)
         if given is None and len(names) == 1:
             return names[0]
@@ -225,19 +225,19 @@ class CreateRun(_Running):
 
 
 @implementer(IBuiltInHandler)
-class ResumeRun(_Running):
+class ResumeRun(_RunExecution):
     """The handler of ``acp.runs.resume``: POST /runs/{run_id}."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """Answer the question of one of the caller's own runs."""
-        link = self._link(context)
+        link = self._find_link(context)
         mode = _mode(context)
         body = {"await_resume": _await_resume(context.input.get("await_resume")), "mode": mode}
         return await self._perform(context, ("runs", link.remote_id), body, mode, link, None, {})
 
 
 @implementer(IBuiltInHandler)
-class RunAction(_Action):
+class RunAction(_AcpAction):
     """The handler of ``acp.runs.get`` and ``acp.runs.cancel``."""
 
     def __init__(self, server: ACPServer, links: TaskOwnership, *, cancel: bool) -> None:
@@ -246,13 +246,13 @@ class RunAction(_Action):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """Read or cancel one of the caller's own runs."""
-        link = self._link(context)
+        link = self._find_link(context)
         if self._cancel:
             value = await self._ask(context, "POST", ("runs", link.remote_id, "cancel"))
         else:
             value = await self._ask(context, "GET", ("runs", link.remote_id))
-        run = self._run(value, link)
-        after = self._settled(run, link)
+        run = self._check_run(value, link)
+        after = self._update_link(run, link)
         return Answer(
             result={"run": run, "task_id": link.task_id, "acp_run_id": link.remote_id},
             status=Status.ACCEPTED if self._cancel and after.state not in TERMINAL else Status.OK,
@@ -262,21 +262,21 @@ class RunAction(_Action):
 
 
 @implementer(IBuiltInHandler)
-class RunEvents(_Action):
+class RunEvents(_AcpAction):
     """The handler of ``acp.runs.events``: GET /runs/{run_id}/events."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """Return the events of one of the caller's own runs."""
-        link = self._link(context)
+        link = self._find_link(context)
         value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
-            raise self._refused(Unreadable("its list of events is malformed"))
+            raise self._to_refusal(Unreadable("its list of events is malformed"))
         return Answer(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
 
 
 @implementer(IBuiltInHandler)
-class ReadSession(_Action):
+class ReadSession(_AcpAction):
     """The handler of ``acp.sessions.get``: GET /sessions/{session_id}, for the caller's own Session-ID."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -289,7 +289,7 @@ class ReadSession(_Action):
 
 
 @implementer(IBuiltInHandler)
-class Ping(_Action):
+class Ping(_AcpAction):
     """The handler of ``acp.ping``: GET /ping."""
 
     async def handle(self, context: BuiltInContext) -> Answer:
@@ -299,7 +299,7 @@ class Ping(_Action):
 
 
 @implementer(IBuiltInHandler)
-class ReadAgents(_Action):
+class ReadAgents(_AcpAction):
     """The handler of ``acp.agents.list`` and ``acp.agents.get``: approved manifests only."""
 
     def __init__(self, server: ACPServer, links: TaskOwnership, *, one: bool) -> None:
@@ -325,18 +325,18 @@ def _mode(context: BuiltInContext) -> str:
     asked = context.invocation is not None and context.invocation.exchange.context.get("stream") is True
     mode = context.input.get("mode", "stream" if asked else "sync")
     if mode not in MODES:
-        raise _malformed("mode is unknown.", f"Use one of {', '.join(MODES)}.")
+        raise _payload_refusal("mode is unknown.", f"Use one of {', '.join(MODES)}.")
     return str(mode)
 
 
 def _await_resume(value: Any) -> dict[str, Any]:
     if isinstance(value, dict) and isinstance(value.get("message"), dict):
         return {"type": "message", **value}
-    raise _malformed(
+    raise _payload_refusal(
         "The payload has no answer to the run's question.",
         'Send {"message": {"parts": [{"content": "..."}]}} as await_resume, or as inputResponses.await.',
     )
 
 
-def _malformed(explanation: str, remedy: str) -> Refusal:
+def _payload_refusal(explanation: str, remedy: str) -> Refusal:
     return Refusal(Reason.INVALID_PAYLOAD, explanation, remedy=remedy)

@@ -142,7 +142,7 @@ class ACPServer(WebUpstream):
             offset += len(page)
             if len(page) < PAGE or not fresh:
                 break
-        self._match(found)
+        self._report_unmatched(found)
         wanted = set(self.settings.agents)
         admitted = {name: manifest for name, manifest in found.items() if not wanted or name in wanted}
         if not admitted:
@@ -157,7 +157,7 @@ class ACPServer(WebUpstream):
         if kept != self.manifests:
             self.manifests = kept
 
-    def _match(self, found: Mapping[str, object]) -> None:
+    def _report_unmatched(self, found: Mapping[str, object]) -> None:
         """
         Log the configured names that the server does not list, since their agents may have other names now.
 

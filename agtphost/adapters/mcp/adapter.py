@@ -10,14 +10,14 @@ from typing import Any
 from zope.interface import implementer
 
 from agtphost.adapters import precedence
-from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
-from agtphost.adapters.mcp.bindings import CALL, ToolCall, standing_in, tool_address, unlisted_binding
+from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
+from agtphost.adapters.mcp.bindings import CALL, ToolCall, stand_in_binding, tool_address, unlisted_binding
 from agtphost.adapters.mcp.calls import AskForRoots, CallTracker
 from agtphost.adapters.mcp.lists import list_binding
-from agtphost.adapters.mcp.operations import Operations, repeated, unknown_server
+from agtphost.adapters.mcp.operations import Operations, read_repetition, unknown_server
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import own_meta
-from agtphost.adapters.mcp.tools import defining
+from agtphost.adapters.mcp.tools import defining_octets
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
@@ -33,7 +33,7 @@ from agtphost.vocabulary.reasons import Reason
 
 LIST = "mcp.tools.list"
 
-SILENT = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
+CLAIMLESS_MEMBERS = frozenset({"tool", "name", "server", "arguments", "inputResponses", "requestState"})
 """Members of a tool call's payload that cannot repeat a header field; the tool's arguments are not checked."""
 
 _KINDS = (
@@ -53,17 +53,17 @@ _MATCHES = 3
 """The largest number of close names that a refusal suggests."""
 
 
-_LISTED = (
+_LIST_REMEDY = (
     "EXECUTE mcp.tools.list and DISCOVER /tools list the tools that can be called. "
     f"A caller that a token proves is shown those that the operator opens to tokens: {OPEN_TO_TOKENS}."
 )
 """The remedy for an unknown tool. It is the same for every name and caller, so that it reveals nothing about a tool."""
 
-TRACING = frozenset({"traceparent", "tracestate", "baggage"})
+TRACE_MEMBERS = frozenset({"traceparent", "tracestate", "baggage"})
 """Members of ``_meta`` that differ in each repeat of a call without changing the call."""
 
 
-def _malformed(explanation: str) -> Refusal:
+def _payload_refusal(explanation: str) -> Refusal:
     return Refusal(
         Reason.INVALID_PAYLOAD, explanation, remedy='Send {"tool": "server.tool", "arguments": {...}} as the payload.'
     )
@@ -105,7 +105,7 @@ class McpAdapter:
         """Return the approved and the present definition of a tool; None for an unknown tool."""
         found = self._servers.get(upstream)
         tool = None if found is None else found.catalogue.tools.get(name)
-        return None if found is None or tool is None else found.catalogue.pins.shown(name, defining(tool.definition))
+        return None if found is None or tool is None else found.catalogue.pins.shown(name, defining_octets(tool.definition))
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """
@@ -121,14 +121,14 @@ class McpAdapter:
             raise unknown_server(self._servers)
         if action == CALL:
             called = self._call(payload, server)
-            return called if payload.keys() <= SILENT else self._noted(called, payload, payload.get("_meta"))
+            return called if payload.keys() <= CLAIMLESS_MEMBERS else self._add_mismatch_check(called, payload, payload.get("_meta"))
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
         found = None if self._operations is None else self._operations.resolve(action, payload, server)
         if found is not None:
             # Members such as taskId belong to MCP there.
-            return self._noted(found, payload.get("_meta")) if type(payload) is dict else found
+            return self._add_mismatch_check(found, payload.get("_meta")) if type(payload) is dict else found
         others = () if self._operations is None else self._operations.actions
         raise Refusal(
             Reason.UNKNOWN_ACTION,
@@ -169,7 +169,7 @@ class McpAdapter:
             entries.append({**entry, "name": name, "state": server.state.value, "tools": tools})
         return entries
 
-    def described(self) -> Sequence[Mapping[str, object]]:
+    def describe_protocols(self) -> Sequence[Mapping[str, object]]:
         """Return the entries of :meth:`hosted_protocols` with the present state of each server, for DESCRIBE."""
         return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted_protocols()]
 
@@ -182,39 +182,39 @@ class McpAdapter:
             reports.append(report)
         return reports
 
-    def offered(self) -> Iterator[Offered]:
+    def list_offered(self) -> Iterator[Offered]:
         """Return every tool of every server, including those that are off, for operators."""
         for name, server in self._servers.items():
-            yield from server.catalogue.offered(name, server.state.value)
+            yield from server.catalogue.list_offered(name, server.state.value)
 
-    def _noted(self, found: Resolution, *places: Any) -> Resolution:
+    def _add_mismatch_check(self, found: Resolution, *places: Any) -> Resolution:
         server = self._servers.get(str(found.binding.extra.get("mcp_server")))
-        return found if server is None else precedence.noted(found, places, server.say)
+        return found if server is None else precedence.add_mismatch_check(found, places, server.say)
 
     def _call(self, payload: Any, server: str | None) -> Resolution:
         if type(payload) is not dict:
-            raise _malformed("The payload of mcp.tools.call is an object.")
+            raise _payload_refusal("The payload of mcp.tools.call is an object.")
         tool = payload.get("tool", payload.get("name"))
         arguments = payload.get("arguments")
         meta = payload.get("_meta")
         if type(tool) is not str or not tool:
-            raise _malformed("The payload names no tool.")
+            raise _payload_refusal("The payload names no tool.")
         if arguments is None:
             arguments = {}
         if type(arguments) is not dict or (meta is not None and type(meta) is not dict):
-            raise _malformed("The payload's arguments and _meta are objects.")
+            raise _payload_refusal("The payload's arguments and _meta are objects.")
         named = payload.get("server")
         if server is None and type(named) is str:
             if named not in self._servers:
                 raise unknown_server(self._servers)
             server = named
         binding = self._find(tool, server)
-        again = repeated(payload) if "inputResponses" in payload or "requestState" in payload else {}
+        again = read_repetition(payload) if "inputResponses" in payload or "requestState" in payload else {}
         if (meta or again) and isinstance(binding.handler, ToolCall):
-            said = {name: value for name, value in own_meta(meta or {}).items() if name not in TRACING}
+            said = {name: value for name, value in own_meta(meta or {}).items() if name not in TRACE_MEMBERS}
             binding = replace(
                 binding,
-                handler=binding.handler.given(meta or {}, again),
+                handler=binding.handler.with_input(meta or {}, again),
                 beside={name: value for name, value in (("_meta", said), ("again", again)) if value},
             )
             owner = self._servers[str(binding.extra["mcp_server"])]
@@ -230,17 +230,17 @@ class McpAdapter:
         Where the tool demands other rights than an unknown tool would, its binding also gets the refusal for an unknown
         tool under the name that the caller used.
         """
-        found = self._named(tool, server)
+        found = self._find_named(tool, server)
         neighbour = found.alike
         if neighbour is None or neighbour.missing is not None:
             return found
-        missing = self._missing(tool, self._meant(tool, server)[1])
+        missing = self._unknown_tool_refusal(tool, self._split_name(tool, server)[1])
         return replace(found, alike=replace(neighbour, missing=missing, covers=(Reason.AGENT_UNAUTHENTICATED,)))
 
-    def _named(self, tool: str, server: str | None) -> Binding:
+    def _find_named(self, tool: str, server: str | None) -> Binding:
         prefix, dot, rest = tool.partition(".")
         if dot and prefix in self._servers and server in (None, prefix):
-            found = self._in(self._servers[prefix], rest)
+            found = self._find_in(self._servers[prefix], rest)
             if found is not None:
                 return found
         searched = list(self._servers.values()) if server is None else [self._servers[server]]
@@ -251,17 +251,17 @@ class McpAdapter:
             there = [each.catalogue.bindings.get(tool) or unlisted_binding(each, tool) for each in having]
             named = [(each.name, each) for each in there]
             return bare_binding(
-                searched, tool, tell_ambiguity(Reason.AMBIGUOUS_TOOL, named, self._missing(tool, searched))
+                searched, tool, tell_ambiguity(Reason.AMBIGUOUS_TOOL, named, self._unknown_tool_refusal(tool, searched))
             )
         if having or server is not None:
-            found = self._in(having[0] if having else searched[0], tool)
+            found = self._find_in(having[0] if having else searched[0], tool)
             if found is not None:
-                return guard(found, bare_binding(searched, tool, self._missing(tool, searched))) if bare else found
+                return hide_behind(found, bare_binding(searched, tool, self._unknown_tool_refusal(tool, searched))) if bare else found
         if bare:
-            return bare_binding(searched, tool, self._missing(tool, searched))
-        return self._unknown(tool, *self._meant(tool, server))
+            return bare_binding(searched, tool, self._unknown_tool_refusal(tool, searched))
+        return self._bind_unknown(tool, *self._split_name(tool, server))
 
-    def _meant(self, tool: str, server: str | None) -> tuple[str, Sequence[McpServer]]:
+    def _split_name(self, tool: str, server: str | None) -> tuple[str, Sequence[McpServer]]:
         """Return the tool's name without the server's, and the servers that could have it."""
         prefix, dot, rest = tool.partition(".")
         # Where the name has a server, it does not matter that another server has not listed its tools yet.
@@ -269,7 +269,7 @@ class McpAdapter:
             return rest, [self._servers[prefix]]
         return tool, list(self._servers.values()) if server is None else [self._servers[server]]
 
-    def _in(self, server: McpServer, tool: str) -> Binding | None:
+    def _find_in(self, server: McpServer, tool: str) -> Binding | None:
         """
         Return the binding of a tool; while the server has not listed its tools, one with the rights that the settings
         demand.
@@ -279,18 +279,18 @@ class McpAdapter:
         if binding is not None:
             return binding
         named = {"tool": f"{server.settings.name}.{tool}"}
-        if tool in catalogue.changed:
-            return _instead(server, tool, lambda admits: Refusal(Reason.TOOL_DEFINITION_CHANGED, details=named))
-        if catalogue.barred and tool in catalogue.tools:
-            return _instead(server, tool, lambda admits: rules_unmatched(named))
-        if tool in catalogue.invalid:
-            return _instead(server, tool, lambda admits: Refusal(Reason.TOOL_SCHEMA_INVALID, details=named))
+        if tool in catalogue.changed_tools:
+            return _bind_refusal(server, tool, lambda admits: Refusal(Reason.TOOL_DEFINITION_CHANGED, details=named))
+        if catalogue.is_off and tool in catalogue.tools:
+            return _bind_refusal(server, tool, lambda admits: rules_unmatched(named))
+        if tool in catalogue.invalid_tools:
+            return _bind_refusal(server, tool, lambda admits: Refusal(Reason.TOOL_SCHEMA_INVALID, details=named))
         override = server.settings.tools.get(tool)
-        if not catalogue.known and tool and (override is None or override.enabled):
+        if not catalogue.was_listed and tool and (override is None or override.enabled):
             return unlisted_binding(server, tool)
         return None
 
-    def _unknown(self, tool: str, bare: str, searched: Sequence[McpServer]) -> Binding:
+    def _bind_unknown(self, tool: str, bare: str, searched: Sequence[McpServer]) -> Binding:
         """
         Return a binding for a tool that no server has, with the rights that the server demands for every tool.
 
@@ -298,26 +298,26 @@ class McpAdapter:
         :param searched: the servers that could have had it.
         :raises Refusal: 503 where one of them has not listed its tools yet.
         """
-        missing = self._missing(tool, searched)
-        if any(not server.catalogue.known for server in searched) or not searched:
+        missing = self._unknown_tool_refusal(tool, searched)
+        if any(not server.catalogue.was_listed for server in searched) or not searched:
             raise missing(lambda binding: False)
-        return replace(standing_in(searched[0], bare), missing=missing)
+        return replace(stand_in_binding(searched[0], bare), missing=missing)
 
     @staticmethod
-    def _missing(tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
+    def _unknown_tool_refusal(tool: str, searched: Sequence[McpServer]) -> Callable[[Admits], Refusal]:
         """
         Return a function that makes the refusal for an unknown tool; 503 while a server has not listed its tools yet.
         """
 
         def missing(admits: Admits) -> Refusal:
-            if any(not server.catalogue.known for server in searched):
+            if any(not server.catalogue.was_listed for server in searched):
                 return Refusal(Reason.TOOLS_NOT_LISTED, headers=(("Retry-After", "1"),))
             there = [binding for server in searched for binding in server.catalogue.bindings.values()]
             found = NamingRefusal(
                 Reason.UNKNOWN_TOOL,
                 "No hosted MCP server has a tool of that name.",
-                remedy=_LISTED,
-                among=lambda may: {"close_matches": _close(tool[:128], [each.name for each in there if may(each)])},
+                remedy=_LIST_REMEDY,
+                among=lambda may: {"close_matches": _close_matches(tool[:128], [each.name for each in there if may(each)])},
             )
             found.name_to(admits)
             return found
@@ -325,12 +325,12 @@ class McpAdapter:
         return missing
 
 
-def _instead(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:
+def _bind_refusal(server: McpServer, tool: str, missing: Callable[[Callable[[Any], bool]], Refusal]) -> Binding:
     """Return a binding for a tool that is off; only callers who could call the tool get the reason."""
     return replace(unlisted_binding(server, tool), missing=missing, approval=False, unknown=None)
 
 
-def _close(tool: str, names: list[str]) -> list[str]:
+def _close_matches(tool: str, names: list[str]) -> list[str]:
     """Return names that are similar to a name, with or without their servers' names."""
     bare = {name.partition(".")[2]: name for name in names}
     close = difflib.get_close_matches(tool, names, _MATCHES)

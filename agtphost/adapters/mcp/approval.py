@@ -13,7 +13,7 @@ from agtphost.upstream.approval import Approve
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.reasons import Reason
 
-APPROVER = "mcp:tools:approve"
+APPROVE_SCOPE = "mcp:tools:approve"
 """The scope of agents that may approve tools."""
 
 
@@ -26,7 +26,7 @@ class ApproveTool(Approve):
     """
 
     kind = "mcp"
-    scope = APPROVER
+    scope = APPROVE_SCOPE
     said = "Tools are approved by operators."
 
     def __init__(
@@ -39,7 +39,7 @@ class ApproveTool(Approve):
         pins = Pins("mcp", name) if found is None else found.catalogue.pins
         super().__init__("mcp", name, pins, dict, authorization)
 
-    def _meant(self, context: BuiltInContext) -> tuple[str, str]:
+    def _find_definition(self, context: BuiltInContext) -> tuple[str, str]:
         tool = None if self._catalogue is None else self._catalogue.tools.get(self._tool)
         if tool is None:
             raise Refusal(
@@ -49,7 +49,7 @@ class ApproveTool(Approve):
             )
         return self._tool, tool.digest
 
-    def _told(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
+    def _make_result(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
         result = {"tool": f"{self._upstream}.{name}", "definition_digest": digest}
         return {"mcp_response": result}, {"mcp_tool_approved": result}
 

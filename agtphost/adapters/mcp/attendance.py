@@ -14,7 +14,7 @@ from agtphost.adapters.mcp.session import ClientSession, Send
 from agtphost.adapters.mcp.versions import ANSWERABLE
 
 
-class Attendance:
+class InteractiveCalls:
     """
     The calls of one server that may be suspended, cancelled or streamed.
 
@@ -36,7 +36,7 @@ class Attendance:
         """Return the number of calls that may be suspended."""
         return len(self._pending_calls)
 
-    async def attend(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
+    async def perform(self, send: Send, session: ClientSession, seconds: float, asking: CallContext) -> Any:
         """
         Make a call whose caller listens, may cancel it, or can be asked.
 
@@ -47,7 +47,7 @@ class Attendance:
             self._listening.append(asking)
         try:
             if asking.pending is None and not (self._alone and not session.terms.stateless):
-                return await asking.working(send(session, seconds))
+                return await asking.set_awaited(send(session, seconds))
             return await self._interruptible(send, session, seconds, asking)
         finally:
             if asking.sink is not None:
@@ -67,7 +67,7 @@ class Attendance:
         known = self._alone or (session.terms.stateless and at_work == 1)
         return self._listening[0] if known else None
 
-    def asked(
+    def take_request(
         self, peer: JsonRpcPeer | None, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None
     ) -> bool:
         """
@@ -79,7 +79,7 @@ class Attendance:
         if roots is not None and peer is not None and roots.answer(peer, call_id):
             return True
         pending = pending_of(self._pending_calls, within) if self._alone else None
-        if pending is not None and pending.asks(method, params, call_id):
+        if pending is not None and pending.take_request(method, params, call_id):
             return True
         return roots is not None and peer is not None and pending is None and roots.hold(peer, call_id)
 
@@ -100,7 +100,7 @@ class Attendance:
                 first.repeated = asking
             outcome = send(session, seconds)
         try:
-            return await asking.working(outcome)
+            return await asking.set_awaited(outcome)
         finally:
-            if pending.over:
+            if pending.has_ended:
                 self._pending_calls.pop(pending, None)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agtphost.adapters.mcp.bindings import standing_in
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.bindings import stand_in_binding
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.contract.binding import Binding
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.vocabulary.reasons import Reason
@@ -19,7 +19,7 @@ from agtphost.vocabulary.reasons import Reason
 Admits = Callable[[Binding], bool]
 
 
-def bare_binding(searched: Sequence[SendsRequests], name: str, missing: Callable[[Admits], Refusal]) -> Binding:
+def bare_binding(searched: Sequence[IsMcpServer], name: str, missing: Callable[[Admits], Refusal]) -> Binding:
     """
     Return a binding for a bare name that no server has, or that several have.
 
@@ -28,11 +28,11 @@ def bare_binding(searched: Sequence[SendsRequests], name: str, missing: Callable
     :param searched: the servers that could have it, at least one.
     :param missing: makes the refusal; it gets a function that tells which bindings the caller may use.
     """
-    least = min(standing_in(server, name).min_assurance for server in searched)
-    return replace(standing_in(searched[0], name), required_scopes=(), min_assurance=least, missing=missing)
+    least = min(stand_in_binding(server, name).min_assurance for server in searched)
+    return replace(stand_in_binding(searched[0], name), required_scopes=(), min_assurance=least, missing=missing)
 
 
-def guard(found: Binding, bare: Binding) -> Binding:
+def hide_behind(found: Binding, bare: Binding) -> Binding:
     """
     Make a binding that was found by a bare name refuse as ``bare`` does, unless the caller may use similar bindings.
     """

@@ -11,10 +11,10 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import caller_of
 from agtphost.adapters.mcp.elicitation import CallContext
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.session import ClientSession, own_meta
-from agtphost.adapters.mcp.tools import Tool
-from agtphost.adapters.mcp.tracing import linked, request_span, tool_failed
+from agtphost.adapters.mcp.tools import McpTool
+from agtphost.adapters.mcp.tracing import link_meta, request_span, tool_failed
 from agtphost.config.upstreams import MCPServerSection, Override, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.contract.carried import CarriedCall, ToolAddress
@@ -48,11 +48,11 @@ class ToolCall:
 
     kind = "mcp"
     member = "tool_response"
-    __slots__ = ("_listed", "_output", "_tool", "again", "meta", "server")
+    __slots__ = ("_listed", "_output", "_tool", "repetition", "meta", "server")
 
     def __init__(
         self,
-        server: SendsRequests,
+        server: IsMcpServer,
         tool: str,
         meta: Mapping[str, Any] = _NOTHING,
         again: Mapping[str, Any] = _NOTHING,
@@ -64,26 +64,26 @@ class ToolCall:
         self.server = server
         self._tool = tool
         self.meta = meta
-        self.again = again
+        self.repetition = again
         self._output = output
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The method and the name; see :attr:`agtphost.adapters.mcp.requests.Call.named`."""
         return f"tools/call {self.server.settings.name}.{self._tool}"
 
-    def given(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
+    def with_input(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
         """Return this call with its caller's ``_meta`` and input."""
         return ToolCall(self.server, self._tool, meta, again, self._output, listed=self._listed)
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
+        self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the call; see :class:`agtphost.adapters.mcp.requests.Call`."""
         span = request_span(instance, "tools/call", self._tool if self._listed else "")
         if span is None:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
-        meta = linked(self.meta, span)
+        meta = link_meta(self.meta, span)
         calling = instance.call_tool(self._tool, context.input, meta, seconds, asking, caller_of(context))
         return end_span_after(span, calling, tool_failed)
 
@@ -121,7 +121,7 @@ class ToolCall:
 
 
 @implementer(IBuiltInHandler)
-class Request:
+class McpRequest:
     """
     The handler of another request to one server: a read, a prompt, a completion.
 
@@ -135,11 +135,11 @@ class Request:
 
     kind = "mcp"
     member = "mcp_response"
-    __slots__ = ("_method", "_params", "again", "meta", "named", "server")
+    __slots__ = ("_method", "_params", "repetition", "meta", "label", "server")
 
     def __init__(
         self,
-        server: SendsRequests,
+        server: IsMcpServer,
         method: str,
         params: Mapping[str, Any],
         name: str,
@@ -149,21 +149,21 @@ class Request:
         self.server = server
         self._method = method
         self._params = params
-        self.named = f"{method} {server.settings.name}.{name}"
+        self.label = f"{method} {server.settings.name}.{name}"
         self.meta = meta
-        self.again = again
+        self.repetition = again
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
+        self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
 
         # The name of a resource or prompt is the caller's text, so the span does not have it.
         span = request_span(instance, self._method)
-        meta = self.meta if span is None else linked(self.meta, span)
+        meta = self.meta if span is None else link_meta(self.meta, span)
 
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
-            if instance.barred:
+            if instance.is_off:
                 raise RulesUnmatched
             params = dict(self._params)
             if meta:
@@ -194,7 +194,7 @@ def override_of(overrides: Mapping[str, Override], key: str) -> Override | None:
 
 
 def resource_binding(
-    server: SendsRequests, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
+    server: IsMcpServer, handler: IBuiltInHandler, kind: str, name: str, override: Override | None
 ) -> Binding:
     """
     Return the binding of a resource or a prompt.
@@ -203,11 +203,11 @@ def resource_binding(
     """
     scopes = server.settings.resource_scopes if kind == "resource" else server.settings.prompt_scopes
     extra = {"mcp_server": server.settings.name, f"mcp_{kind}": name}
-    return _ruled(server, handler, name, scopes, override, extra=extra, state_changing=False)
+    return _bind(server, handler, name, scopes, override, extra=extra, state_changing=False)
 
 
-def _ruled(
-    server: SendsRequests,
+def _bind(
+    server: IsMcpServer,
     handler: IBuiltInHandler,
     name: str,
     scopes: tuple[str, ...],
@@ -248,7 +248,7 @@ def tool_address(server: str, tool: str) -> ToolAddress:
     return ToolAddress(path="/", call=replace(call, constants={**call.constants, "server": server}))
 
 
-def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
+def tool_binding(server: IsMcpServer, tool: McpTool) -> Binding:
     """Return the binding of a tool whose definition is known."""
     settings = server.settings
     override = settings.tools.get(tool.name)
@@ -263,7 +263,7 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
         description=str(tool.definition.get("description") or ""),
         input_schema=tool.schema,
         approval=approval,
-        why_approved=_why_approved(settings, override, tool) if approval else "",
+        why_approved=_explain_approval(settings, override, tool) if approval else "",
         unknown=None,
         details={
             "semantic": semantic,
@@ -275,7 +275,7 @@ def tool_binding(server: SendsRequests, tool: Tool) -> Binding:
     )
 
 
-def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
+def unlisted_binding(server: IsMcpServer, tool: str) -> Binding:
     """
     Return the binding of a tool whose server has not listed its tools yet.
 
@@ -286,22 +286,22 @@ def unlisted_binding(server: SendsRequests, tool: str) -> Binding:
     override = settings.tools.get(tool)
     # A tool changes state unless the operator, not the server, declares it informational.
     reads = override is not None and override.impact == "informational"
-    binding = _ruled(
+    binding = _bind(
         server, ToolCall(server, tool), tool, settings.scopes, override, extra=extra, state_changing=not reads
     )
-    neighbour = standing_in(server, tool)
+    neighbour = stand_in_binding(server, tool)
     asked = (binding.required_scopes, binding.min_assurance)
     if asked != (neighbour.required_scopes, neighbour.min_assurance):
         binding = replace(binding, alike=neighbour)
     # The impact is unknown, so the worst is assumed.
     approval = needs_approval(settings, override, impact_of({}, override))
-    return replace(binding, approval=approval, unknown=server.risen)
+    return replace(binding, approval=approval, unknown=server.wait_until_up)
 
 
-def standing_in(server: SendsRequests, tool: str) -> Binding:
+def stand_in_binding(server: IsMcpServer, tool: str) -> Binding:
     """Return a binding for an unknown tool, with the rights that the server's settings demand for every tool."""
     extra = {"mcp_server": server.settings.name, "mcp_tool": tool}
-    return _ruled(server, ToolCall(server, tool), tool, server.settings.scopes, None, extra=extra)
+    return _bind(server, ToolCall(server, tool), tool, server.settings.scopes, None, extra=extra)
 
 
 def needs_approval(settings: MCPServerSection, override: ToolOverride | None, impact: str) -> bool:
@@ -311,7 +311,7 @@ def needs_approval(settings: MCPServerSection, override: ToolOverride | None, im
     return settings.approval == "irreversible" and impact == "irreversible"
 
 
-def _why_approved(settings: MCPServerSection, override: ToolOverride | None, tool: Tool) -> str:
+def _explain_approval(settings: MCPServerSection, override: ToolOverride | None, tool: McpTool) -> str:
     """Return why a tool counts as irreversible that nothing declares so, and which setting changes that; else empty."""
     annotations = tool.definition.get("annotations")
     hints: Mapping[str, Any] = annotations if isinstance(annotations, dict) else {}

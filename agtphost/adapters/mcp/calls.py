@@ -21,7 +21,7 @@ from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
-from agtphost.adapters.mcp.requests import Call, SendsRequests
+from agtphost.adapters.mcp.requests import McpCall, IsMcpServer
 from agtphost.adapters.mcp.roots import REQUEST, RootsNeeded, configured_roots, roots_of
 from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change
@@ -51,7 +51,7 @@ ROUNDS = 8
 """Rounds that the configuration alone answers; a server that asks more often than that is broken."""
 
 
-def streams(context: BuiltInContext) -> bool:
+def wants_stream(context: BuiltInContext) -> bool:
     """Return whether the caller asked for interim messages."""
     invocation = context.invocation
     return invocation is not None and invocation.exchange.context.get("stream") is True
@@ -71,12 +71,12 @@ class CallTracker:
     ) -> None:
         self._now = now
         self._clock = clock
-        self.held = StateTable() if held is None else held
+        self.items = StateTable() if held is None else held
         self._running: dict[tuple[str, str], list[CallContext]] = {}
         self._levels: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self.waiting = RequestStates(clock, lambda: secrets.token_urlsafe(24))
+        self.request_states = RequestStates(clock, lambda: secrets.token_urlsafe(24))
 
-    async def perform(self, context: BuiltInContext, call: Call) -> Answer:
+    async def perform(self, context: BuiltInContext, call: McpCall) -> Answer:
         """
         Call a server for a caller.
 
@@ -87,14 +87,14 @@ class CallTracker:
         if context.deadline:
             seconds = min(seconds, context.deadline - LAST_WORD - server.seconds())
         agent_id = owner_of(context)
-        roots = roots_of(call.again.get("inputResponses") or _NO_RESPONSES)
-        waiting = self._awaited(context, call, agent_id)
-        streamed = streams(context)
-        plain = context.task_id is None and not streamed and not call.meta and not call.again
-        asking = None if plain and not server.isolated else self._asking(context, call, agent_id)
+        roots = roots_of(call.repetition.get("inputResponses") or _NO_RESPONSES)
+        waiting = self._take_waiting(context, call, agent_id)
+        streamed = wants_stream(context)
+        plain = context.task_id is None and not streamed and not call.meta and not call.repetition
+        asking = None if plain and not server.isolated else self._make_context(context, call, agent_id)
         try:
             if call.meta and waiting is None:
-                instance = await server.serving(agent_id, context.session_id, call.meta, seconds, roots)
+                instance = await server.choose_instance(agent_id, context.session_id, call.meta, seconds, roots)
             elif waiting is not None and (waiting.pending is not None or not server.isolated):
                 instance = waiting.instance
             else:
@@ -102,18 +102,18 @@ class CallTracker:
             if asking is None:
                 result = await call.perform(instance, context, seconds, None)
             else:
-                result = await self._attended(context, call, instance, seconds, asking, waiting)
+                result = await self._perform_tracked(context, call, instance, seconds, asking, waiting)
         except RootsNeeded:
-            return roots_asked()
+            return ask_for_roots()
         except UpstreamFailure as failure:
             raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
             raise refusal("mcp", server.settings.name, Cancelled("the call was cancelled")) from None
         kind = result.get("resultType")
         if kind == "input_required":
-            return self._input(context, call, instance, asking, result, agent_id)
+            return self._answer_input_required(context, call, instance, asking, result, agent_id)
         if kind == "task" and call.member == "tool_response":
-            return self._task(call, result, agent_id)
+            return self._answer_task(call, result, agent_id)
         return Answer(result={call.member: result})
 
     # Cancellation
@@ -127,7 +127,7 @@ class CallTracker:
         running = list(self._running.get((agent_id, task_id), ()))
         for asking in running:
             asking.cancel()
-        return len(running) + self.waiting.give_up(agent_id, task_id)
+        return len(running) + self.request_states.give_up(agent_id, task_id)
 
     # Levels
 
@@ -137,35 +137,35 @@ class CallTracker:
 
     # Tasks
 
-    def task(self, agent_id: str, task_id: str, server: str | None) -> tuple[str, str] | None:
+    def find_task(self, agent_id: str, task_id: str, server: str | None) -> tuple[str, str] | None:
         """
         Return the server and the tool of an agent's task.
 
         :return: None where the agent has no such task.
         """
-        for item in self.held.items_of(TASK, agent_id):
+        for item in self.items.items_of(TASK, agent_id):
             named, _, known = item.key.partition(" ")
             if known == task_id and server in (None, named):
                 return named, str(item.value["tool"])
         return None
 
-    def _asking(self, context: BuiltInContext, call: Call, agent_id: str) -> CallContext:
+    def _make_context(self, context: BuiltInContext, call: McpCall, agent_id: str) -> CallContext:
         meta = call.meta
         capabilities = meta.get(META + "clientCapabilities")
         if type(capabilities) is not dict:
             capabilities = None
-        elif "extensions" in capabilities and self.held.count(TASK, agent_id) >= MOST_TASKS:
+        elif "extensions" in capabilities and self.items.count(TASK, agent_id) >= MOST_TASKS:
             capabilities = {name: value for name, value in capabilities.items() if name != "extensions"}
         level = meta.get(META + "logLevel")
         if level not in LEVELS:
             level = self._levels.get((agent_id, context.session_id or ""), "")
-        return CallContext(capabilities=capabilities, level=level if streams(context) else "")
+        return CallContext(capabilities=capabilities, level=level if wants_stream(context) else "")
 
-    async def _attended(
+    async def _perform_tracked(
         self,
         context: BuiltInContext,
-        call: Call,
-        instance: SendsRequests,
+        call: McpCall,
+        instance: IsMcpServer,
         seconds: float,
         asking: CallContext,
         waiting: WaitingRequest | None,
@@ -175,11 +175,11 @@ class CallTracker:
             key = agent_id, context.task_id
             self._running.setdefault(key, []).append(asking)
         queue = None
-        if streams(context):
+        if wants_stream(context):
             queue = NotificationQueue(context.emit, call.server.settings.name, asking.level)
             asking.sink = queue.take
         try:
-            result = await self._rounds(context, call, instance, seconds, asking, waiting)
+            result = await self._run_rounds(context, call, instance, seconds, asking, waiting)
             if queue is not None:
                 await queue.drain()
             return result
@@ -192,17 +192,17 @@ class CallTracker:
                 if not running:
                     del self._running[key]
 
-    async def _rounds(
+    async def _run_rounds(
         self,
         context: BuiltInContext,
-        call: Call,
-        instance: SendsRequests,
+        call: McpCall,
+        instance: IsMcpServer,
         seconds: float,
         asking: CallContext,
         waiting: WaitingRequest | None,
     ) -> Mapping[str, Any]:
         """Run one round with the caller; questions that the configuration answers take no round."""
-        responses = call.again.get("inputResponses")
+        responses = call.repetition.get("inputResponses")
         responses = responses if type(responses) is dict else {}
         responses = {name: value for name, value in responses.items() if name != ROOTS}
         if waiting is not None and waiting.pending is not None:
@@ -210,9 +210,9 @@ class CallTracker:
             caller = caller_of(context)
             return await waiting.instance.resume(waiting.pending, responses, seconds, asking, caller)
         if waiting is not None:
-            asking.again = again(waiting.state, {**waiting.answered, **responses})
+            asking.again = repeat_members(waiting.state, {**waiting.answered, **responses})
         elif responses:
-            asking.again = again(None, responses)
+            asking.again = repeat_members(None, responses)
         roots = call.server.settings.roots
         began = call.server.seconds()
         for _ in range(ROUNDS):
@@ -224,23 +224,23 @@ class CallTracker:
             if type(requests) is not dict or not all(_is_roots(asked) for asked in requests.values()):
                 return result
             answers = {name: configured_roots(roots) for name in requests}
-            asking.again = again(result.get("requestState"), answers)
+            asking.again = repeat_members(result.get("requestState"), answers)
         raise Unreadable("the server asks for its roots again and again")
 
-    def _awaited(self, context: BuiltInContext, call: Call, agent_id: str) -> WaitingRequest | None:
-        token = call.again.get("requestState")
+    def _take_waiting(self, context: BuiltInContext, call: McpCall, agent_id: str) -> WaitingRequest | None:
+        token = call.repetition.get("requestState")
         if token is None:
             return None
-        waiting = self.waiting.take(token, agent_id, context.task_id, call.named)
+        waiting = self.request_states.take(token, agent_id, context.task_id, call.label)
         if waiting is None:
             raise Refusal(Reason.REQUEST_STATE_UNKNOWN)
         return waiting
 
-    def _input(
+    def _answer_input_required(
         self,
         context: BuiltInContext,
-        call: Call,
-        instance: SendsRequests,
+        call: McpCall,
+        instance: IsMcpServer,
         asking: CallContext | None,
         result: Mapping[str, Any],
         agent_id: str,
@@ -255,29 +255,29 @@ class CallTracker:
         waiting = WaitingRequest(
             agent_id=agent_id,
             task_id=context.task_id,
-            named=call.named,
+            named=call.label,
             instance=instance,
             pending=None if asking is None else asking.pending,
             state=state if type(state) is str else None,
             answered=answered,
         )
-        token = self.waiting.put(waiting)
+        token = self.request_states.put(waiting)
         body = {"resultType": "input_required", "inputRequests": requests, "requestState": token}
         return Answer(status=Status.ACCEPTED, result=body)
 
-    def _task(self, call: Call, result: Mapping[str, Any], agent_id: str) -> Answer:
+    def _answer_task(self, call: McpCall, result: Mapping[str, Any], agent_id: str) -> Answer:
         task_id = result.get("taskId")
         server = call.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
             raise refusal("mcp", server, Unreadable("the server's task has no identifier"))
         key = f"{server} {task_id}"
-        known = self.held.get(TASK, key)
+        known = self.items.get(TASK, key)
         if known is not None and known.owner != agent_id:
             raise refusal("mcp", server, Unreadable("the server gave two tasks one identifier"))
         change = Change(
             kind=TASK,
             key=key,
-            value={"tool": call.named.rpartition(" ")[2]},
+            value={"tool": call.label.rpartition(" ")[2]},
             owner=agent_id,
             expires_at=int((self._now() + TASK_DAYS * 86_400) * 1000),
         )
@@ -285,13 +285,13 @@ class CallTracker:
         return Answer(status=Status.ACCEPTED, result=body, changes=(change,))
 
 
-def roots_asked() -> Answer:
+def ask_for_roots() -> Answer:
     """Ask the caller for its roots; nothing was sent, so that no state has to come back."""
     body = {"resultType": "input_required", "inputRequests": dict(REQUEST)}
     return Answer(status=Status.ACCEPTED, result=body)
 
 
-def again(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
+def repeat_members(state: object, responses: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that a repeated request has in addition."""
     members: dict[str, Any] = {}
     if responses:
@@ -315,7 +315,7 @@ class AskForRoots:
 
     def handle(self, context: BuiltInContext) -> Answer:
         """Ask for the roots."""
-        return roots_asked()
+        return ask_for_roots()
 
 
 @implementer(IBuiltInHandler)

@@ -13,7 +13,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from agtphost.adapters.mcp.resources import KINDS
 from agtphost.adapters.mcp.session import ClientSession
-from agtphost.adapters.mcp.tools import Tool, defining, invalid_schemas, read_tools
+from agtphost.adapters.mcp.tools import McpTool, defining_octets, invalid_schemas, read_tools
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
@@ -28,7 +28,7 @@ SHORTEST_INTERVAL = 1.0
 AFTER_FAILURE = 60.0
 """Seconds until the next listing or subscription after one failed."""
 
-POLLED = 300.0
+POLL_SECONDS = 300.0
 """Seconds between listings where a server declares changes but cannot announce them."""
 
 
@@ -42,13 +42,13 @@ Listed = Mapping[str, Collection[str]]
 """Names and URIs by kind; a kind that was not listed yet is left out and not checked."""
 
 
-def needed(settings: MCPServerSection) -> tuple[str, ...]:
+def list_needed_kinds(settings: MCPServerSection) -> tuple[str, ...]:
     """Return the kinds besides tools that a server must list before its rules can be matched."""
     wanted = (("prompts", settings.prompts), ("resources", settings.resources))
     return tuple(kind for name, rules in wanted if rules for kind in LISTS[name])
 
 
-def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
+def find_unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
     """Return kind (``tools``, ``prompts``, ``resources``) and name of every rule that matches nothing, in order."""
     for name in sorted({*settings.tools, *settings.pins} - set(listed.get("tools", ()))):
         yield "tools", name
@@ -61,7 +61,7 @@ def unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str,
                 yield "resources", rule
 
 
-def sentence(server: str, kind: str, name: str, listed: Listed) -> str:
+def explain_unmatched(server: str, kind: str, name: str, listed: Listed) -> str:
     """Return the message to the operator about a rule that matches nothing."""
     close = difflib.get_close_matches(name[:256], sorted(listed.get(kind, ())), 1)
     meant = f" (did you mean {close[0]!r}?)" if close else ""
@@ -70,7 +70,7 @@ def sentence(server: str, kind: str, name: str, listed: Listed) -> str:
     return f"the configuration has rules for {what} of {server}, and no {one} there has that name{meant}"
 
 
-def shown(kind: str, name: str) -> str:
+def render_rule(kind: str, name: str) -> str:
     """Return a rule as lists show it: ``prompt NAME``."""
     return f"{_ONE[kind]} {name}"
 
@@ -86,7 +86,7 @@ def _covers(rule: str, resources: Collection[str], templates: Collection[str]) -
     return rule in resources or rule in templates or any(fits(template, rule) for template in templates)
 
 
-class Catalogue:
+class ToolCatalogue:
     """
     The tools of one server.
 
@@ -105,12 +105,12 @@ class Catalogue:
         self,
         clock: IReactorTime,
         settings: MCPServerSection,
-        bind: Callable[[Tool], Binding],
+        bind: Callable[[McpTool], Binding],
         pins: Pins,
         log: UpstreamLog,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._tell = changed
+        self._announce = changed
         self._clock = clock
         self._settings = settings
         self._bind = bind
@@ -121,11 +121,11 @@ class Catalogue:
         self._session: ClientSession | None = None
         self._timer: IDelayedCall | None = None
         self._listing = False
-        self._again = False
-        self.known = False
+        self._is_stale = False
+        self.was_listed = False
         """Whether the server has ever listed its tools."""
 
-        self.tools: Mapping[str, Tool] = {}
+        self.tools: Mapping[str, McpTool] = {}
         """Every tool whose definition passed, by the server's own name."""
 
         self.ttl: int | None = None
@@ -134,13 +134,13 @@ class Catalogue:
         self.bindings: Mapping[str, Binding] = {}
         """Tools that may be called: enabled, and their definition approved."""
 
-        self.changed: frozenset[str] = frozenset()
+        self.changed_tools: frozenset[str] = frozenset()
         """Tools that are off because their definition changed after it was approved."""
 
         self.others: Mapping[str, Collection[str]] = {}
         """Names and URIs that the server lists besides tools, for the kinds that the configuration has rules for."""
 
-        self.unmatched: tuple[tuple[str, str], ...] = ()
+        self.unmatched_rules: tuple[tuple[str, str], ...] = ()
         """
         Kind and name of the configuration's rules that match nothing the server lists, so that they protect nothing.
         """
@@ -153,12 +153,12 @@ class Catalogue:
         """
         listed = await session.list_tools(self._settings.start_timeout)
         self.ttl = listed.ttl
-        tools = await self._examined(read_tools(listed, self.tools, self._log))
+        tools = await self._check_schemas(read_tools(listed, self.tools, self._log))
         await self._list_others(session)
-        await self.pins.remember({name: tool.digest for name, tool in self._offered(tools).items()})
+        await self.pins.remember({name: tool.digest for name, tool in self._select_enabled(tools).items()})
         self._adopt(tools)
 
-    async def _examined(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    async def _check_schemas(self, tools: Mapping[str, McpTool]) -> dict[str, McpTool]:
         """Return the tools, with the schema errors of the new ones."""
         new = [tool for name, tool in tools.items() if self.tools.get(name) is not tool]
         if not new:
@@ -174,9 +174,9 @@ class Catalogue:
         List what rules are about before anything can be called, or a typo in a rule would leave something unprotected.
         """
         settings, found = self._settings, {}
-        for name in needed(settings):
+        for name in list_needed_kinds(settings):
             kind = KINDS[name]
-            entries = await session.walk(kind.capability, kind.method, kind.member, settings.start_timeout)
+            entries = await session.list_entries(kind.capability, kind.method, kind.member, settings.start_timeout)
             found[name] = frozenset(
                 key for entry in entries if isinstance(entry, dict) and isinstance(key := entry.get(kind.key), str)
             )
@@ -190,9 +190,9 @@ class Catalogue:
         """
         if name in self.others:
             self.others = {**self.others, name: frozenset(keys)}
-            self.judge()
+            self.recheck()
 
-    def attend(self, session: ClientSession, *, notified: bool) -> None:
+    def attach(self, session: ClientSession, *, notified: bool) -> None:
         """
         Keep the list current while the server is up.
 
@@ -204,96 +204,96 @@ class Catalogue:
         if session.terms.stateless:
             self._subscribe()
         elif not notified:
-            self._schedule(POLLED, self._list)
+            self._schedule(POLL_SECONDS, self._list)
 
     def note_change(self) -> None:
         """Schedule a listing because the server announced a change."""
         if self._listing:
-            self._again = True
+            self._is_stale = True
         elif self._session is not None:
             self._schedule(SHORTEST_INTERVAL, self._list)
 
-    def called(self, name: str) -> Tool:
+    def require_tool(self, name: str) -> McpTool:
         """
         Return the tool of a call that is about to be sent.
 
         :raises UpstreamFailure: the tool is unknown or off, or all tools are off.
         """
-        if self.barred:
+        if self.is_off:
             raise RulesUnmatched
         tool = self.tools.get(name)
         if tool is None or name not in self.bindings:
             raise ErrorAnswer({"code": -32602, "message": f"Unknown tool: {name}"})
         return tool
 
-    def judge(self) -> None:
+    def recheck(self) -> None:
         """Check the known tools again, after approvals may have changed."""
         self._adopt(dict(self.tools))
 
-    def rest(self) -> None:
+    def detach(self) -> None:
         """Stop listing until :meth:`attend`, because the server is gone."""
         self._session = None
-        self._again = False
+        self._is_stale = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
 
-    def _offered(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    def _select_enabled(self, tools: Mapping[str, McpTool]) -> dict[str, McpTool]:
         """Return the tools that the configuration does not turn off."""
         overrides = self._settings.tools
         return {n: t for n, t in tools.items() if n not in overrides or overrides[n].enabled}
 
-    def _adopt(self, tools: Mapping[str, Tool]) -> None:
-        offered = self._offered(tools)
+    def _adopt(self, tools: Mapping[str, McpTool]) -> None:
+        offered = self._select_enabled(tools)
         digests = {name: tool.digest for name, tool in offered.items()}
         changed = self.pins.off(digests)
-        for name in sorted(changed - self.changed):
+        for name in sorted(changed - self.changed_tools):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
         self._match(tools)
         for name, tool in offered.items():
             if tool.invalid and self.tools.get(name) is not tool:
                 self._log.event(f"tool {name[:64]!r} is off: {'; '.join(tool.invalid)}"[:1024])
-        before = self._digests() if self.known else None
+        before = self._digests() if self.was_listed else None
         self.bindings = {
             n: self._bind(tool)
             for n, tool in offered.items()
-            if n not in changed and not tool.invalid and not self.barred
+            if n not in changed and not tool.invalid and not self.is_off
         }
-        self.tools, self.changed, self.known = tools, changed, True
+        self.tools, self.changed_tools, self.was_listed = tools, changed, True
         approved = {name: digest for name, digest in digests.items() if name not in changed}
-        self.pins.learn(approved, lambda name: defining(offered[name].definition))
+        self.pins.learn(approved, lambda name: defining_octets(offered[name].definition))
         if before is not None and before != self._digests():
-            self._tell()
+            self._announce()
 
     @property
-    def barred(self) -> bool:
+    def is_off(self) -> bool:
         """Whether the whole server is off because a rule for a part of it matches nothing."""
-        return bool(self.unmatched) and self._settings.unmatched_rules == "off"
+        return bool(self.unmatched_rules) and self._settings.unmatched_rules == "off"
 
-    def _match(self, tools: Mapping[str, Tool]) -> None:
+    def _match(self, tools: Mapping[str, McpTool]) -> None:
         settings, listed = self._settings, {**self.others, "tools": tools}
-        found = tuple(unmatched(settings, listed))
-        if found and found != self.unmatched:
+        found = tuple(find_unmatched(settings, listed))
+        if found and found != self.unmatched_rules:
             off = "; its tools are off until that is fixed" if settings.unmatched_rules == "off" else ""
             for kind, name in found:
-                self._log.event(f"{sentence(settings.name, kind, name, listed)}{off}")
-        self.unmatched = found
+                self._log.event(f"{explain_unmatched(settings.name, kind, name, listed)}{off}")
+        self.unmatched_rules = found
 
     @property
-    def invalid(self) -> Mapping[str, tuple[str, ...]]:
+    def invalid_tools(self) -> Mapping[str, tuple[str, ...]]:
         """Tools that are off because a schema is invalid, with the errors."""
-        return {name: tool.invalid for name, tool in self._offered(self.tools).items() if tool.invalid}
+        return {name: tool.invalid for name, tool in self._select_enabled(self.tools).items() if tool.invalid}
 
-    def offered(self, server: str, state: str) -> Iterator[Offered]:
+    def list_offered(self, server: str, state: str) -> Iterator[Offered]:
         """
         Return every tool, for operators.
 
         :param state: the server's state.
         """
-        offered = self._offered(self.tools)
+        offered = self._select_enabled(self.tools)
         for name, tool in self.tools.items():
-            kept = DISABLED if name not in offered else CHANGED if name in self.changed else ""
-            kept = kept or (INVALID if tool.invalid else UNMATCHED if self.barred else ON)
+            kept = DISABLED if name not in offered else CHANGED if name in self.changed_tools else ""
+            kept = kept or (INVALID if tool.invalid else UNMATCHED if self.is_off else ON)
             described = tool.definition.get("description")
             yield Offered(
                 protocol="mcp",
@@ -312,20 +312,20 @@ class Catalogue:
     def withholds(self, tool: str) -> bool:
         """Return whether the server has the tool and it is off for a reason that its operator must resolve."""
         known = self.tools.get(tool)
-        return tool in self.changed or (known is not None and (self.barred or bool(known.invalid)))
+        return tool in self.changed_tools or (known is not None and (self.is_off or bool(known.invalid)))
 
     @property
-    def rules_shown(self) -> tuple[str, ...]:
+    def rendered_rules(self) -> tuple[str, ...]:
         """:attr:`unmatched` as lists show it."""
-        return tuple(shown(*each) for each in self.unmatched)
+        return tuple(render_rule(*each) for each in self.unmatched_rules)
 
-    def sentences(self) -> list[str]:
+    def explain_faults(self) -> list[str]:
         """Return the messages to the operator about :attr:`unmatched` and :attr:`invalid`."""
         listed, server = {**self.others, "tools": self.tools}, self._settings.name
-        rules = [sentence(server, *each, listed) for each in self.unmatched]
+        rules = [explain_unmatched(server, *each, listed) for each in self.unmatched_rules]
         return [
             *rules,
-            *(f"tool {tool!r} of {server} is off: {'; '.join(said)}" for tool, said in self.invalid.items()),
+            *(f"tool {tool!r} of {server} is off: {'; '.join(said)}" for tool, said in self.invalid_tools.items()),
         ]
 
     def _digests(self) -> dict[str, str]:
@@ -353,7 +353,7 @@ class Catalogue:
         try:
             await self.load(session)
             if not session.terms.stateless and session.peer.link.pid is None:
-                again = POLLED
+                again = POLL_SECONDS
         except UpstreamFailure as failure:
             self._log.event(f"listing tools failed: {failure}")
             again = AFTER_FAILURE
@@ -361,8 +361,8 @@ class Catalogue:
             self._listing = False
         if self._session is not session:
             return
-        if self._again:
-            self._again = False
+        if self._is_stale:
+            self._is_stale = False
             again = SHORTEST_INTERVAL
         if again is not None:
             self._schedule(again, self._list)
@@ -370,9 +370,9 @@ class Catalogue:
     def _subscribe(self) -> None:
         session = self._session
         if session is not None:
-            session.listen().addBoth(self._unsubscribed, session)
+            session.listen().addBoth(self._resubscribe_later, session)
 
-    def _unsubscribed(self, ended: object, session: ClientSession) -> None:
+    def _resubscribe_later(self, ended: object, session: ClientSession) -> None:
         """List again and subscribe again some time after the subscription ended."""
         if self._session is session:
             self._clock.callLater(AFTER_FAILURE, self._resubscribe, session)

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from agtphost.upstream.failures import Timeout
 
-GATHERING = 0.02
+GATHER_SECONDS = 0.02
 """Seconds to wait for further questions before the caller is asked, since servers may ask several."""
 
 KINDS = {
@@ -60,7 +60,7 @@ class PendingCall:
         self._working = working
         self.call_id = call_id
         self._capabilities = capabilities
-        self._asked: dict[str, tuple[int | str, dict[str, Any]]] = {}
+        self._questions: dict[str, tuple[int | str, dict[str, Any]]] = {}
         self._count = 0
         self._waiter: Deferred[Any] | None = None
         self._timer: IDelayedCall | None = None
@@ -68,26 +68,26 @@ class PendingCall:
         working.addBoth(self._settle)
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the call has ended."""
         return bool(self._outcome)
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether no request waits for the call at present."""
         return self._waiter is None
 
-    def asks(self, method: str, params: Mapping[str, Any], call_id: int | str) -> bool:
+    def take_request(self, method: str, params: Mapping[str, Any], call_id: int | str) -> bool:
         """
         Take a request of the server.
 
         :return: whether the caller can be asked that.
         """
-        if self.over or KINDS.get(method) not in self._capabilities or len(self._asked) >= MOST:
+        if self.has_ended or KINDS.get(method) not in self._capabilities or len(self._questions) >= MOST:
             return False
         self._count += 1
-        self._asked[f"{KINDS[method]}-{self._count}"] = (call_id, {"method": method, "params": dict(params)})
-        self._clock.callLater(GATHERING, self._interrupt)
+        self._questions[f"{KINDS[method]}-{self._count}"] = (call_id, {"method": method, "params": dict(params)})
+        self._clock.callLater(GATHER_SECONDS, self._interrupt)
         return True
 
     def outcome(self, seconds: float) -> Deferred[Any]:
@@ -100,36 +100,36 @@ class PendingCall:
         waiter: Deferred[Any] = Deferred(lambda _: self.give_up())
         self._waiter = waiter
         self._timer = self._clock.callLater(max(seconds, 0), self._expire, seconds)
-        if self.over:
+        if self.has_ended:
             self._release(self._outcome[0])
-        elif self._asked:
+        elif self._questions:
             self._interrupt()
         return waiter
 
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Send the caller's answers to the server; questions without an answer stay open."""
         for name, response in responses.items():
-            asked = self._asked.pop(name, None)
+            asked = self._questions.pop(name, None)
             if asked is not None:
                 failed = type(response) is dict and type(response.get("error")) is dict
                 self._respond(asked[0], {"error": response["error"]} if failed else {"result": response})
 
     def give_up(self) -> None:
         """Cancel the call and notify its server."""
-        for call_id, _ in self._asked.values():
+        for call_id, _ in self._questions.values():
             self._respond(call_id, DECLINED)
-        self._asked.clear()
-        if not self.over:
+        self._questions.clear()
+        if not self.has_ended:
             self._working.cancel()
 
     def _interrupt(self) -> None:
-        if self._waiter is not None and self._asked:
-            requests = {name: asked for name, (_, asked) in self._asked.items()}
+        if self._waiter is not None and self._questions:
+            requests = {name: asked for name, (_, asked) in self._questions.items()}
             self._release({"resultType": "input_required", "inputRequests": requests})
 
     def _settle(self, outcome: Any) -> None:
         self._outcome.append(outcome)
-        self._asked.clear()
+        self._questions.clear()
         self._release(outcome)
 
     def _release(self, outcome: Any) -> None:
@@ -159,7 +159,7 @@ def pending_of(pending_calls: Collection[PendingCall], within: int | None) -> Pe
     for pending in pending_calls:
         if pending.call_id == within:
             return pending
-    working = [pending for pending in pending_calls if not pending.suspended]
+    working = [pending for pending in pending_calls if not pending.is_suspended]
     candidates = working or list(pending_calls)
     return candidates[-1] if candidates else None
 
@@ -201,13 +201,13 @@ class CallContext:
 
         self._working: Deferred[Any] | None = None
 
-    def heard(self, method: str, params: Mapping[str, Any]) -> None:
+    def pass_notification(self, method: str, params: Mapping[str, Any]) -> None:
         """Pass a notification to the request that waits for the call at present."""
         sink = self.sink if self.repeated is None else self.repeated.sink
         if sink is not None:
             sink(method, params)
 
-    def working(self, deferred: Deferred[Any]) -> Deferred[Any]:
+    def set_awaited(self, deferred: Deferred[Any]) -> Deferred[Any]:
         """Set what the request waits for at present."""
         self._working = deferred
         if self.cancelled:

@@ -13,27 +13,27 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-LEAST = 4
+LEAST_CALLS = 4
 """The least number of calls in flight for which reads are delayed."""
 
-PART = 2
+DELAY_DIVISOR = 2
 """
 The divisor of a quick call's duration that gives the delay.
 
 A caller that calls again as soon as it has an answer gets the next one later than that, so it never waits for itself.
 """
 
-SHORTEST = 0.001
+SHORTEST_DELAY = 0.001
 """The shortest delay in seconds; a reactor's timers have that resolution."""
 
-LONGEST = 0.008
+LONGEST_DELAY = 0.008
 """The longest delay in seconds, however long calls take."""
 
 MOST_SKIPPED = 63
 """The most reads without a delay after delays in which nothing came, since calls may take minutes."""
 
 
-class Gathering:
+class ReadBatcher:
     """
     A timer that decides when a pipe of answers is read.
 
@@ -43,17 +43,17 @@ class Gathering:
 
     def __init__(self, clock: IReactorTime, over: Callable[[], None]) -> None:
         self._clock = clock
-        self._told = over
+        self._on_end = over
         self._timer: IDelayedCall | None = None
-        self._vain = 0  # times in a row that nothing had come
+        self._empty_reads = 0  # times in a row that nothing had come
         self._skipped = 0  # reads that are still to be done without a delay
 
     @property
-    def going(self) -> bool:
+    def is_delaying(self) -> bool:
         """Whether a delay runs, so that nothing is to be read at present."""
         return self._timer is not None
 
-    def begins(self, waiting: int, quick: float) -> bool:
+    def begin_delay(self, waiting: int, quick: float) -> bool:
         """
         Return whether reading pauses now; called after each read.
 
@@ -62,21 +62,21 @@ class Gathering:
         """
         if self._timer is not None:
             return True
-        if waiting < LEAST:
+        if waiting < LEAST_CALLS:
             return False
-        seconds = min(quick / PART, LONGEST)
-        if seconds < SHORTEST:
+        seconds = min(quick / DELAY_DIVISOR, LONGEST_DELAY)
+        if seconds < SHORTEST_DELAY:
             return False
         if self._skipped:
             self._skipped -= 1
             return False
-        self._timer = self._clock.callLater(seconds, self._over)
+        self._timer = self._clock.callLater(seconds, self._end_delay)
         return True
 
-    def found(self, anything: bool) -> None:
+    def note_result(self, anything: bool) -> None:
         """Take whether answers came during the delay."""
-        self._vain = 0 if anything else min(self._vain + 1, MOST_SKIPPED.bit_length())
-        self._skipped = (1 << self._vain) - 1
+        self._empty_reads = 0 if anything else min(self._empty_reads + 1, MOST_SKIPPED.bit_length())
+        self._skipped = (1 << self._empty_reads) - 1
 
     def stop(self) -> None:
         """Cancel the delay, since nothing will be read any more."""
@@ -84,6 +84,6 @@ class Gathering:
             self._timer.cancel()
             self._timer = None
 
-    def _over(self) -> None:
+    def _end_delay(self) -> None:
         self._timer = None
-        self._told()
+        self._on_end()

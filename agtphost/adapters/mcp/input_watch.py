@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-LOOKS = 8
+CHECKS = 8
 """Checks within the time limit."""
 
 
@@ -45,18 +45,18 @@ class InputWatch:
         self._since = 0.0
         self._timer: IDelayedCall | None = None
 
-    def written(self, octets: int) -> None:
+    def count_written(self, octets: int) -> None:
         """Count octets that were written into the pipe."""
         self._written += octets
         if self._timer is None:
             self._read, self._since = -1, self._clock.seconds()
-            self._timer = self._clock.callLater(self._seconds / LOOKS, self._look)
+            self._timer = self._clock.callLater(self._seconds / CHECKS, self._check)
 
-    def handed(self, octets: int) -> None:
+    def count_queued(self, octets: int) -> None:
         """Count octets that wait for room in the pipe, until :meth:`taken`."""
         self._handed += octets
 
-    def taken(self) -> None:
+    def count_taken(self) -> None:
         """Count the waiting octets as written."""
         self._written += self._handed
         self._handed = 0
@@ -67,7 +67,7 @@ class InputWatch:
             self._timer.cancel()
         self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         descriptor = self._descriptor()
         if descriptor is None:
@@ -83,7 +83,7 @@ class InputWatch:
         elif now - self._since >= self._seconds:
             self._stuck(self._seconds)
             return
-        self._timer = self._clock.callLater(self._seconds / LOOKS, self._look)
+        self._timer = self._clock.callLater(self._seconds / CHECKS, self._check)
 
 
 def octets_in(descriptor: int) -> int:

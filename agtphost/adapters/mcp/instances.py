@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost.adapters.mcp.elicitation import KINDS
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.roots import Roots, RootsNeeded, declares_roots, digest_of, keeps_session
 from agtphost.adapters.mcp.versions import META, STATELESS
 from agtphost.config.upstreams import MCPServerSection
@@ -35,10 +35,10 @@ SWEEP = 5.0
 """The longest time in seconds between two checks for idle ones."""
 
 
-T = TypeVar("T", bound=SendsRequests)
+T = TypeVar("T", bound=IsMcpServer)
 
 
-class Instances(Generic[T]):
+class CallerInstances(Generic[T]):
     """
     A bounded table of servers that serve one caller each.
 
@@ -84,7 +84,7 @@ class Instances(Generic[T]):
         if key in self._by_key:
             self._end(key)
 
-    def of(self, key: Key) -> T:
+    def get_or_start(self, key: Key) -> T:
         """
         Return the one for a key; start it if there is none.
 
@@ -126,11 +126,11 @@ class Instances(Generic[T]):
         ended = self._by_key.pop(key).stopService()
         self._ending.add(ended)
 
-        def gone(result: Any) -> Any:
+        def discard(result: Any) -> Any:
             self._ending.discard(ended)
             return result
 
-        ended.addBoth(gone)
+        ended.addBoth(discard)
 
     def _watch(self) -> None:
         if self._timer is None or not self._timer.active():
@@ -155,7 +155,7 @@ def can_be_asked(meta: Mapping[str, Any]) -> bool:
     return type(declared) is dict and not _ASKABLE.isdisjoint(declared)
 
 
-def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, bool]:
+def own_settings(server: IsMcpServer, key: Key) -> tuple[MCPServerSection, bool]:
     """Return the settings of a caller's process, and whether it must speak the handshake era."""
     # The server's protocol is known by now, so that callers' processes need not probe for it.
     agreed = server.settings.protocol if server.terms is None else server.terms.version
@@ -164,7 +164,7 @@ def own_settings(server: SendsRequests, key: Key) -> tuple[MCPServerSection, boo
     return server.settings.model_copy(update=changes), older
 
 
-class Sharing(Generic[T]):
+class InstanceChoice(Generic[T]):
     """
     The choice of the process or session that serves a caller at one server.
 
@@ -172,12 +172,12 @@ class Sharing(Generic[T]):
     :param instances: those of single callers.
     """
 
-    def __init__(self, server: T, instances: Instances[T]) -> None:
+    def __init__(self, server: T, instances: CallerInstances[T]) -> None:
         self._server = server
         self._instances = instances
         self._refuses_handshake = False
 
-    def known(self, agent_id: str, session_id: str | None) -> T:
+    def find_instance(self, agent_id: str, session_id: str | None) -> T:
         """
         Return what serves a caller: its own instance if it has one or ``isolation`` demands it, else the shared server.
 
@@ -187,9 +187,9 @@ class Sharing(Generic[T]):
         own = self._instances.get(self._key(agent_id, session_id, handshake=True))
         if own is not None or not server.isolated:
             return own or server
-        return self._instances.of(self._key(agent_id, session_id, handshake=False))
+        return self._instances.get_or_start(self._key(agent_id, session_id, handshake=False))
 
-    async def serving(
+    async def choose_instance(
         self,
         agent_id: str,
         session_id: str | None,
@@ -209,22 +209,22 @@ class Sharing(Generic[T]):
         server = self._server
         settings = server.settings
         if settings.isolation == "shared" or not can_be_asked(meta):
-            return self.known(agent_id, session_id)
+            return self.find_instance(agent_id, session_id)
         if server.terms is None:
-            await server.risen(seconds)
+            await server.wait_until_up(seconds)
         stateless = server.terms is not None and server.terms.stateless
         if stateless and (settings.protocol != "auto" or self._refuses_handshake or not keeps_session(meta)):
-            return server if not server.isolated else self._instances.of(self._key(agent_id, session_id, False))
+            return server if not server.isolated else self._instances.get_or_start(self._key(agent_id, session_id, False))
         if not declares_roots(meta) or settings.roots is not None:
             # A caller without roots declares that, so that a server that asks gets its answer without a delay.
             key = self._key(agent_id, session_id, stateless or not server.isolated)
-            return await self._own(key, stateless, seconds, () if settings.roots is None else None)
+            return await self._start_own(key, stateless, seconds, () if settings.roots is None else None)
         private = bool(session_id) and settings.isolation != "per-agent" and keeps_session(meta)
         if roots is None and (server.asks_roots or not private):
             raise RootsNeeded
         digest = "" if private or roots is None else digest_of(roots)
         key = self._key(agent_id, session_id, stateless or not server.isolated, digest)
-        return await self._rooted(await self._own(key, stateless, seconds, roots), roots, seconds)
+        return await self._await_roots(await self._start_own(key, stateless, seconds, roots), roots, seconds)
 
     def asks_first(self, meta: Mapping[str, Any]) -> bool:
         """
@@ -239,41 +239,41 @@ class Sharing(Generic[T]):
             return server.asks_roots
         return not server.terms.stateless
 
-    async def _rooted(self, own: T, roots: Roots | None, seconds: float) -> T:
+    async def _await_roots(self, own: T, roots: Roots | None, seconds: float) -> T:
         """Wait until a process has the roots of its caller."""
         if own.terms is None:
-            await own.risen(seconds)
+            await own.wait_until_up(seconds)
         if own is not self._server:
-            if roots is None and (own.roots.wanted or own.roots.known is not None):
+            if roots is None and (own.roots.has_waiting or own.roots.caller_roots is not None):
                 raise RootsNeeded
-            await own.roots.settle(asks=self._server.asks_roots)
+            await own.roots.wait_until_read(asks=self._server.asks_roots)
         return own
 
-    async def _own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:
+    async def _start_own(self, key: Key, stateless: bool, seconds: float, roots: Roots | None = None) -> T:
         """
         Return the caller's own process, started where it is new.
 
         :param stateless: whether the server speaks 2026-07-28 as well, which this process must not.
         """
         agent_id, session_id, handshake, _ = key
-        own = self._instances.of(key)
+        own = self._instances.get_or_start(key)
         if roots is not None:
             own.roots.take(roots)
         if handshake and stateless and own.terms is None:
             try:
-                await own.risen(seconds)
+                await own.wait_until_up(seconds)
             except UpstreamFailure:
-                if not own.not_spoken:
+                if not own.refused_revision:
                     raise
                 # The server speaks only 2026-07-28, which is not an error.
                 self._refuses_handshake = True
                 self._instances.end(key)
-                return self.known(agent_id, session_id)
+                return self.find_instance(agent_id, session_id)
         return own
 
     def set_level(self, agent_id: str, session_id: str | None, level: str) -> None:
         """Set the least log level of the caller's own process, where there is one and it logs."""
-        instance = self.known(agent_id, session_id)
+        instance = self.find_instance(agent_id, session_id)
         terms = instance.terms
         if instance is self._server or terms is None or terms.stateless or "logging" not in terms.capabilities:
             return

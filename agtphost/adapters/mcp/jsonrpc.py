@@ -45,7 +45,7 @@ Notified = Sink
 MAX_BATCH = 100
 """Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
 
-RISE = 1.25
+QUICK_RISE = 1.25
 """The factor by which one answer may raise the estimate of a quick call, so that slow calls do not spoil it."""
 
 _UNCANCELLABLE = frozenset({"initialize", "server/discover"})
@@ -73,7 +73,7 @@ class PeerCounters:
     """Requests from the server left unanswered because it does not read."""
 
 
-class _Call:
+class _PendingRequest:
     __slots__ = ("began", "continues", "deferred", "late", "method", "sink")
 
     def __init__(self, method: str, deferred: Deferred[Any], sink: Sink | None, continues: int | None) -> None:
@@ -109,13 +109,13 @@ class JsonRpcPeer:
         self._on_request = on_request
         self._on_notification = on_notification
         self._on_lost = on_lost
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _PendingRequest] = {}
         self._continued: dict[int, int] = {}
         """Calls in flight that continue an earlier one, by the id of that earlier call."""
 
         self._last_id = 0
-        self._ended: Lost | None = None
-        self.quick = 0.0
+        self._loss: Lost | None = None
+        self.quick_seconds = 0.0
         """The duration of quick answers; see :class:`agtphost.adapters.mcp.links.Receiver`."""
 
         self.counters = PeerCounters()
@@ -171,7 +171,7 @@ class JsonRpcPeer:
             params["_meta"] = {**params.get("_meta", {}), "progressToken": call_id}
         if params is not None:
             message["params"] = params
-        call = _Call(method, deferred, sink, continues)
+        call = _PendingRequest(method, deferred, sink, continues)
         self._calls[call_id] = call
         if continues is not None:
             self._continued[continues] = call_id
@@ -179,13 +179,13 @@ class JsonRpcPeer:
             call.late = partial(self._expire, call_id, timeout)
             call.began = self._deadlines.add(timeout, call.late)
         try:
-            if self._ended is not None:
-                raise self._ended.again()
+            if self._loss is not None:
+                raise self._loss.again()
             self.link.send(message, headers)
         except UpstreamFailure as failure:
-            self.failed(call_id, failure)
+            self.fail_call(call_id, failure)
         except (ValueError, TypeError, RecursionError) as error:
-            self.failed(call_id, Unsendable(f"the request is not JSON: {error}"))
+            self.fail_call(call_id, Unsendable(f"the request is not JSON: {error}"))
         return deferred
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -209,7 +209,7 @@ class JsonRpcPeer:
         except UpstreamFailure:
             self.counters.unanswered += 1
 
-    def received(self, message: object, within: int | None = None) -> bool:
+    def take_message(self, message: object, within: int | None = None) -> bool:
         """Take one decoded message: see :class:`agtphost.adapters.mcp.links.Receiver`."""
         if type(message) is dict:
             if "method" in message:
@@ -219,11 +219,11 @@ class JsonRpcPeer:
                 return self._answer(message)
         elif type(message) is list and len(message) <= MAX_BATCH:
             # Every item must be processed, so this cannot be any().
-            return sum(self.received(item, within) for item in message if type(item) is dict) > 0
+            return sum(self.take_message(item, within) for item in message if type(item) is dict) > 0
         self.counters.malformed += 1
         return False
 
-    def failed(self, call_id: int, failure: UpstreamFailure) -> bool:
+    def fail_call(self, call_id: int, failure: UpstreamFailure) -> bool:
         """End one call without an answer; see :class:`agtphost.adapters.mcp.links.Receiver`."""
         call = self._take(call_id)
         if call is None:
@@ -231,17 +231,17 @@ class JsonRpcPeer:
         call.deferred.errback(failure)
         return True
 
-    def lost(self, failure: Lost) -> None:
+    def fail_all(self, failure: Lost) -> None:
         """End every call; nothing can be sent any more."""
-        if self._ended is not None:
+        if self._loss is not None:
             return
-        self._ended = failure
+        self._loss = failure
         # Report the loss before calls fail, so that a failed caller's next step finds the server down.
         self._on_lost(failure)
         for call_id in list(self._calls):
-            self.failed(call_id, failure.again())
+            self.fail_call(call_id, failure.again())
 
-    def _take(self, call_id: int) -> _Call | None:
+    def _take(self, call_id: int) -> _PendingRequest | None:
         call = self._calls.pop(call_id, None)
         if call is None:
             return None
@@ -264,7 +264,7 @@ class JsonRpcPeer:
         self.counters.answers += 1
         if call.late is not None:
             took = self._clock.seconds() - call.began
-            self.quick = min(took, self.quick * RISE) if self.quick else took
+            self.quick_seconds = min(took, self.quick_seconds * QUICK_RISE) if self.quick_seconds else took
         error = message.get("error")
         if error is None:
             call.deferred.callback(message.get("result"))
@@ -314,6 +314,6 @@ class JsonRpcPeer:
         call = self._take(call_id)
         if call is None:
             return
-        if call.method not in _UNCANCELLABLE and self._ended is None:
+        if call.method not in _UNCANCELLABLE and self._loss is None:
             self.notify("notifications/cancelled", {"requestId": call_id, "reason": str(failure)})
         call.deferred.errback(failure)

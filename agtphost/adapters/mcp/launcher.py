@@ -36,7 +36,7 @@ SWEEPS = 1000
 HANDLED = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGINT)
 
 
-def control(option: int, value: int) -> None:
+def set_prctl(option: int, value: int) -> None:
     """Call prctl(2) where the system has it."""
     try:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)
@@ -44,10 +44,10 @@ def control(option: int, value: int) -> None:
         return
 
 
-def become(command: list[str], names: list[str], launcher: int) -> None:
+def exec_command(command: list[str], names: list[str], launcher: int) -> None:
     """Replace the child process by the command."""
     os.setsid()
-    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    set_prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != launcher:
         os._exit(CANNOT_RUN)
     for number in (*HANDLED, signal.SIGPIPE, signal.SIGXFSZ):
@@ -68,7 +68,7 @@ def kill_group(leader: int, number: int) -> None:
         return
 
 
-def adopted() -> list[int]:
+def list_children() -> list[int]:
     """Return the children of this process: the command, and its orphaned descendants."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as listing:
@@ -81,7 +81,7 @@ def sweep() -> None:
     """Kill and reap all descendants; the command's own status was taken before."""
     poll = select.poll()
     for _ in range(SWEEPS):
-        for number in adopted():
+        for number in list_children():
             try:
                 os.kill(number, signal.SIGKILL)
             except ProcessLookupError:
@@ -140,7 +140,7 @@ def end(child: int) -> int:
     return os.waitpid(child, 0)[1]
 
 
-def end_alike(status: int) -> None:
+def exit_like(status: int) -> None:
     """End this process as the command did."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -157,8 +157,8 @@ def run(names: list[str], command: list[str]) -> None:
     host = os.getppid()
     os.setsid()
     os.set_inheritable(LIFELINE, False)
-    control(PR_SET_PDEATHSIG, signal.SIGHUP)
-    control(PR_SET_CHILD_SUBREAPER, 1)
+    set_prctl(PR_SET_PDEATHSIG, signal.SIGHUP)
+    set_prctl(PR_SET_CHILD_SUBREAPER, 1)
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
@@ -168,13 +168,13 @@ def run(names: list[str], command: list[str]) -> None:
     child = os.fork()
     if child == 0:
         signal.set_wakeup_fd(-1)
-        become(command, names, launcher)
+        exec_command(command, names, launcher)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     status = watch(child, readable, host)
     sweep()
-    end_alike(status)
+    exit_like(status)
 
 
 if __name__ == "__main__":

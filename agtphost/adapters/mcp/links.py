@@ -24,7 +24,7 @@ HeaderPairs = Sequence[tuple[str, str]]
 class Receiver(Protocol):
     """The peer, as a link sees it."""
 
-    def received(self, message: object, within: int | None = None) -> bool:
+    def take_message(self, message: object, within: int | None = None) -> bool:
         """
         Take one decoded message.
 
@@ -33,7 +33,7 @@ class Receiver(Protocol):
             unsolicited octets.
         """
 
-    def failed(self, call_id: int, failure: UpstreamFailure) -> bool:
+    def fail_call(self, call_id: int, failure: UpstreamFailure) -> bool:
         """
         End one call that will get no answer, though the link still works.
 
@@ -49,14 +49,14 @@ class Receiver(Protocol):
         """The id of the one call in flight; None where there is none, or several."""
 
     @property
-    def quick(self) -> float:
+    def quick_seconds(self) -> float:
         """Seconds that quick answers take at present; 0 before the first answer."""
 
-    def lost(self, failure: Lost) -> None:
+    def fail_all(self, failure: Lost) -> None:
         """Fail every call in flight, because the link ended."""
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """The link, as the peer and the supervisor see it."""
 
     @property
@@ -71,7 +71,7 @@ class Link(Protocol):
         :raises Lost: the link has ended.
         """
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         """Set the protocol version of all later messages."""
 
     def close(self) -> Deferred[None]:
@@ -84,5 +84,5 @@ class Link(Protocol):
         """Return counters and the last stderr lines, for the operator."""
 
 
-OpenLink = Callable[[Receiver], Link]
+OpenLink = Callable[[Receiver], McpLink]
 """Opens a link that reports to the receiver."""

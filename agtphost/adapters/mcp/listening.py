@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.bindings import resource_binding
-from agtphost.adapters.mcp.calls import streams
+from agtphost.adapters.mcp.calls import wants_stream
 from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES, MOST, Subscriber
@@ -21,10 +21,10 @@ from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.reasons import Reason
 
-LONGEST = 3600
+LONGEST_SECONDS = 3600
 """The longest time in seconds that one request listens."""
 
-SHOWN = 1000
+MOST_URIS = 1000
 """The largest number of URIs in one subscription."""
 
 TOOLS = "notifications/tools/list_changed"
@@ -34,7 +34,7 @@ Chosen = Sequence[tuple[McpServer, frozenset[str], frozenset[str]]]
 
 
 @implementer(IBuiltInHandler)
-class Listening:
+class ListenForChanges:
     """
     The handler that streams changes.
 
@@ -54,7 +54,7 @@ class Listening:
 
         :raises Refusal: 422 where the request asks for no stream; 429 where too many listen.
         """
-        if not streams(context):
+        if not wants_stream(context):
             raise Refusal(Reason.STREAM_REQUIRED)
         agent_id = owner_of(context)
         subscribed: list[tuple[McpServer, McpServer, Subscriber]] = []
@@ -65,7 +65,7 @@ class Listening:
                 queue = NotificationQueue(context.emit, server.settings.name)
                 queues.append(queue)
                 instance = self._instance(server, agent_id, context.session_id)
-                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take, _Reach(context, server, self)))
+                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take, _VisibleLists(context, server, self)))
                 instance.events.add(subscriber)
                 server.listeners.add(agent_id, subscriber)
                 subscribed.append((server, instance, subscriber))
@@ -109,7 +109,7 @@ class Listening:
     async def _start(instance: McpServer) -> None:
         """Start the instance, for a subscription counts as its first call."""
         try:
-            await instance.risen()
+            await instance.wait_until_up()
         except UpstreamFailure as failure:
             raise refusal("mcp", instance.settings.name, failure) from failure
 
@@ -126,7 +126,7 @@ class Listening:
                 timer.cancel()
 
 
-class _Reach:
+class _VisibleLists:
     """
     The lists of a server that a listener may use: a list that is empty for it before and after a change has not
     changed.
@@ -158,7 +158,7 @@ class _Reach:
 
 
 def _pass_on(
-    take: Callable[[str, Mapping[str, Any]], None], reach: _Reach, method: str, params: Mapping[str, Any]
+    take: Callable[[str, Mapping[str, Any]], None], reach: _VisibleLists, method: str, params: Mapping[str, Any]
 ) -> None:
     if not reach.concerns(method):
         return

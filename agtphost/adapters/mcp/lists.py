@@ -133,7 +133,7 @@ class ResourceList:
             entries, kept = await self._entries(context, server)
             ttl = shortest(ttl, kept)
             for key, entry in entries.items():
-                if (name, key) <= after or not self._shown(context, server, key):
+                if (name, key) <= after or not self._is_admitted(context, server, key):
                     continue
                 if len(page) == PAGE:
                     return self._answer(page, last, ttl)
@@ -162,7 +162,7 @@ class ResourceList:
             log.warn("MCP server {server} does not list: {why}", server=server.settings.name, why=str(failure))
             return {}, None
 
-    def _shown(self, context: BuiltInContext, server: McpServer, key: str) -> bool:
+    def _is_admitted(self, context: BuiltInContext, server: McpServer, key: str) -> bool:
         binding = self._binding_of(server, self._kind, key)
         return binding is not None and context.admits(binding)
 

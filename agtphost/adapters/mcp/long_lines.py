@@ -44,7 +44,7 @@ class LongLine:
         self.head = head
         self.limit = limit
         self.size = 0
-        self.answers, self.call_id = _beginning(head)
+        self.answers, self.call_id = _read_beginning(head)
         """Whether it is the answer to a call, as far as its beginning shows, and to which."""
 
         self.ended = False
@@ -69,7 +69,7 @@ class LongLine:
             self.call_id = int(found[1])
 
 
-def _beginning(head: bytes) -> tuple[bool, int | None]:
+def _read_beginning(head: bytes) -> tuple[bool, int | None]:
     """Return whether a text begins like an answer, and the id that it names before its first long member."""
     answers, call_id = False, None
     at = len(head) - len(head.lstrip()) + 1
@@ -110,7 +110,7 @@ def _small_integer(text: str) -> int | None:
     return int(text) if len(text) < 17 else None
 
 
-def whose(octets: bytes) -> int | None:
+def find_call_id(octets: bytes) -> int | None:
     """
     Return the call that a refused text of any length answers.
 
@@ -139,7 +139,7 @@ class BoundedLines:
         """The line that is being skipped."""
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Whether a line has begun that has not ended."""
         return bool(self._held) or self.long is not None
 

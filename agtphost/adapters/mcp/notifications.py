@@ -60,7 +60,7 @@ class NotificationQueue:
         self._queue.append({"type": "", "server": self._server, **event})
         if not self._busy:
             self._busy = True
-            Deferred.fromCoroutine(self._send()).addErrback(self._failed).addBoth(self._sent)
+            Deferred.fromCoroutine(self._send()).addErrback(self._log_failure).addBoth(self._finish_sending)
 
     async def drain(self) -> None:
         """Wait until the queued events are sent, and take no more: the answer comes after its events."""
@@ -79,14 +79,14 @@ class NotificationQueue:
         while self._queue:
             await self._emit(self._queue.popleft())
 
-    def _sent(self, _: object) -> None:
+    def _finish_sending(self, _: object) -> None:
         self._busy = False
         drained, self._drained = self._drained, []
         for waiter in drained:
             if not waiter.called:
                 waiter.callback(None)
 
-    def _failed(self, failure: Any) -> None:
+    def _log_failure(self, failure: Any) -> None:
         self.close()
         _log.failure("events of MCP server {server} cannot be sent", failure, server=self._server)
 
@@ -104,7 +104,7 @@ class NotificationQueue:
 
 
 @implementer(IBuiltInHandler)
-class LevelSetting:
+class SetLevel:
     """
     The handler that sets the least level of log events for an agent in a session.
 

@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import unquote
 
 from agtphost.adapters.mcp.approval import ApproveTool
-from agtphost.adapters.mcp.bare_names import Admits, bare_binding, guard, tell_ambiguity
-from agtphost.adapters.mcp.bindings import Request, override_of, resource_binding
+from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
+from agtphost.adapters.mcp.bindings import McpRequest, override_of, resource_binding
 from agtphost.adapters.mcp.calls import CallTracker, CancelCalls
-from agtphost.adapters.mcp.listening import LONGEST, SHOWN, Listening
+from agtphost.adapters.mcp.listening import LONGEST_SECONDS, MOST_URIS, ListenForChanges
 from agtphost.adapters.mcp.lists import ResourceList
-from agtphost.adapters.mcp.notifications import LEVELS, LevelSetting
+from agtphost.adapters.mcp.notifications import LEVELS, SetLevel
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES
 from agtphost.adapters.mcp.tasks import TaskRequest
@@ -32,11 +32,11 @@ from agtphost.vocabulary.uri_templates import fits
 
 Servers = Mapping[str, McpServer]
 
-_NEEDLESS = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.ASCII | re.IGNORECASE)
+_NEEDLESS_ESCAPE = re.compile(r"%(?:2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])", re.ASCII | re.IGNORECASE)
 """Percent-encoded characters that need no encoding (RFC 3986 section 2.3)."""
 
 
-def malformed(explanation: str, remedy: str = "") -> Refusal:
+def payload_refusal(explanation: str, remedy: str = "") -> Refusal:
     """Return the 422 refusal for a payload that is not as docs/mcp.rst describes."""
     return Refusal(Reason.INVALID_PAYLOAD, explanation, remedy=remedy)
 
@@ -45,7 +45,7 @@ def text(payload: Mapping[str, Any], name: str) -> str:
     """Return a member that must be a non-empty text."""
     value = payload.get(name)
     if type(value) is not str or not value:
-        raise malformed(f"The payload's {name} must be a text.")
+        raise payload_refusal(f"The payload's {name} must be a text.")
     return value
 
 
@@ -53,7 +53,7 @@ def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a member that must be an object where it is given."""
     value = payload.get(name)
     if value is not None and type(value) is not dict:
-        raise malformed(f"The payload's {name} must be an object.")
+        raise payload_refusal(f"The payload's {name} must be an object.")
     return value or {}
 
 
@@ -67,7 +67,7 @@ def unknown_server(servers: Servers) -> Refusal:
     return NamingRefusal(Reason.UNKNOWN_MCP_SERVER, among=among)
 
 
-def repeated(payload: Mapping[str, Any]) -> dict[str, Any]:
+def read_repetition(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a payload that repeats a request with its caller's input."""
     members: dict[str, Any] = {}
     if "inputResponses" in payload:
@@ -123,7 +123,7 @@ class Operations:
         if action not in self._lists and action not in self._actions:
             return None
         if type(given) is not dict:
-            raise malformed(f"The payload of {action} is an object.")
+            raise payload_refusal(f"The payload of {action} is an object.")
         if server is None and "server" in given:
             server = text(given, "server")
             self.require(server)
@@ -144,21 +144,21 @@ class Operations:
 
     def binding_of(self, server: McpServer, kind: str, key: str) -> Binding | None:
         """Return the binding for reading an entry of a list; None where the operator turned it off."""
-        if server.catalogue.barred:
+        if server.catalogue.is_off:
             return None
-        handler = Request(server, "", {}, key)
+        handler = McpRequest(server, "", {}, key)
         if kind == "prompts":
-            return _allowed(server, handler, "prompt", key, server.settings.prompts)
-        return _allowed(server, handler, "resource", key, server.settings.resources)
+            return _bind_allowed(server, handler, "prompt", key, server.settings.prompts)
+        return _bind_allowed(server, handler, "resource", key, server.settings.resources)
 
     # Resources
 
     def _read(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         uri = text(payload, "uri")
-        meta, again = table(payload, "_meta"), repeated(payload)
+        meta, again = table(payload, "_meta"), read_repetition(payload)
 
         def reading(found: McpServer) -> IBuiltInHandler:
-            return Request(found, "resources/read", {"uri": uri}, uri, meta, again)
+            return McpRequest(found, "resources/read", {"uri": uri}, uri, meta, again)
 
         return self._of_resource(uri, server, reading)
 
@@ -171,9 +171,9 @@ class Operations:
             raise Refusal(Reason.RESOURCE_URI_AMBIGUOUS)
         able = [each for each in self._servers.values() if _may_have(each, "resources")]
         having = (
-            [each for each in able if uri in each.resources.known("resources")]
-            or [each for each in able if uri in each.resources.known("templates")]
-            or [each for each in able if any(fits(template, uri) for template in each.resources.known("templates"))]
+            [each for each in able if uri in each.resources.get_known("resources")]
+            or [each for each in able if uri in each.resources.get_known("templates")]
+            or [each for each in able if any(fits(template, uri) for template in each.resources.get_known("templates"))]
         )
 
         def unknown(_: Admits) -> Refusal:
@@ -184,7 +184,7 @@ class Operations:
                 details={"candidates": sorted(each.settings.name for each in able)},
             )
 
-        bindings = [_allowed(each, asking(each), "resource", uri, each.settings.resources) for each in having]
+        bindings = [_bind_allowed(each, asking(each), "resource", uri, each.settings.resources) for each in having]
         binding = self._of_several(uri, able, having, bindings, Reason.AMBIGUOUS_RESOURCE, unknown)
         return self._resource(able[0], uri, asking(able[0])) if binding is None else binding
 
@@ -219,14 +219,14 @@ class Operations:
             return bare_binding(able, name, tell_ambiguity(ambiguous, there, unknown))
         bare = bare_binding(able, name, unknown)
         found = bindings[0] if bindings else None
-        return bare if found is None else guard(found, bare)
+        return bare if found is None else hide_behind(found, bare)
 
     def _resource(self, server: McpServer, uri: str, handler: IBuiltInHandler) -> Binding:
         overrides = server.settings.resources
         if overrides and _ambiguous(uri):
             # Overrides match by how a URI begins, so there must be only one way to write the URI.
             raise Refusal(Reason.RESOURCE_URI_AMBIGUOUS)
-        binding = _allowed(server, handler, "resource", uri, overrides)
+        binding = _bind_allowed(server, handler, "resource", uri, overrides)
         if binding is None:
             raise Refusal(Reason.UNKNOWN_RESOURCE, "No hosted MCP server has that resource.")
         return binding
@@ -234,11 +234,11 @@ class Operations:
     # Prompts
 
     def _get(self, payload: Mapping[str, Any], server: str | None) -> Binding:
-        arguments, meta, again = table(payload, "arguments"), table(payload, "_meta"), repeated(payload)
+        arguments, meta, again = table(payload, "arguments"), table(payload, "_meta"), read_repetition(payload)
 
         def getting(found: McpServer, name: str) -> IBuiltInHandler:
             params = {"name": name, "arguments": arguments}
-            return Request(found, "prompts/get", params, name, meta, again)
+            return McpRequest(found, "prompts/get", params, name, meta, again)
 
         return self._of_prompt(text(payload, "prompt" if "prompt" in payload else "name"), server, getting)
 
@@ -251,18 +251,18 @@ class Operations:
             found, name = self._servers[server], rest if dot and prefix == server and rest else name
             return self._prompt(found, name, asking(found, name))
         able = [each for each in self._servers.values() if _may_have(each, "prompts")]
-        having = [each for each in able if name in each.resources.known("prompts")]
+        having = [each for each in able if name in each.resources.get_known("prompts")]
 
         def unknown(_: Admits) -> Refusal:
             return Refusal(Reason.AMBIGUOUS_PROMPT, details={"candidates": sorted(each.settings.name for each in able)})
 
-        bindings = [_allowed(each, asking(each, name), "prompt", name, each.settings.prompts) for each in having]
+        bindings = [_bind_allowed(each, asking(each, name), "prompt", name, each.settings.prompts) for each in having]
         binding = self._of_several(name, able, having, bindings, Reason.AMBIGUOUS_PROMPT, unknown)
         return self._prompt(able[0], name, asking(able[0], name)) if binding is None else binding
 
     def _prompt(self, server: McpServer, name: str, handler: IBuiltInHandler) -> Binding:
-        rules, listed = server.settings.prompts, server.resources.known("prompts")
-        binding = _allowed(server, handler, "prompt", name, rules)
+        rules, listed = server.settings.prompts, server.resources.get_known("prompts")
+        binding = _bind_allowed(server, handler, "prompt", name, rules)
         # Where a prompt is turned off, the server is not asked for unlisted ones: its answer would reveal the
         # difference.
         hides = any(not each.enabled for each in rules.values())
@@ -275,54 +275,54 @@ class Operations:
     def _complete(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         ref, argument = table(payload, "ref"), table(payload, "argument")
         if type(argument.get("name")) is not str or type(argument.get("value")) is not str:
-            raise malformed("The payload's argument has a name and a value.")
+            raise payload_refusal("The payload's argument has a name and a value.")
         params: dict[str, Any] = {"argument": dict(argument)}
         if "context" in payload:
             params["context"] = table(payload, "context")
         if ref.get("type") == "ref/prompt":
 
             def completing(found: McpServer, name: str) -> IBuiltInHandler:
-                return Request(found, "completion/complete", {**params, "ref": {**ref, "name": name}}, name)
+                return McpRequest(found, "completion/complete", {**params, "ref": {**ref, "name": name}}, name)
 
             return self._of_prompt(text(ref, "name"), server, completing)
         if ref.get("type") == "ref/resource":
             uri = text(ref, "uri")
             params["ref"] = dict(ref)
-            return self._of_resource(uri, server, lambda found: Request(found, "completion/complete", params, uri))
-        raise malformed("The payload's ref has the type ref/prompt or ref/resource.")
+            return self._of_resource(uri, server, lambda found: McpRequest(found, "completion/complete", params, uri))
+        raise payload_refusal("The payload's ref has the type ref/prompt or ref/resource.")
 
     def _set_level(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         level = text(payload, "level")
         if level not in LEVELS:
-            raise malformed(f"The payload's level {level[:64]!r} is unknown.", f"Use one of {', '.join(LEVELS)}.")
+            raise payload_refusal(f"The payload's level {level[:64]!r} is unknown.", f"Use one of {', '.join(LEVELS)}.")
         servers = list(self._servers.values()) if server is None else [self._servers[server]]
         told = (self._calls.set_level, *(each.sharing.set_level for each in servers))
-        return _local("mcp.logging.setLevel", LevelSetting(told, level))
+        return _local("mcp.logging.setLevel", SetLevel(told, level))
 
     def _listen(self, payload: Mapping[str, Any], server: str | None) -> Binding:
         wanted = table(payload, "notifications")
         lists = frozenset(name for name in LIST_CHANGES.values() if wanted.get(name) is True)
         uris = wanted.get("resourceSubscriptions", [])
-        if type(uris) is not list or len(uris) > SHOWN:
-            raise malformed(f"resourceSubscriptions is a list of at most {SHOWN} URIs.")
+        if type(uris) is not list or len(uris) > MOST_URIS:
+            raise payload_refusal(f"resourceSubscriptions is a list of at most {MOST_URIS} URIs.")
         seconds = payload.get("seconds", 300)
-        if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST:
-            raise malformed(f"seconds is a number, at most {LONGEST}.")
+        if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST_SECONDS:
+            raise payload_refusal(f"seconds is a number, at most {LONGEST_SECONDS}.")
         by_server: dict[str, set[str]] = {}
         bindings = []
         for given in uris:
             entry = {"uri": given} if type(given) is str else given
             if type(entry) is not dict:
-                raise malformed("Each of resourceSubscriptions is a URI, or an object of uri and server.")
+                raise payload_refusal("Each of resourceSubscriptions is a URI, or an object of uri and server.")
             uri, owner = text(entry, "uri"), server
             if owner is None and "server" in entry:
                 owner = text(entry, "server")
                 self.require(owner)
-            binding = self._of_resource(uri, owner, lambda found, uri=uri: Request(found, "", {}, uri))  # type: ignore[misc]
+            binding = self._of_resource(uri, owner, lambda found, uri=uri: McpRequest(found, "", {}, uri))  # type: ignore[misc]
             if binding.missing is not None:
                 return binding
             found = self._servers[binding.extra["mcp_server"]]
-            if found.catalogue.barred:
+            if found.catalogue.is_off:
                 unmatched = rules_unmatched({"mcp_server": found.settings.name})
                 return replace(binding, missing=lambda _, unmatched=unmatched: unmatched)  # type: ignore[misc]
             bindings.append(binding)
@@ -333,7 +333,7 @@ class Operations:
             for each in servers
             if lists or each.settings.name in by_server
         ]
-        binding = _local("mcp.subscriptions.listen", Listening(chosen, float(seconds)))
+        binding = _local("mcp.subscriptions.listen", ListenForChanges(chosen, float(seconds)))
         return replace(
             binding,
             timeout=seconds + 10.0,
@@ -380,7 +380,7 @@ def _local(name: str, handler: IBuiltInHandler) -> Binding:
     )
 
 
-def _allowed(
+def _bind_allowed(
     server: McpServer, handler: IBuiltInHandler, kind: str, key: str, overrides: Mapping[str, Override]
 ) -> Binding | None:
     override = override_of(overrides, key)
@@ -395,7 +395,7 @@ def _may_have(server: McpServer, capability: str) -> bool:
 
 
 def _ambiguous(uri: str) -> bool:
-    if not uri.isascii() or not uri.isprintable() or "\\" in uri or _NEEDLESS.search(uri):
+    if not uri.isascii() or not uri.isprintable() or "\\" in uri or _NEEDLESS_ESCAPE.search(uri):
         return True
     scheme, _, rest = uri.partition(":")
     if scheme != scheme.lower():

@@ -9,11 +9,11 @@ from typing import Any
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from agtphost.adapters.mcp.elicitation import PendingCall
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.errors import Refusal
 from agtphost.vocabulary.reasons import Reason
 
-PATIENCE = 600.0
+WAIT_SECONDS = 600.0
 """Seconds that a call waits for input."""
 
 MOST_OF_AN_AGENT = 100
@@ -29,7 +29,7 @@ class WaitingRequest:
     agent_id: str
     task_id: str | None
     named: str
-    instance: SendsRequests
+    instance: IsMcpServer
     pending: PendingCall | None
     """The suspended call; None where the request is sent again with the input."""
 
@@ -81,7 +81,7 @@ class RequestStates:
             )
         token = self._token()
         self._by_token[token] = own[token] = waiting
-        waiting.timer = self._clock.callLater(PATIENCE, self._expire, token)
+        waiting.timer = self._clock.callLater(WAIT_SECONDS, self._expire, token)
         return token
 
     def take(self, token: object, agent_id: str, task_id: str | None, named: str) -> WaitingRequest | None:

@@ -19,13 +19,13 @@ from agtphost.identity.peer import Assurance
 from agtphost.upstream.queue import Caller
 
 
-class SendsRequests(Protocol):
+class IsMcpServer(Protocol):
     """A server, or a caller's own instance of it: see :class:`agtphost.adapters.mcp.server.McpServer`."""
 
     settings: MCPServerSection
     isolated: bool
     floor: Assurance
-    not_spoken: bool
+    refused_revision: bool
     asks_roots: bool
     roots: ServerRoots
     clock: IReactorTime
@@ -39,7 +39,7 @@ class SendsRequests(Protocol):
         """The tracker of its calls."""
 
     @property
-    def barred(self) -> bool:
+    def is_off(self) -> bool:
         """Whether the whole server is off, because a rule of the operator matches nothing."""
 
     @property
@@ -62,20 +62,20 @@ class SendsRequests(Protocol):
     def say(self, text: str, level: LogLevel) -> None:
         """Log a text that concerns one caller."""
 
-    def instance_of(self, agent_id: str, session_id: str | None) -> SendsRequests:
+    def instance_of(self, agent_id: str, session_id: str | None) -> IsMcpServer:
         """Return the server or instance for a caller."""
 
-    async def serving(
+    async def choose_instance(
         self,
         agent_id: str,
         session_id: str | None,
         meta: Mapping[str, Any],
         seconds: float,
         roots: Roots | None = None,
-    ) -> SendsRequests:
+    ) -> IsMcpServer:
         """Return the server or instance for one request."""
 
-    async def risen(self, seconds: float | None = None) -> None:
+    async def wait_until_up(self, seconds: float | None = None) -> None:
         """Wait until the server is up."""
 
     def call_tool(
@@ -114,15 +114,15 @@ class SendsRequests(Protocol):
         """Send a subscription request, which has no deadline."""
 
 
-class Call(Protocol):
+class McpCall(Protocol):
     """A request that EXECUTE carries to a server."""
 
     @property
-    def server(self) -> SendsRequests:
+    def server(self) -> IsMcpServer:
         """The server that it is for."""
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         """The method and the name, so that input is accepted only for the call that asked for it."""
 
     @property
@@ -134,11 +134,11 @@ class Call(Protocol):
         """The caller's ``_meta``."""
 
     @property
-    def again(self) -> Mapping[str, Any]:
+    def repetition(self) -> Mapping[str, Any]:
         """The caller's ``inputResponses`` and ``requestState``."""
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
+        self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the request."""
 
@@ -146,5 +146,5 @@ class Call(Protocol):
 class PerformsCalls(Protocol):
     """A tracker of calls: see :class:`agtphost.adapters.mcp.calls.CallTracker`."""
 
-    async def perform(self, context: BuiltInContext, call: Call) -> Answer:
+    async def perform(self, context: BuiltInContext, call: McpCall) -> Answer:
         """Call a server for a caller."""

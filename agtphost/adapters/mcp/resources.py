@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.adapters.mcp.tools import deceptive_character
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 
-FRESH = 60.0
+FRESH_SECONDS = 60.0
 """Seconds for which a list is fresh, unless the server announces a change."""
 
 MAX_KEY = 4096
@@ -24,7 +24,7 @@ MAX_KEY = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class ListKind:
     """A kind of entry that servers list."""
 
     capability: str
@@ -34,12 +34,12 @@ class Kind:
     """The member that names an entry."""
 
 
-KINDS: Mapping[str, Kind] = {
-    "resources": Kind(capability="resources", method="resources/list", member="resources", key="uri"),
-    "templates": Kind(
+KINDS: Mapping[str, ListKind] = {
+    "resources": ListKind(capability="resources", method="resources/list", member="resources", key="uri"),
+    "templates": ListKind(
         capability="resources", method="resources/templates/list", member="resourceTemplates", key="uriTemplate"
     ),
-    "prompts": Kind(capability="prompts", method="prompts/list", member="prompts", key="name"),
+    "prompts": ListKind(capability="prompts", method="prompts/list", member="prompts", key="name"),
 }
 """The kinds, by the name used here."""
 
@@ -60,7 +60,7 @@ class HasRules(Protocol):
         """Take a new list of one kind."""
 
 
-class Resources:
+class ServerLists:
     """
     The lists of a server besides tools, fetched when they are needed.
 
@@ -70,7 +70,7 @@ class Resources:
     :param log: gets refused entries.
     """
 
-    def __init__(self, clock: IReactorTime, server: SendsRequests, rules: HasRules, log: UpstreamLog) -> None:
+    def __init__(self, clock: IReactorTime, server: IsMcpServer, rules: HasRules, log: UpstreamLog) -> None:
         self._clock = clock
         self._server = server
         self._rules = rules
@@ -82,7 +82,7 @@ class Resources:
 
         self._locks = {name: DeferredLock() for name in KINDS}
 
-    def known(self, name: str) -> Mapping[str, Mapping[str, Any]]:
+    def get_known(self, name: str) -> Mapping[str, Mapping[str, Any]]:
         """Return the entries of the last listing, by URI or name; empty if there was none."""
         return self._known.get(name, {})
 
@@ -98,7 +98,7 @@ class Resources:
         try:
             if self._clock.seconds() >= self._until.get(name, 0.0) or name not in self._known:
                 # A change that is announced while the list is on its way makes it stale immediately.
-                self._until[name] = self._clock.seconds() + FRESH
+                self._until[name] = self._clock.seconds() + FRESH_SECONDS
                 await self._list(name)
         except UpstreamFailure:
             self._until.pop(name, None)
@@ -126,7 +126,7 @@ class Resources:
         listing = Deferred.fromCoroutine(self.entries(name))
         listing.addErrback(lambda failure: self._log.say(f"listing failed: {failure.value}"))
 
-    def forget(self) -> None:
+    def mark_stale(self) -> None:
         """Mark all lists as stale, because the server is gone."""
         self._until.clear()
 
@@ -137,17 +137,17 @@ class Resources:
             return Deferred.fromCoroutine(self._walk(session, kind, timeout or 0))
 
         found = await self._server.request(send, self._server.settings.timeout)
-        self._known[name] = self._judged(kind, found["entries"])
+        self._known[name] = self._drop_deceptive(kind, found["entries"])
         ttl = self.ttls[name] = found["entries"].ttl
         if ttl is not None and self._until.get(name):
             self._until[name] = min(self._until[name], self._clock.seconds() + ttl / 1000)
         self._rules.note_others(name, self._known[name])
 
     @staticmethod
-    async def _walk(session: ClientSession, kind: Kind, seconds: float) -> Mapping[str, Any]:
-        return {"entries": await session.walk(kind.capability, kind.method, kind.member, seconds)}
+    async def _walk(session: ClientSession, kind: ListKind, seconds: float) -> Mapping[str, Any]:
+        return {"entries": await session.list_entries(kind.capability, kind.method, kind.member, seconds)}
 
-    def _judged(self, kind: Kind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
+    def _drop_deceptive(self, kind: ListKind, listed: list[object]) -> dict[str, Mapping[str, Any]]:
         """Return the entries by key, without those whose texts could deceive a reader, as with tools."""
         entries: dict[str, Mapping[str, Any]] = {}
         for entry in listed:

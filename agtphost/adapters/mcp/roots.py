@@ -36,13 +36,13 @@ MOST_ROOTS = 64
 LONGEST_URI = 4_096
 """Characters of a root's URI, and of its name."""
 
-PATIENCE = 5.0
+WAIT_SECONDS = 5.0
 """Seconds that a server waits for the roots of an unknown caller; then the answer is an empty list."""
 
-ASKED_AGAIN = 1.0
+RENEWAL_SECONDS = 1.0
 """Seconds within which a server that was notified of a change asks again."""
 
-SETTLING = 0.1
+READ_SECONDS = 0.1
 """Seconds that a server has to read directories after it got them, before it is called."""
 
 MOST_HELD = 16
@@ -86,7 +86,7 @@ def roots_of(responses: Mapping[str, Any]) -> Roots | None:
         return ()
     listed = answer.get("roots") if type(answer) is dict else None
     if type(listed) is not list or len(listed) > MOST_ROOTS:
-        raise _malformed(f"must be a ListRootsResult with at most {MOST_ROOTS} roots")
+        raise _roots_refusal(f"must be a ListRootsResult with at most {MOST_ROOTS} roots")
     return tuple(_root(each) for each in listed)
 
 
@@ -94,13 +94,13 @@ def _root(given: object) -> Mapping[str, str]:
     uri = given.get("uri") if isinstance(given, dict) else None
     name = given.get("name") if isinstance(given, dict) else None
     if type(uri) is not str or not 0 < len(uri) <= LONGEST_URI:
-        raise _malformed(f"holds a root whose uri is not a URI of at most {LONGEST_URI} characters")
+        raise _roots_refusal(f"holds a root whose uri is not a URI of at most {LONGEST_URI} characters")
     if name is not None and (type(name) is not str or len(name) > LONGEST_URI):
-        raise _malformed(f"holds a root whose name is not a text of at most {LONGEST_URI} characters")
+        raise _roots_refusal(f"holds a root whose name is not a text of at most {LONGEST_URI} characters")
     return {"uri": uri} if name is None else {"uri": uri, "name": name}
 
 
-def _malformed(why: str) -> Refusal:
+def _roots_refusal(why: str) -> Refusal:
     return Refusal(
         Reason.INVALID_PAYLOAD,
         f"inputResponses[{ROOTS!r}] {why}.",
@@ -136,7 +136,7 @@ class ServerRoots:
         self._configured = configured
         self._alone, self._offered = alone, offered
         self._noticed = noticed
-        self.known: Roots | None = None
+        self.caller_roots: Roots | None = None
         """The caller's roots; None: not known yet."""
 
         self._held: list[tuple[JsonRpcPeer, int | str]] = []
@@ -147,7 +147,7 @@ class ServerRoots:
         self._asked_again: Deferred[None] | None = None
 
     @property
-    def wanted(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether the process waits for roots that its caller has not sent."""
         return bool(self._held)
 
@@ -160,9 +160,9 @@ class ServerRoots:
         elif not self._alone:
             self._noticed()
             peer.respond(call_id, {"result": {"roots": []}})
-        elif self.known is not None:
+        elif self.caller_roots is not None:
             self._noticed()
-            self._respond(peer, call_id, self.known)
+            self._respond(peer, call_id, self.caller_roots)
         else:
             return False
         return True
@@ -173,15 +173,15 @@ class ServerRoots:
             return False
         self._noticed()
         self._held.append((peer, call_id))
-        timer = self._clock.callLater(PATIENCE, lambda: self._give_up(peer, call_id, timer))
+        timer = self._clock.callLater(WAIT_SECONDS, lambda: self._give_up(peer, call_id, timer))
         self._timers.add(timer)
         return True
 
     def take(self, roots: Roots) -> None:
         """Take the roots of the caller: answer waiting requests, and notify a process that had other roots."""
-        if roots == self.known:
+        if roots == self.caller_roots:
             return
-        self.known = roots
+        self.caller_roots = roots
         held, self._held = self._held, []
         for peer, call_id in held:
             self._respond(peer, call_id, roots)
@@ -189,23 +189,23 @@ class ServerRoots:
             self._asked_again = self._asked_again or Deferred()
             self._peer.notify("notifications/roots/list_changed")
 
-    async def settle(self, *, asks: bool) -> None:
+    async def wait_until_read(self, *, asks: bool) -> None:
         """
         Wait until the process has read the roots of its caller.
 
         :param asks: whether the server asks for roots when it starts, so that its request is waited for.
         """
-        if self.known is None:
+        if self.caller_roots is None:
             return
         if asks and self._peer is None and not self._waited:
             self._waited = True
             self._asked_again = self._asked_again or Deferred()
         if self._asked_again is not None:
-            await self._within(self._asked_again, ASKED_AGAIN)
+            await self._wait_at_most(self._asked_again, RENEWAL_SECONDS)
             self._fire()
-        left = self._answered + SETTLING - self._clock.seconds()
+        left = self._answered + READ_SECONDS - self._clock.seconds()
         if self._peer is not None and left > 0:
-            await self._within(Deferred(), left)
+            await self._wait_at_most(Deferred(), left)
 
     def forget_link(self) -> None:
         """Forget the process that ended; the next one has no roots yet."""
@@ -231,18 +231,18 @@ class ServerRoots:
             self._held.remove((peer, call_id))
             self._respond(peer, call_id, ())
 
-    async def _within(self, waited: Deferred[None], seconds: float) -> None:
+    async def _wait_at_most(self, waited: Deferred[None], seconds: float) -> None:
         """Wait for a Deferred that others may wait for too, with a time limit."""
         mine: Deferred[None] = Deferred()
         late = self._clock.callLater(seconds, mine.callback, None)
 
-        def over(result: None) -> None:
+        def finish(result: None) -> None:
             if late.active():
                 late.cancel()
             if not mine.called:
                 mine.callback(None)
 
-        waited.addCallback(over)
+        waited.addCallback(finish)
         try:
             await mine
         finally:

@@ -16,23 +16,23 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import LogLevel
 
 from agtphost import __version__
-from agtphost.adapters.mcp.attendance import Attendance
+from agtphost.adapters.mcp.attendance import InteractiveCalls
 from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.calls import CallTracker
-from agtphost.adapters.mcp.catalogue import Catalogue
+from agtphost.adapters.mcp.catalogue import ToolCatalogue
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
-from agtphost.adapters.mcp.instances import Instances, Key, Sharing, own_settings
+from agtphost.adapters.mcp.instances import CallerInstances, Key, InstanceChoice, own_settings
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
-from agtphost.adapters.mcp.links import Link, OpenLink, Receiver
-from agtphost.adapters.mcp.resources import Resources
+from agtphost.adapters.mcp.links import McpLink, OpenLink, Receiver
+from agtphost.adapters.mcp.resources import ServerLists
 from agtphost.adapters.mcp.roots import Roots, ServerRoots
 from agtphost.adapters.mcp.session import ClientSession, Send
-from agtphost.adapters.mcp.snapshot import ServerSnapshot, agreed
+from agtphost.adapters.mcp.snapshot import ServerSnapshot, terms_members
 from agtphost.adapters.mcp.stdio import StdioLink, child_environment
 from agtphost.adapters.mcp.streamable_http import HttpLink
-from agtphost.adapters.mcp.subscribers import Listeners, Subscribers
+from agtphost.adapters.mcp.subscribers import AgentListeners, Subscribers
 from agtphost.adapters.mcp.token_source import TokenSource
-from agtphost.adapters.mcp.tools import Tool
+from agtphost.adapters.mcp.tools import McpTool
 from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, NegotiationFailed, negotiate
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
@@ -103,19 +103,19 @@ class McpServer(UpstreamService):
         self._alone = alone
         self._open_link = open_link or link_opener(reactor, settings, environ, self._log)
         approved = Pins("mcp", settings.name, settings.pins) if pins is None else pins
-        self.catalogue = Catalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
-        self.resources = Resources(reactor, self, self.catalogue, self._log)
+        self.catalogue = ToolCatalogue(reactor, settings, self._bind, approved, self._log, self._tools_changed)
+        self.resources = ServerLists(reactor, self, self.catalogue, self._log)
         self.events = Subscribers(self)
-        self.listeners = Listeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
+        self.listeners = AgentListeners(lambda agent: [each.events for each in self.instances.of_agent(agent)])
         if not alone:
-            approved.on_approval = self._judge
+            approved.on_approval = self._recheck
         self.asks_roots = False
         """Whether any process of the server asks for roots outside of any call."""
 
         offered = alone or settings.isolation != "shared"
         noticed = noticed or self._note_roots
         self.roots = ServerRoots(reactor, settings.roots, alone=alone, offered=offered, noticed=noticed)
-        self._attendance = Attendance(reactor, alone, self.roots)
+        self._attendance = InteractiveCalls(reactor, alone, self.roots)
         self._at_work = 0
 
         def instance(key: Key) -> McpServer:
@@ -136,10 +136,10 @@ class McpServer(UpstreamService):
             self.listeners.introduce(key[0], made.events)
             return made
 
-        self.instances: Instances[McpServer] = Instances(reactor, instance, settings.max_instances, settings.idle_stop)
-        self.sharing = Sharing(self, self.instances)
+        self.instances: CallerInstances[McpServer] = CallerInstances(reactor, instance, settings.max_instances, settings.idle_stop)
+        self.sharing = InstanceChoice(self, self.instances)
         self._handshake = handshake
-        self.not_spoken = False
+        self.refused_revision = False
         """Whether the last attempt failed because the server does not speak the required revision."""
         self._session: ClientSession | None = None
         self._peer: JsonRpcPeer | None = None
@@ -149,15 +149,15 @@ class McpServer(UpstreamService):
     # The service: see UpstreamService
 
     async def _establish(self) -> None:
-        await self._closed()
+        await self._wait_until_closed()
         # A link may end before its peer is known here; the peer then fails the negotiation.
-        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._notified, self._lost, self._asked)
+        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._take_notification, self._take_loss, self._take_request)
         probing, known = self._probe, self.settings
         try:
             able = self._capabilities()
             terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
         except UpstreamFailure as failure:
-            self.not_spoken = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
+            self.refused_revision = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
             # Some servers die of a method they do not know, others of its absence: alternate.
             self._probe = not probing and not self._handshake
             raise
@@ -169,26 +169,26 @@ class McpServer(UpstreamService):
         session = self._session
         assert session is not None, "a server that is up was negotiated with"
         self._log.event(f"up, protocol {session.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
-        self.catalogue.attend(session, notified=not self.settings.url)
+        self.catalogue.attach(session, notified=not self.settings.url)
         self.events.restore(again=self._attempts > 1)
         if not self._alone:
             self.resources.preload()
 
     def _release(self) -> None:
         peer, self._peer, self._session = self._peer, None, None
-        self.catalogue.rest()
-        self.resources.forget()
-        self.events.lost()
+        self.catalogue.detach()
+        self.resources.mark_stale()
+        self.events.forget_link()
         self.roots.forget_link()
         if peer is not None:
             self._closing = peer.link.close()
 
     def _ended(self) -> Deferred[None]:
-        return DeferredList([self._closed(), self.instances.stop()]).addCallback(lambda _: None)
+        return DeferredList([self._wait_until_closed(), self.instances.stop()]).addCallback(lambda _: None)
 
     # Calls
 
-    async def risen(self, seconds: float | None = None) -> None:
+    async def wait_until_up(self, seconds: float | None = None) -> None:
         """
         Wait until the server is up; start it if it waits for its first call.
 
@@ -209,9 +209,9 @@ class McpServer(UpstreamService):
         return self._session.terms if self._session is not None else None
 
     @property
-    def barred(self) -> bool:
+    def is_off(self) -> bool:
         """Whether all of it is off: see :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
-        return self.catalogue.barred
+        return self.catalogue.is_off
 
     @property
     def busy(self) -> bool:
@@ -224,9 +224,9 @@ class McpServer(UpstreamService):
 
         :raises Busy: the table of instances is full.
         """
-        return self if self._alone else self.sharing.known(agent_id, session_id)
+        return self if self._alone else self.sharing.find_instance(agent_id, session_id)
 
-    def serving(
+    def choose_instance(
         self,
         agent_id: str,
         session_id: str | None,
@@ -235,7 +235,7 @@ class McpServer(UpstreamService):
         roots: Roots | None = None,
     ) -> Coroutine[Any, Any, McpServer]:
         """Return what serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
-        return self.sharing.serving(agent_id, session_id, meta, seconds, roots)
+        return self.sharing.choose_instance(agent_id, session_id, meta, seconds, roots)
 
     def call_tool(
         self,
@@ -254,7 +254,7 @@ class McpServer(UpstreamService):
         """
 
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
-            return session.call_tool(self.catalogue.called(name), arguments, meta, timeout, asking)
+            return session.call_tool(self.catalogue.require_tool(name), arguments, meta, timeout, asking)
 
         return self.request(send, seconds, asking, caller)
 
@@ -279,7 +279,7 @@ class McpServer(UpstreamService):
             if asking is None:
                 result = await send(session, left)
             else:
-                result = await self._attendance.attend(send, session, left, asking)
+                result = await self._attendance.perform(send, session, left, asking)
             if type(result) is not dict:
                 raise Unreadable("the server's result is not an object")
             return result
@@ -290,7 +290,7 @@ class McpServer(UpstreamService):
             share = None if self._alone else caller
             if asking is None:
                 return await self.call(seconds, work, share)
-            return await self.call(seconds, work, share, asking.working)
+            return await self.call(seconds, work, share, asking.set_awaited)
         finally:
             self._at_work -= 1
 
@@ -342,15 +342,15 @@ class McpServer(UpstreamService):
             transport="http" if self.settings.url else "stdio",
             pid=peer.link.pid if peer is not None else None,
             tools=len(self.catalogue.bindings),
-            changed_tools=tuple(sorted(self.catalogue.changed)),
-            unmatched_rules=self.catalogue.rules_shown,
-            invalid_tools=self.catalogue.invalid,
+            changed_tools=tuple(sorted(self.catalogue.changed_tools)),
+            unmatched_rules=self.catalogue.rendered_rules,
+            invalid_tools=self.catalogue.invalid_tools,
             instances=len(self.instances),
             link={**peer.link.facts(), **peer.facts()} if peer is not None else {},
-            **agreed(self.terms),
+            **terms_members(self.terms),
         )
 
-    def _notified(self, method: str, params: Mapping[str, Any]) -> None:
+    def _take_notification(self, method: str, params: Mapping[str, Any]) -> None:
         if method == "notifications/tools/list_changed":
             self.catalogue.note_change()
         elif method == "notifications/message":
@@ -360,21 +360,21 @@ class McpServer(UpstreamService):
                 asking.sink(method, params)
         else:
             self.resources.note_change(method)
-            self.events.tell(method, params)
+            self.events.announce(method, params)
 
     def _note_roots(self) -> None:
         self.asks_roots = True
 
-    def _judge(self) -> None:
+    def _recheck(self) -> None:
         """Check the tools of all processes again, because approvals have changed."""
         for each in (self, *self.instances.all()):
-            each.catalogue.judge()
+            each.catalogue.recheck()
 
-    def _bind(self, tool: Tool) -> Binding:
+    def _bind(self, tool: McpTool) -> Binding:
         return tool_binding(self, tool)
 
     def _tools_changed(self) -> None:
-        self.events.tell("notifications/tools/list_changed", {})
+        self.events.announce("notifications/tools/list_changed", {})
 
     def _capabilities(self) -> Mapping[str, Any]:
         """Return the capabilities that this host declares to a server of the handshake era."""
@@ -385,23 +385,23 @@ class McpServer(UpstreamService):
             return {**ANSWERABLE, "roots": changing}
         return NOTHING if self.settings.roots is None else {"roots": {}}
 
-    def _asked(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:
-        return self._attendance.asked(self._peer, method, params, call_id, within)
+    def _take_request(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:
+        return self._attendance.take_request(self._peer, method, params, call_id, within)
 
-    def _lost(self, failure: Lost) -> None:
+    def _take_loss(self, failure: Lost) -> None:
         """End the service's connection; while starting, the attempt's own failure has the same reason."""
         self.lost(str(failure))
 
-    def _closed(self) -> Deferred[None]:
+    def _wait_until_closed(self) -> Deferred[None]:
         """Return a Deferred that fires when the last link is closed."""
         waiter: Deferred[None] = Deferred()
 
-        def gone(result: None) -> None:
+        def fire(result: None) -> None:
             if not waiter.called:
                 waiter.callback(None)
             return result
 
-        self._closing.addCallback(gone)
+        self._closing.addCallback(fire)
         return waiter
 
 
@@ -419,7 +419,7 @@ def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, 
             client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=1)
             bearer = TokenSource(reactor, client, settings.oauth, log)
 
-        def http(receiver: Receiver) -> Link:
+        def http(receiver: Receiver) -> McpLink:
             client = HTTPSClient(reactor, trust_of(settings.ca), addresses=None, connections=settings.max_concurrency)
             return HttpLink(reactor, receiver, client, url, headers, log, bearer)
 
@@ -428,7 +428,7 @@ def link_opener(reactor: Any, settings: MCPServerSection, environ: Mapping[str, 
     environment = child_environment(environ, settings.opened_env())
     command = settings.command or ()
 
-    def stdio(receiver: Receiver) -> Link:
+    def stdio(receiver: Receiver) -> McpLink:
         patience = settings.timeout if settings.input_timeout is None else settings.input_timeout
         return StdioLink(reactor, receiver, command, environment, str(settings.cwd), log, patience)
 

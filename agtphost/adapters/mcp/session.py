@@ -11,8 +11,8 @@ from agtphost.adapters import precedence
 from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
-from agtphost.adapters.mcp.tools import Tool, render
-from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirrored
+from agtphost.adapters.mcp.tools import McpTool, render_headers
+from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirror_headers
 from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
 
 MAX_PAGES = 100
@@ -21,7 +21,7 @@ MAX_PAGES = 100
 MAX_ENTRIES = 20_000
 """Entries of one list, on all its pages."""
 
-CANCELLING = 10.0
+CANCEL_SECONDS = 10.0
 """Seconds that a server has to confirm the cancellation of a task; no caller waits for it."""
 
 
@@ -55,7 +55,7 @@ class ClientSession:
         :param asking: what its caller wants besides the result.
         :param continues: the id of the request whose work goes on.
         """
-        sink = None if asking is None or asking.sink is None else asking.heard
+        sink = None if asking is None or asking.sink is None else asking.pass_notification
         if self._envelope is None:
             return self.peer.request(method, params, timeout, (), sink, continues)
         own = self._envelope
@@ -63,11 +63,11 @@ class ClientSession:
             known = ANSWERABLE if asking.capabilities is None else asking.capabilities
             own = envelope(self._client, known, asking.level)
         params["_meta"] = {**params.get("_meta", {}), **own}
-        return self.peer.request(method, params, timeout, (*mirrored(method, params), *headers), sink)
+        return self.peer.request(method, params, timeout, (*mirror_headers(method, params), *headers), sink)
 
     def call_tool(
         self,
-        tool: Tool,
+        tool: McpTool,
         arguments: Mapping[str, Any],
         meta: Mapping[str, Any],
         timeout: float | None,
@@ -86,7 +86,7 @@ class ClientSession:
             return Deferred.fromCoroutine(self._through_task(params, timeout, asking))
         if asking is not None:
             params.update(asking.again)
-        headers = render(tool.headers, arguments) if self._envelope is not None else ()
+        headers = render_headers(tool.headers, arguments) if self._envelope is not None else ()
         return self.request("tools/call", params, timeout, asking, headers)
 
     async def _through_task(self, params: dict[str, Any], seconds: float | None, asking: CallContext | None) -> Any:
@@ -108,7 +108,7 @@ class ClientSession:
         try:
             return await self.request("tasks/result", {"taskId": task_id}, left, asking, continues=first)
         except (Cancelled, Timeout):
-            self.request("tasks/cancel", {"taskId": task_id}, CANCELLING).addErrback(lambda _: None)
+            self.request("tasks/cancel", {"taskId": task_id}, CANCEL_SECONDS).addErrback(lambda _: None)
             raise
 
     def listen(self) -> Deferred[Any]:
@@ -117,11 +117,11 @@ class ClientSession:
         wanted = {f"{kind}ListChanged": True for kind in listed if self.terms.lists_change(kind)}
         return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
-    async def list_tools(self, seconds: float) -> Listing:
+    async def list_tools(self, seconds: float) -> ListedEntries:
         """Fetch every page of ``tools/list``; see :meth:`walk`."""
-        return await self.walk("tools", "tools/list", "tools", seconds)
+        return await self.list_entries("tools", "tools/list", "tools", seconds)
 
-    async def walk(self, capability: str, method: str, member: str, seconds: float) -> Listing:
+    async def list_entries(self, capability: str, method: str, member: str, seconds: float) -> ListedEntries:
         """
         Fetch every page of a list.
 
@@ -130,7 +130,7 @@ class ClientSession:
         :param seconds: how long each page may take.
         :raises Unreadable: it is not a list, or does not end.
         """
-        entries = Listing()
+        entries = ListedEntries()
         if capability not in self.terms.capabilities:
             return entries
         params: dict[str, Any] = {}
@@ -151,7 +151,7 @@ class ClientSession:
         raise Unreadable(f"the server's {method} has more than {MAX_PAGES} pages")
 
 
-class Listing(list[object]):
+class ListedEntries(list[object]):
     """The entries of every page of a list."""
 
     ttl: int | None = None

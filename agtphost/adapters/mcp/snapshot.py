@@ -74,7 +74,7 @@ class ServerSnapshot(Snapshot):
         return shown
 
 
-def agreed(terms: Negotiated | None) -> dict[str, Any]:
+def terms_members(terms: Negotiated | None) -> dict[str, Any]:
     """Return the members of :class:`ServerSnapshot` that have the negotiated terms; None: it is not up."""
     return {
         "era": None if terms is None else terms.era,

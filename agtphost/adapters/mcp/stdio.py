@@ -31,10 +31,10 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from agtphost.adapters.mcp.gathering import Gathering
+from agtphost.adapters.mcp.gathering import ReadBatcher
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, whose
+from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, find_call_id
 from agtphost.upstream.failures import Busy, Lost, NotReading, TooLong, Unreadable
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
@@ -42,19 +42,19 @@ from agtphost.vocabulary import jsontext
 
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
-GRACE = 0.008
+GRACE_SECONDS = 0.008
 """Seconds between the exit of a process and the failure of its calls, for answers still in the pipe."""
 
-MUTE = 0.1
+CLOSED_OUTPUT_SECONDS = 0.1
 """Seconds between the end of the output and ending the process: its exit usually follows, with a code."""
 
-INPUT_CLOSED = 0.5
+CLOSED_INPUT_SECONDS = 0.5
 """Seconds a server has to end once its input is closed (MCP lifecycle, shutdown of stdio)."""
 
-TERMINATED = 2.0
+TERMINATE_SECONDS = 2.0
 """Seconds between TERM and KILL."""
 
-KILLED = 1.0
+KILL_SECONDS = 1.0
 """Seconds the launcher has to kill everything before it is killed."""
 
 QUEUED_OCTETS = 8 << 20
@@ -115,20 +115,20 @@ class StdioLink(ProcessProtocol):
         self._unread: deque[bytes | LongLine] = deque()
         self._queue: deque[bytes] = deque()
         self._queued = 0
-        self._pouring = False
+        self._flush_scheduled = False
         self._paused = False
         self._lost = False
         self._reason: str | None = None
         self._exit: Lost | None = None
         self._output_ended = False
-        self._gone = False
+        self._process_ended = False
         self._closers: list[Deferred[None]] = []
         self._timer: IDelayedCall | None = None
         self._garbage = 0
         self._too_long = 0
         self._watch = InputWatch(reactor, input_timeout, self._input_fd, self._not_reading)
         self._throttle = ReadThrottle(reactor, self._stop_reading, self._read_again)
-        self._gathering = Gathering(reactor, self._gathered)
+        self._batcher = ReadBatcher(reactor, self._read_batch)
         names = ",".join(environment)
         argv = [sys.executable, "-I", "-S", _LAUNCHER, names, *command]
         spawner: IReactorProcess = reactor
@@ -161,7 +161,7 @@ class StdioLink(ProcessProtocol):
             "stderr": self._log.lines,
         }
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         """Ignore the version: stdio messages look the same in every version."""
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
@@ -173,35 +173,35 @@ class StdioLink(ProcessProtocol):
             self._put(line)  # The server waits for it.
             return
         if self._queued + len(line) > QUEUED_OCTETS:
-            self._pour()
+            self._flush()
             if self._paused and self._queued + len(line) > QUEUED_OCTETS:
                 raise Busy("the server does not read its input")
         self._queue.append(line)
         self._queued += len(line)
-        if not self._paused and not self._pouring:
-            self._pouring = True
-            self._clock.callLater(0, self._turn_over)
+        if not self._paused and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._clock.callLater(0, self._flush_turn)
 
     def close(self) -> Deferred[None]:
         """End the process in order: close its input, TERM, KILL."""
-        if self._gone:
+        if self._process_ended:
             return succeed(None)
         closed: Deferred[None] = Deferred()
         self._closers.append(closed)
         if self._reason is None:
             self._reason = "the host ended the process"
-            self._pour()
+            self._flush()
             self._close_input()
             if self._exit is None:
-                self._schedule(INPUT_CLOSED, self._terminate)
+                self._schedule(CLOSED_INPUT_SECONDS, self._terminate)
             else:
                 # Only pipes are left; processes that still hold them are not waited for.
-                self._bury()
+                self._close_pipes()
         return closed
 
     def abort(self, reason: str, kind: type[Lost] = Lost) -> None:
         """End the process: TERM, KILL. Calls in flight fail now."""
-        if self._gone or self._reason is not None:
+        if self._process_ended or self._reason is not None:
             return
         self._reason = reason
         self._finish(kind)
@@ -210,22 +210,22 @@ class StdioLink(ProcessProtocol):
         if self._exit is None:
             self._terminate()
         else:
-            self._bury()
+            self._close_pipes()
 
     # Callbacks of Twisted.
 
     def outReceived(self, data: bytes) -> None:
         if self._lost:
             return
-        long = len(data) >= READ or self._lines.begun
+        long = len(data) >= READ or self._lines.has_begun
         if len(data) >= READ:
-            data += self._more()
+            data += self._read_more()
         self._unread.extend(self._lines.feed(data))
         self._take_lines()
         line = self._lines.long
         if line is None or self._lost:
             if not long:
-                self._let_gather()
+                self._delay_reading()
             return
         if line.size > MOST_SKIPPED:
             reason = f"it wrote {MOST_SKIPPED} octets without a newline"
@@ -243,9 +243,9 @@ class StdioLink(ProcessProtocol):
         if childFD == 1 and not self._output_ended:
             self._output_ended = True
             if self._exit is not None:
-                self._bury()
+                self._close_pipes()
             elif not self._lost:
-                self._schedule(MUTE, self._mute)
+                self._schedule(CLOSED_OUTPUT_SECONDS, self._abort_output_closed)
 
     def processExited(self, reason: Failure) -> None:
         code, number = getattr(reason.value, "exitCode", None), getattr(reason.value, "signal", None)
@@ -256,12 +256,12 @@ class StdioLink(ProcessProtocol):
         self._throttle.close()
         self._read_again()
         if self._output_ended:
-            self._bury()
+            self._close_pipes()
         else:
-            self._schedule(GRACE, self._bury)
+            self._schedule(GRACE_SECONDS, self._close_pipes)
 
     def processEnded(self, reason: Failure) -> None:
-        self._gone = True
+        self._process_ended = True
         self._cancel_timer()
         self._throttle.close()
         self._finish()
@@ -274,21 +274,21 @@ class StdioLink(ProcessProtocol):
     def resumeProducing(self) -> None:
         """Send what is queued, since the server read what was written."""
         self._paused = False
-        self._watch.taken()
-        self._pour()
+        self._watch.count_taken()
+        self._flush()
 
     def stopProducing(self) -> None:
         """Stop sending, since the server closed its input."""
         self._paused = True
         if not self._lost and self._reason is None and self._exit is None:
-            self._schedule(MUTE, self._deaf)
+            self._schedule(CLOSED_OUTPUT_SECONDS, self._abort_input_closed)
 
-    def _turn_over(self) -> None:
+    def _flush_turn(self) -> None:
         """Write what was queued during a turn of the reactor in one go: each write wakes the server."""
-        self._pouring = False
-        self._pour()
+        self._flush_scheduled = False
+        self._flush()
 
-    def _pour(self) -> None:
+    def _flush(self) -> None:
         """Write what is queued, as far as the pipe takes it."""
         queue = self._queue
         while queue and not self._paused:
@@ -308,17 +308,17 @@ class StdioLink(ProcessProtocol):
                 taken = os.write(writer.fileno(), line)
             except OSError:
                 taken = 0  # Full, or closed at the other end: the reactor finds out which.
-        self._watch.written(taken)
+        self._watch.count_written(taken)
         if taken < len(line):
             self._paused = True
             piece, rest = line[taken : taken + PIECE], line[taken + PIECE :]
             if rest:
                 self._queue.appendleft(rest)
                 self._queued += len(rest)
-            self._watch.handed(len(piece))
+            self._watch.count_queued(len(piece))
             self._process.write(piece)
 
-    def _more(self) -> bytes:
+    def _read_more(self) -> bytes:
         """Read more from the pipe: otherwise a long answer takes a turn of the reactor for every 8 KiB."""
         reader = self._process.pipes.get(1)
         if reader is None:
@@ -328,24 +328,24 @@ class StdioLink(ProcessProtocol):
         except OSError:
             return b""  # Nothing, or something is wrong with it: the reactor finds out.
 
-    def _let_gather(self) -> None:
+    def _delay_reading(self) -> None:
         """Pause reading for a moment where answers come one by one; not for long ones, which would fill the pipe."""
-        if self._lost or self._exit is not None or self._throttle.paused or self._lines.begun:
+        if self._lost or self._exit is not None or self._throttle.paused or self._lines.has_begun:
             return
         reader = self._process.pipes.get(1)
-        if reader is not None and self._gathering.begins(self._receiver.in_flight, self._receiver.quick):
+        if reader is not None and self._batcher.begin_delay(self._receiver.in_flight, self._receiver.quick_seconds):
             reader.stopReading()
 
-    def _gathered(self) -> None:
+    def _read_batch(self) -> None:
         """Read what has come, and let the reactor read again."""
         if self._lost or self._throttle.paused:
             return  # The code that resumes reading reads all of it.
-        data = self._more()
-        self._gathering.found(bool(data))
+        data = self._read_more()
+        self._batcher.note_result(bool(data))
         if data:
             self.outReceived(data)
         reader = self._process.pipes.get(1)
-        if reader is not None and not (self._gathering.going or self._lost or self._throttle.paused):
+        if reader is not None and not (self._batcher.is_delaying or self._lost or self._throttle.paused):
             reader.startReading()
 
     def _input_fd(self) -> int | None:
@@ -361,23 +361,23 @@ class StdioLink(ProcessProtocol):
         """Process lines until none is left, or they exceed the server's allowance."""
         unread = self._unread
         while unread and not self._throttle.paused:
-            self._line(unread.popleft())
+            self._take_line(unread.popleft())
 
-    def _line(self, line: bytes | LongLine) -> None:
+    def _take_line(self, line: bytes | LongLine) -> None:
         if isinstance(line, LongLine):
-            self._long(line)
+            self._take_long_line(line)
             return
         if not line or line == b"\r" or self._lost:
             return
         try:
             message = jsontext.decode(line)
         except ValueError as error:
-            self._unreadable(line, error)
+            self._take_unreadable(line, error)
             return
-        if not self._receiver.received(message):
+        if not self._receiver.take_message(message):
             self._throttle.spend(len(line))
 
-    def _long(self, line: LongLine) -> None:
+    def _take_long_line(self, line: LongLine) -> None:
         """Count a line over the limit, and fail its call as soon as the call is known."""
         if line.settled or self._lost:
             return
@@ -389,21 +389,21 @@ class StdioLink(ProcessProtocol):
         # An answer without an id can only belong to the one call in flight; among several, none is guessed.
         call_id = self._receiver.only_call if line.call_id is None and line.ended and line.answers else line.call_id
         if call_id is not None:
-            line.settled = self._receiver.failed(call_id, TooLong(line.limit))
+            line.settled = self._receiver.fail_call(call_id, TooLong(line.limit))
 
-    def _unreadable(self, line: bytes, error: ValueError) -> None:
+    def _take_unreadable(self, line: bytes, error: ValueError) -> None:
         self._throttle.spend(len(line))
-        call_id = whose(line)
+        call_id = find_call_id(line)
         if call_id is not None:
-            self._receiver.failed(call_id, Unreadable(f"the server's answer is refused: {error}"))
+            self._receiver.fail_call(call_id, Unreadable(f"the server's answer is refused: {error}"))
             return
         self._garbage += 1
         self._log.say(f"wrote a line that is not a message: {line[:200].decode('utf-8', 'replace')}")
 
-    def _deaf(self) -> None:
+    def _abort_input_closed(self) -> None:
         self.abort("the server closed its input")
 
-    def _mute(self) -> None:
+    def _abort_output_closed(self) -> None:
         self.abort("the server closed its output")
 
     def _finish(self, kind: type[Lost] = Lost) -> None:
@@ -412,22 +412,22 @@ class StdioLink(ProcessProtocol):
             self._lost = True
             self._drop_queue()
             self._watch.stop()
-            self._gathering.stop()
-            self._receiver.lost(self._exit or kind(self._reason or "the process has ended"))
+            self._batcher.stop()
+            self._receiver.fail_all(self._exit or kind(self._reason or "the process has ended"))
 
-    def _bury(self) -> None:
+    def _close_pipes(self) -> None:
         """Fail the calls of the process that is gone, and close its pipes even if other processes hold them."""
         self._finish()
-        self._schedule(KILLED, self._process.loseConnection)
+        self._schedule(KILL_SECONDS, self._process.loseConnection)
 
     def _terminate(self) -> None:
         with suppress(ProcessExitedAlready):
             self._process.signalProcess("TERM")
-        self._schedule(TERMINATED, self._kill)
+        self._schedule(TERMINATE_SECONDS, self._kill)
 
     def _kill(self) -> None:
         self._process.closeChildFD(3)
-        self._schedule(KILLED, self._kill_launcher)
+        self._schedule(KILL_SECONDS, self._kill_launcher)
 
     def _kill_launcher(self) -> None:
         with suppress(ProcessExitedAlready):
@@ -453,12 +453,12 @@ class StdioLink(ProcessProtocol):
         self._queued = 0
 
     def _stop_reading(self) -> None:
-        if not self._gone:
+        if not self._process_ended:
             self._process.pauseProducing()
 
     def _read_again(self) -> None:
         self._take_lines()
         if self._throttle.paused:
             return
-        if not self._gone and not (self._lost and self._exit is None):
+        if not self._process_ended and not (self._lost and self._exit is None):
             self._process.resumeProducing()

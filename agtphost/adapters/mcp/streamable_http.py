@@ -24,7 +24,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.adapters.mcp.long_lines import whose
+from agtphost.adapters.mcp.long_lines import find_call_id
 from agtphost.adapters.mcp.token_source import TokenSource
 from agtphost.upstream.bodies import MAX_MESSAGE, Answer
 from agtphost.upstream.failures import Busy, Lost, Refused, TooLong, Unreadable, UpstreamFailure
@@ -50,13 +50,13 @@ LONGEST_RETRY = 30.0
 ANSWERS_AT_ONCE = 16
 """Answers to requests of the server that are being sent; further requests get no answer."""
 
-UNHEARD = 10.0
+UNANSWERED_SECONDS = 10.0
 """Seconds within which a server has to take a message that gets no answer."""
 
-STANDS_WITHIN = 1.0
+OPEN_SECONDS = 1.0
 """Seconds that the first calls wait for the server's own stream to open."""
 
-FAREWELL = 2.0
+DELETE_SECONDS = 2.0
 """Seconds for the DELETE that ends a session."""
 
 
@@ -118,25 +118,25 @@ class HttpLink:
         self._garbage = 0
         self._answering = 0
         self._held_back: list[Deferred[None]] | None = None  # calls that wait for the server's own stream
-        self._stands_by: IDelayedCall | None = None
+        self._open_timer: IDelayedCall | None = None
 
     def facts(self) -> Mapping[str, object]:
         """Return the counts of unreadable messages and of open POSTs; never the session's id."""
         return {"garbage": self._garbage, "posts": len(self._posts)}
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         """Name the version in every later message, and open the server's own stream."""
         self._version = version
         if not self._stateless and self._session is not None:
             # A server that sends messages outside of calls uses one stream for them. What it sends before that stream
             # is open is lost, including questions of the first call.
             self._held_back = []
-            self._stands_by = self._clock.callLater(STANDS_WITHIN, self._stood)
+            self._open_timer = self._clock.callLater(OPEN_SECONDS, self._release_calls)
             post = _Post(None)
             self._posts.add(post)
-            post.deferred = Deferred.fromCoroutine(self._stand(post))
+            post.deferred = Deferred.fromCoroutine(self._keep_open(post))
             post.deferred.addErrback(lambda _: self._posts.discard(post))
-            post.deferred.addBoth(lambda _: self._stood())
+            post.deferred.addBoth(lambda _: self._release_calls())
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """Send a message; see :class:`agtphost.adapters.mcp.links.Link`."""
@@ -159,14 +159,14 @@ class HttpLink:
         post.deferred = Deferred.fromCoroutine(self._exchange(post, fields, body))
         if post.call_id is None:
             # A call has a deadline; other messages have none.
-            unheard = self._clock.callLater(UNHEARD, self._drop, post)
-            post.deferred.addBoth(self._sent, post, unheard)
-        post.deferred.addErrback(partial(self._broken, post))
+            unheard = self._clock.callLater(UNANSWERED_SECONDS, self._drop, post)
+            post.deferred.addBoth(self._finish_post, post, unheard)
+        post.deferred.addErrback(partial(self._take_failure, post))
 
     def close(self) -> Deferred[None]:
         """End every stream and the session."""
         if self._closed is None:
-            self._closed = Deferred.fromCoroutine(self._farewell())
+            self._closed = Deferred.fromCoroutine(self._end_session())
         waiter: Deferred[None] = Deferred()
         self._closed.addBoth(lambda _: waiter.callback(None))
         return waiter
@@ -206,18 +206,18 @@ class HttpLink:
         response = await self._client.request("POST", self._url, fields, body)
         self._note_session(response)
         if not 200 <= response.code < 300:
-            await self._refused(post, response)
+            await self._take_refusal(post, response)
         elif post.call_id is None:
-            await self._body(response, post, lambda _: None)
+            await self._read_body(response, post, lambda _: None)
         elif response.code == 202:
             raise Refused(202, "the server accepted a request but will not answer it")
         else:
-            await self._body(response, post, partial(self._text, post))
+            await self._read_body(response, post, partial(self._take_text, post))
             await self._resume(post)
         if post.call_id is not None and not post.answered:
             streamed = post.answer is not None and post.answer.stream
             why = "the answer ended without a result"
-            self._receiver.failed(post.call_id, Lost(why) if streamed else Unreadable(why))
+            self._receiver.fail_call(post.call_id, Lost(why) if streamed else Unreadable(why))
         self._posts.discard(post)
 
     async def _resume(self, post: _Post) -> None:
@@ -239,32 +239,32 @@ class HttpLink:
             fields.setRawHeaders("Accept", ["text/event-stream"])
             response = await self._client.request("GET", self._url, fields)
             if response.code != 200:
-                await self._body(response, post, lambda _: None, limit=65536, final=False)
+                await self._read_body(response, post, lambda _: None, limit=65536, final=False)
                 return
-            await self._body(response, post, partial(self._text, post), final=False)
+            await self._read_body(response, post, partial(self._take_text, post), final=False)
             tries = 0 if post.last_id != before else tries + 1
 
-    async def _stand(self, post: _Post) -> None:
+    async def _keep_open(self, post: _Post) -> None:
         """Keep the server's own stream open, and reopen it as often as needed."""
         while not self._lost:
             fields = self._headers((("Last-Event-ID", post.last_id),) if post.last_id else ())
             fields.removeHeader("Content-Type")
             fields.setRawHeaders("Accept", ["text/event-stream"])
             response = await self._client.request("GET", self._url, fields)
-            self._stood()
+            self._release_calls()
             kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].lower()
             if response.code != 200 or not kind.startswith("text/event-stream"):
-                await self._body(response, post, lambda _: None, limit=65536, final=False)
+                await self._read_body(response, post, lambda _: None, limit=65536, final=False)
                 break
-            await self._body(response, post, partial(self._text, post), final=False)
+            await self._read_body(response, post, partial(self._take_text, post), final=False)
             retry = None if post.answer is None else post.answer.retry
             await self._pause(post, min(max(retry or RETRY, RETRY), LONGEST_RETRY))
         self._posts.discard(post)
 
-    def _stood(self) -> None:
+    def _release_calls(self) -> None:
         """Send the calls that wait: the stream is open, or there is none, or the server takes too long."""
         held_back, self._held_back = self._held_back or [], None
-        timer, self._stands_by = self._stands_by, None
+        timer, self._open_timer = self._open_timer, None
         if timer is not None and timer.active():
             timer.cancel()
         for turn in held_back:
@@ -282,15 +282,15 @@ class HttpLink:
         if given and self._session is None and not self._stateless and 0 < len(given[0]) <= 1024:
             self._session = given[0]
 
-    async def _refused(self, post: _Post, response: IResponse) -> None:
+    async def _take_refusal(self, post: _Post, response: IResponse) -> None:
         texts: list[bytes] = []
-        await self._body(response, post, texts.append, limit=65536)
+        await self._read_body(response, post, texts.append, limit=65536)
         if post.call_id is None:
             self._log.say(f"refused a notification with HTTP {response.code}")
             return
         post.answered = True
         if response.code == 401 and self._bearer is not None:
-            self._bearer.refused()
+            self._bearer.drop_token()
         if response.code == 404 and self._session is not None:
             self._session = None
             self._end(Lost("the server forgot the session"))
@@ -298,12 +298,12 @@ class HttpLink:
         error = _rpc_error(texts)
         if error is not None:
             # The body has no id, or a foreign one, where the refusal came before parsing.
-            self._receiver.received({"jsonrpc": "2.0", "id": post.call_id, "error": error})
+            self._receiver.take_message({"jsonrpc": "2.0", "id": post.call_id, "error": error})
             return
         refusal = Refused(response.code, f"the server refused the request with HTTP {response.code}")
-        self._receiver.failed(post.call_id, refusal)
+        self._receiver.fail_call(post.call_id, refusal)
 
-    async def _body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
+    async def _read_body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
         kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None
@@ -322,9 +322,9 @@ class HttpLink:
             ending: UpstreamFailure = Lost(reason) if answer.lost else Unreadable(reason)
             if answer.too_long:
                 ending = TooLong(limit or MAX_MESSAGE)
-            self._receiver.failed(post.call_id, ending)
+            self._receiver.fail_call(post.call_id, ending)
 
-    def _text(self, post: _Post, octets: bytes) -> None:
+    def _take_text(self, post: _Post, octets: bytes) -> None:
         """Process one JSON text of an answer."""
         try:
             message = jsontext.decode(octets)
@@ -332,28 +332,28 @@ class HttpLink:
             self._garbage += 1
             # A single text that came for a call is that call's answer, readable or not.
             alone = post.answer is not None and not post.answer.stream
-            if post.call_id is not None and (alone or whose(octets) == post.call_id):
+            if post.call_id is not None and (alone or find_call_id(octets) == post.call_id):
                 post.answered = True
                 refusal = Unreadable(f"the server's answer is refused: {error}")
-                self._receiver.failed(post.call_id, refusal)
+                self._receiver.fail_call(post.call_id, refusal)
             else:
                 self._log.say(f"sent an event that is not a message: {octets[:200].decode('utf-8', 'replace')}")
             return
-        if self._receiver.received(message, post.call_id):
+        if self._receiver.take_message(message, post.call_id):
             post.answered = True
-            self._clock.callLater(LINGER, self._overstayed, post)
+            self._clock.callLater(LINGER, self._close_overstayed, post)
         elif post.answer is not None:
             if post.throttle is None:
                 post.throttle = ReadThrottle(self._clock, post.answer.pause, post.answer.resume)
             post.throttle.spend(len(octets))
 
-    def _sent(self, result: Any, post: _Post, unheard: IDelayedCall) -> Any:
+    def _finish_post(self, result: Any, post: _Post, unheard: IDelayedCall) -> Any:
         if unheard.active():
             unheard.cancel()
         self._answering -= post.answers
         return result
 
-    def _overstayed(self, post: _Post) -> None:
+    def _close_overstayed(self, post: _Post) -> None:
         if post in self._posts and post.answer is not None:
             post.answer.abandon("the stream stayed open after its answer")
 
@@ -372,7 +372,7 @@ class HttpLink:
         elif post.deferred is not None:
             post.deferred.cancel()
 
-    def _broken(self, post: _Post, failure: Any) -> None:
+    def _take_failure(self, post: _Post, failure: Any) -> None:
         """Fail the call of a POST that ended with an exception."""
         self._posts.discard(post)
         error = failure.value
@@ -380,7 +380,7 @@ class HttpLink:
             return
         if isinstance(error, Refused):
             if post.call_id is not None:
-                self._receiver.failed(post.call_id, error)
+                self._receiver.fail_call(post.call_id, error)
             return
         if isinstance(error, Lost):
             reason = str(error)
@@ -390,7 +390,7 @@ class HttpLink:
         if isinstance(error, Lost) and not error.sent:
             self._end(Lost(reason))
         elif post.call_id is not None:
-            self._receiver.failed(post.call_id, Lost(reason))
+            self._receiver.fail_call(post.call_id, Lost(reason))
 
     def _end(self, failure: Lost) -> None:
         if self._lost:
@@ -398,9 +398,9 @@ class HttpLink:
         self._lost = True
         for post in list(self._posts):
             self._drop(post)
-        self._receiver.lost(failure)
+        self._receiver.fail_all(failure)
 
-    async def _farewell(self) -> None:
+    async def _end_session(self) -> None:
         if self._bearer is not None:
             self._bearer.stop()
         session, self._session = self._session, None
@@ -409,7 +409,7 @@ class HttpLink:
         if fields is not None:
             fields.removeHeader("Content-Type")
             request = Deferred.fromCoroutine(self._client.request("DELETE", self._url, fields))
-            request.addTimeout(FAREWELL, self._clock)
+            request.addTimeout(DELETE_SECONDS, self._clock)
             try:
                 await request
             except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.vocabulary.steps import spread
 
 _log = Logger()
@@ -62,10 +62,10 @@ class Subscribers:
     :param server: the server to subscribe at.
     """
 
-    def __init__(self, server: SendsRequests) -> None:
+    def __init__(self, server: IsMcpServer) -> None:
         self._server = server
         self._subscribers: dict[Subscriber, None] = {}  # in order of their subscription
-        self._untold: dict[tuple[Subscriber, str], Mapping[str, Any]] = {}
+        self._unannounced: dict[tuple[Subscriber, str], Mapping[str, Any]] = {}
         self._guests = 0
         self._uris: Counter[str] = Counter()
         self._listening: dict[str, Deferred[Any]] = {}
@@ -101,7 +101,7 @@ class Subscribers:
                 del self._uris[uri]
                 self._end(uri)
 
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+    def announce(self, method: str, params: Mapping[str, Any]) -> None:
         """
         Pass a notification on to the subscribers who want it.
 
@@ -113,15 +113,15 @@ class Subscribers:
             for subscriber in wanting:
                 subscriber.take(method, params)
             return
-        telling = bool(self._untold)
-        self._untold.update(((subscriber, method), params) for subscriber in wanting)
+        telling = bool(self._unannounced)
+        self._unannounced.update(((subscriber, method), params) for subscriber in wanting)
         if not telling:
-            spread(self._told(), self._server.clock)
+            spread(self._announce_all(), self._server.clock)
 
-    def _told(self) -> Iterator[None]:
-        while self._untold:
-            subscriber, method = next(iter(self._untold))
-            params = self._untold.pop((subscriber, method))
+    def _announce_all(self) -> Iterator[None]:
+        while self._unannounced:
+            subscriber, method = next(iter(self._unannounced))
+            params = self._unannounced.pop((subscriber, method))
             if subscriber in self._subscribers:
                 try:
                     subscriber.take(method, params)
@@ -129,7 +129,7 @@ class Subscribers:
                     _log.failure("a listener did not get {method}", method=method)
             yield
 
-    def lost(self) -> None:
+    def forget_link(self) -> None:
         """Forget all subscriptions at the server, because the link ended."""
         self._listening.clear()
 
@@ -141,7 +141,7 @@ class Subscribers:
         for uri in self._uris:
             self._begin(uri)
             if again:
-                self.tell(UPDATED, {"uri": uri})
+                self.announce(UPDATED, {"uri": uri})
 
     def _begin(self, uri: str) -> None:
         terms = self._server.terms
@@ -167,7 +167,7 @@ class Subscribers:
             ended.addErrback(lambda _: None)
 
 
-class Listeners:
+class AgentListeners:
     """
     The subscriptions of agents at a server, in all their processes or HTTP sessions.
 

@@ -14,7 +14,7 @@ from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.bindings import unlisted_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.elicitation import CallContext
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import ClientSession
 from agtphost.errors import Refusal, not_found
@@ -24,21 +24,21 @@ from agtphost.vocabulary.reasons import Reason
 _NOTHING: Mapping[str, Any] = {}
 
 
-class _OfTask:
+class _TaskCall:
     """A request about a task: see :class:`agtphost.adapters.mcp.requests.Call`."""
 
     member = "mcp_response"
     meta = _NOTHING
-    again = _NOTHING
+    repetition = _NOTHING
 
     def __init__(self, server: McpServer, method: str, params: Mapping[str, Any]) -> None:
         self.server = server
-        self.named = f"{method} {params['taskId']}"
+        self.label = f"{method} {params['taskId']}"
         self._method = method
         self._params = params
 
     def perform(
-        self, instance: SendsRequests, context: BuiltInContext, seconds: float, asking: CallContext | None
+        self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
         """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
 
@@ -81,13 +81,13 @@ class TaskRequest:
 
         :raises Refusal: 404 where the caller has no such task, or may not call its tool any more.
         """
-        known = self._calls.task(owner_of(context), self._params["taskId"], self._server)
+        known = self._calls.find_task(owner_of(context), self._params["taskId"], self._server)
         server = None if known is None else self._servers.get(known[0])
         if known is None or server is None:
             raise _unknown()
         if not context.admits(unlisted_binding(server, known[1].partition(".")[2])):
             raise _unknown()
-        return await self._calls.perform(context, _OfTask(server, self._method, self._params))
+        return await self._calls.perform(context, _TaskCall(server, self._method, self._params))
 
 
 def _unknown() -> Refusal:

@@ -28,10 +28,10 @@ LIFETIME = 300.0
 RENEWED_AT = 0.8
 """The part of its lifetime after which a token is renewed."""
 
-AGAIN = 30.0
+RETRY_SECONDS = 30.0
 """Seconds between attempts to renew."""
 
-ANSWER = 65_536
+MAX_ANSWER = 65_536
 """Octets of a token answer."""
 
 TIMEOUT = 10.0
@@ -80,7 +80,7 @@ class TokenSource:
         else:
             await self._fetch()
 
-    def refused(self) -> None:
+    def drop_token(self) -> None:
         """Drop the token that the server refused; the next request waits for a new one."""
         self._expires = 0.0
 
@@ -136,7 +136,7 @@ class TokenSource:
     async def _exchange(self, fields: Headers, body: bytes) -> Any:
         try:
             response = await self._client.request("POST", self._credentials.token_url, fields, body)
-            octets = await read(response, ANSWER)
+            octets = await read(response, MAX_ANSWER)
         except (Lost, TooLong) as failure:
             # The failure is the token endpoint's, not the server's.
             raise Refused(0, f"the token request failed: {failure}") from None
@@ -159,12 +159,12 @@ class TokenSource:
             return
         renewing = Deferred.fromCoroutine(self._fetch())
 
-        def failed(failure: Any) -> None:
+        def retry_later(failure: Any) -> None:
             self._log.say(f"the token is not renewed: {failure.value}")
-            self._renew_in(AGAIN)
+            self._renew_in(RETRY_SECONDS)
             self._used = True
 
-        renewing.addErrback(failed)
+        renewing.addErrback(retry_later)
 
     def stop(self) -> None:
         """Stop renewing the token."""

@@ -51,7 +51,7 @@ ParameterHeaders = tuple[tuple[tuple[str, ...], str], ...]
 Path = tuple[str, ...]
 
 
-def _annotated(schema: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _find_annotated(schema: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or len(path) > 16:
         return
@@ -59,7 +59,7 @@ def _annotated(schema: object, path: Path = ()) -> Iterator[tuple[Path, Mapping[
         if isinstance(inner, dict):
             if "x-mcp-header" in inner:
                 yield (*path, name), inner
-            yield from _annotated(inner, (*path, name))
+            yield from _find_annotated(inner, (*path, name))
 
 
 def parameter_headers(schema: object) -> ParameterHeaders:
@@ -69,7 +69,7 @@ def parameter_headers(schema: object) -> ParameterHeaders:
     :raises ValueError: an annotation that the protocol forbids; such a tool cannot be called over HTTP.
     """
     found: dict[str, tuple[tuple[str, ...], str]] = {}
-    for path, inner in _annotated(schema):
+    for path, inner in _find_annotated(schema):
         token = inner["x-mcp-header"]
         if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
             raise ValueError(f"x-mcp-header of {'.'.join(path)} is not a header name")
@@ -81,7 +81,7 @@ def parameter_headers(schema: object) -> ParameterHeaders:
     return tuple(found.values())
 
 
-def render(headers: ParameterHeaders, arguments: Mapping[str, Any]) -> HeaderPairs:
+def render_headers(headers: ParameterHeaders, arguments: Mapping[str, Any]) -> HeaderPairs:
     """Return the headers of one call; an argument that is absent or null has none."""
     fields = []
     for path, name in headers:
@@ -96,7 +96,7 @@ def render(headers: ParameterHeaders, arguments: Mapping[str, Any]) -> HeaderPai
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class McpTool:
     """A tool whose definition passed."""
 
     name: str
@@ -168,30 +168,30 @@ def _fault(definition: Mapping[str, Any]) -> str | None:
     return None
 
 
-def defining(definition: Mapping[str, Any]) -> bytes:
+def defining_octets(definition: Mapping[str, Any]) -> bytes:
     """Return what an approval covers: name, texts, schemas and annotations, as canonical JSON."""
     return canonical({key: definition[key] for key in _DEFINING if key in definition})
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
     """Return what an approval pins: the SHA-256 of :func:`defining`, hex."""
-    return hashlib.sha256(defining(definition)).hexdigest()
+    return hashlib.sha256(defining_octets(definition)).hexdigest()
 
 
-def _read(definition: Mapping[str, Any], digest: str, log: UpstreamLog) -> Tool | None:
+def _read(definition: Mapping[str, Any], digest: str, log: UpstreamLog) -> McpTool | None:
     name = definition["name"]
     try:
         headers = parameter_headers(definition["inputSchema"])
     except ValueError as error:
         log.say(f"tool {name[:64]!r} is refused: {error}", LogLevel.warn)
         return None
-    schema = _compiled(definition["inputSchema"], "input", name, log)
+    schema = _compile(definition["inputSchema"], "input", name, log)
     declared = definition.get("outputSchema")
-    output = _compiled(declared, "output", name, log) if isinstance(declared, dict) else None
-    return Tool(name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output)
+    output = _compile(declared, "output", name, log) if isinstance(declared, dict) else None
+    return McpTool(name=name, definition=definition, digest=digest, schema=schema, headers=headers, output=output)
 
 
-def _compiled(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -> CompiledSchema | None:
+def _compile(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -> CompiledSchema | None:
     try:
         return compile_schema(schema, role="tool")
     except SchemaError as error:
@@ -199,7 +199,7 @@ def _compiled(schema: Mapping[str, Any], of: str, name: str, log: UpstreamLog) -
         return None
 
 
-def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
+def invalid_schemas(tools: Sequence[McpTool]) -> dict[str, tuple[str, ...]]:
     """
     Return the errors in tools' schemas; slow enough for a thread.
 
@@ -221,7 +221,7 @@ def invalid_schemas(tools: Sequence[Tool]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: UpstreamLog) -> dict[str, Tool]:
+def read_tools(listed: Sequence[object], known: Mapping[str, McpTool], log: UpstreamLog) -> dict[str, McpTool]:
     """
     Check what ``tools/list`` gave.
 
@@ -229,7 +229,7 @@ def read_tools(listed: Sequence[object], known: Mapping[str, Tool], log: Upstrea
     :param known: the tools of the last listing; an unchanged one is not compiled again.
     :return: the tools that passed, in order of name.
     """
-    tools: dict[str, Tool] = {}
+    tools: dict[str, McpTool] = {}
     seen: set[str] = set()
     if len(listed) > MAX_TOOLS:
         log.event(f"lists {len(listed)} tools; only the first {MAX_TOOLS} are read")

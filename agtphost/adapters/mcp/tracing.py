@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.adapters.mcp.requests import SendsRequests
+from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.handlers.calls import client_span, is_traced
 from agtphost.handlers.tracing import ClientSpan
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 
-def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSpan | None:
+def request_span(server: IsMcpServer, method: str, tool: str = "") -> ClientSpan | None:
     """
     Return a span for a request, after OpenTelemetry's conventions for MCP.
 
@@ -34,7 +34,7 @@ def request_span(server: SendsRequests, method: str, tool: str = "") -> ClientSp
     return client_span(f"{method} {tool}" if tool else method, told)
 
 
-def linked(meta: Mapping[str, Any], span: ClientSpan) -> dict[str, Any]:
+def link_meta(meta: Mapping[str, Any], span: ClientSpan) -> dict[str, Any]:
     """
     Return the ``_meta`` of a request with the span's place in the trace, which replaces one that its caller wrote.
     """

@@ -98,7 +98,7 @@ def envelope(client: Mapping[str, str], capabilities: Capabilities = NOTHING, le
     return {**members, _META_LEVEL: level} if level else members
 
 
-def mirrored(method: str, params: Mapping[str, Any]) -> HeaderPairs:
+def mirror_headers(method: str, params: Mapping[str, Any]) -> HeaderPairs:
     """Return the HTTP headers that repeat method and name of a stateless request."""
     headers = [("MCP-Protocol-Version", STATELESS), ("Mcp-Method", method)]
     key = _NAMED.get(method)
@@ -174,12 +174,12 @@ async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -
 
 async def _discover(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -> Negotiated | None:
     params = {"_meta": envelope(client, ANSWERABLE)}
-    result = await peer.request("server/discover", params, seconds, mirrored("server/discover", params))
+    result = await peer.request("server/discover", params, seconds, mirror_headers("server/discover", params))
     if type(result) is not dict or type(result.get("supportedVersions")) is not list:
         return None
     if STATELESS not in result["supportedVersions"]:
         return None
-    peer.link.agreed(STATELESS)
+    peer.link.set_version(STATELESS)
     meta = _mapping(result.get("_meta"))
     return Negotiated(
         version=STATELESS,
@@ -215,7 +215,7 @@ async def _initialize(
     version = result.get("protocolVersion") if type(result) is dict else None
     if version not in HANDSHAKE or (protocol != "auto" and version != protocol):
         raise NegotiationFailed(f"the server answered initialize with version {str(version)[:32]!r}")
-    peer.link.agreed(version)
+    peer.link.set_version(version)
     peer.notify("notifications/initialized")
     return Negotiated(
         version=version,

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
 from agtphost.adapters.a2a import fronted
-from agtphost.adapters.a2a.fronted import KIND, FrontedTasks, TooMany
+from agtphost.adapters.a2a.fronted import KIND, FrontTaskTable, TooManyTasks
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
 from agtphost.http.clients import Client
@@ -31,7 +31,7 @@ class Kept:
     def __init__(self) -> None:
         self.book = Book()
         self.down = False
-        self.tasks = FrontedTasks(self.book, self.keep)
+        self.tasks = FrontTaskTable(self.book, self.keep)
 
     async def keep(self, changes: Sequence[Change]) -> None:
         if self.down:
@@ -66,10 +66,10 @@ def test_a_task_is_durable_before_its_call_begins() -> None:
     kept.down = True
     with pytest.raises(LedgerUnavailable):
         kept.begin("t")
-    assert kept.tasks.get("one", "t") is None and not kept.tasks.runs("t")
+    assert kept.tasks.get("one", "t") is None and not kept.tasks.is_running("t")
     kept.down = False
     kept.begin("t")
-    assert kept.tasks.get("one", "t") is not None and kept.tasks.runs("t")
+    assert kept.tasks.get("one", "t") is not None and kept.tasks.is_running("t")
     assert kept.book.get(KIND, "t") is not None
 
 
@@ -79,12 +79,12 @@ def test_a_new_process_tells_what_the_last_one_left() -> None:
     kept.begin("done")
     kept.settle("done", artifacts=[{"artifactId": "a", "parts": [{"text": "x"}]}])
     kept.begin("ran")
-    after = FrontedTasks(kept.book, kept.keep)
+    after = FrontTaskTable(kept.book, kept.keep)
     done, ran = after.get("one", "done"), after.get("one", "ran")
     assert done is not None and done.document["artifacts"][0]["parts"] == [{"text": "x"}]
     assert ran is not None and ran.ended and ran.document["status"]["state"] == "TASK_STATE_FAILED"
-    assert [task.task_id for task in after.of("one")] == ["ran", "done"]
-    assert after.get("two", "done") is None and not list(after.of("two"))
+    assert [task.task_id for task in after.list_of_client("one")] == ["ran", "done"]
+    assert after.get("two", "done") is None and not list(after.list_of_client("two"))
 
 
 def test_what_a_store_tells_in_any_order_goes_by_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,10 +96,10 @@ def test_what_a_store_tells_in_any_order_goes_by_its_age(monkeypatch: pytest.Mon
         stamped = document(name, "TASK_STATE_COMPLETED")
         stamped["status"]["timestamp"] = f"2026-11-21T00:0{minute}:00.000Z"
         run(kept.tasks.settle(name, stamped))
-    again = FrontedTasks(kept.book, kept.keep)
+    again = FrontTaskTable(kept.book, kept.keep)
     run(again.begin("one", OWNER, document("d"), Withdrawable(client="one")))
     assert again.get("one", "b") is None
-    assert {task.task_id for task in again.of("one")} == {"a", "c", "d"}
+    assert {task.task_id for task in again.list_of_client("one")} == {"a", "c", "d"}
 
 
 def test_who_begins_many_at_once_does_so_a_few_at_a_time() -> None:
@@ -152,7 +152,7 @@ def test_an_end_that_cannot_be_kept_is_still_told() -> None:
         kept.settle("t")
     task = kept.tasks.get("one", "t")
     assert task is not None and task.document["status"]["state"] == "TASK_STATE_COMPLETED"
-    again = FrontedTasks(kept.book, kept.keep).get("one", "t")
+    again = FrontTaskTable(kept.book, kept.keep).get("one", "t")
     assert again is not None and again.document["status"]["state"] == "TASK_STATE_FAILED"
 
 
@@ -164,13 +164,13 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.book._table(KIND).holding = replace(ITEM_KINDS[KIND], in_all=4)
     for name in ("a", "b"):
         kept.begin(name)
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyTasks):
         kept.begin("c")
     kept.settle("a")
     kept.begin("c")
     assert kept.tasks.get("one", "a") is None and kept.book.get(KIND, "a") is None
     kept.begin("d", "two")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyTasks):
         kept.begin("e", "two")
     kept.settle("b")
     kept.settle("d")
@@ -188,12 +188,12 @@ def test_only_a_waiting_call_is_withdrawn() -> None:
     """A call that waits is ended once; one that does not wait is left, and so is one of another agent's task."""
     kept = Kept()
     call = kept.begin("t")
-    assert not kept.tasks.withdraw("t") and not kept.tasks.withdrawn("t")
+    assert not kept.tasks.withdraw("t") and not kept.tasks.is_withdrawn("t")
     ended: list[str] = []
     call.add(lambda: ended.append("t"))
-    kept.tasks.stopped("b" * 64, "t")
+    kept.tasks.withdraw_suspended("b" * 64, "t")
     assert not ended
-    kept.tasks.stopped(OWNER, "t")
-    assert ended == ["t"] and kept.tasks.withdrawn("t")
+    kept.tasks.withdraw_suspended(OWNER, "t")
+    assert ended == ["t"] and kept.tasks.is_withdrawn("t")
     kept.settle("t")
-    assert not kept.tasks.withdrawn("t") and not kept.tasks.withdraw("t")
+    assert not kept.tasks.is_withdrawn("t") and not kept.tasks.withdraw("t")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agtphost.adapters.a2a.dialects import Operation
-from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, room_for
-from agtphost.adapters.a2a.relayed import Whose, guarded, may_push, read, renamed
+from agtphost.adapters.a2a.dialects import A2aOperation
+from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, make_room
+from agtphost.adapters.a2a.relayed import RelayClient, normalize_members, may_push, read, rename_context
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from tests.adapters.peers import ALICE, Book
@@ -34,8 +34,8 @@ def links_of(*known: OwnedTask) -> TaskOwnership:
     return links
 
 
-def whose(client: str = "one", links: TaskOwnership | None = None) -> Whose:
-    return Whose(
+def whose(client: str = "one", links: TaskOwnership | None = None) -> RelayClient:
+    return RelayClient(
         links=links if links is not None else links_of(MINE), upstream="whole", owner=ALICE.agent_id, client=client
     )
 
@@ -47,18 +47,18 @@ def sent(**message: Any) -> dict[str, Any]:
 @each_row(
     ("operation", "params"),
     [
-        (Operation.GET, {"id": "t-1"}),
-        (Operation.CANCEL, {"ID": 1, "id": "t-1"}),
-        (Operation.PUSH_LIST, {"taskId": "t-1"}),
-        (Operation.PUSH_GET, {"task_id": "t-1", "id": "p"}),
-        (Operation.SEND, sent(taskId="t-1")),
-        (Operation.SEND, sent(task_id="t-1")),
-        (Operation.STREAM, sent(task_id="none", taskId="t-1")),
-        (Operation.SEND, sent(referenceTaskIds=["t-1"])),
-        (Operation.SEND, sent(reference_task_ids=["t-1"])),
+        (A2aOperation.GET, {"id": "t-1"}),
+        (A2aOperation.CANCEL, {"ID": 1, "id": "t-1"}),
+        (A2aOperation.PUSH_LIST, {"taskId": "t-1"}),
+        (A2aOperation.PUSH_GET, {"task_id": "t-1", "id": "p"}),
+        (A2aOperation.SEND, sent(taskId="t-1")),
+        (A2aOperation.SEND, sent(task_id="t-1")),
+        (A2aOperation.STREAM, sent(task_id="none", taskId="t-1")),
+        (A2aOperation.SEND, sent(referenceTaskIds=["t-1"])),
+        (A2aOperation.SEND, sent(reference_task_ids=["t-1"])),
     ],
 )
-def test_a_task_is_reached_by_its_client_alone(operation: Operation, params: dict[str, Any]) -> None:
+def test_a_task_is_reached_by_its_client_alone(operation: A2aOperation, params: dict[str, Any]) -> None:
     """By either name of a member; the agent is sent the one that was judged."""
     asked = read(operation, params, whose())
     assert "task_id" not in str(asked.params)
@@ -71,27 +71,27 @@ def test_a_task_is_reached_by_its_client_alone(operation: Operation, params: dic
 @each_row("name", ["taskid", "TaskId", "TASK_ID", "Task_Id", "task-id", "TaskID"])
 def test_no_other_spelling_reaches_the_agent(name: str) -> None:
     """What some agents would take for a task is left out."""
-    asked = read(Operation.SEND, sent(**{name: "t-1"}), whose("two"))
+    asked = read(A2aOperation.SEND, sent(**{name: "t-1"}), whose("two"))
     assert name not in asked.params["message"]
-    assert guarded({name: 1, "other": 2}, ("taskId",)) == {"other": 2}
+    assert normalize_members({name: 1, "other": 2}, ("taskId",)) == {"other": 2}
 
 
 @pytest.mark.parametrize("name", ["Message", "MESSAGE", "Configuration"])
 def test_nor_one_of_what_holds_it(name: str) -> None:
     """A second message beside the one that is looked at."""
-    asked = read(Operation.SEND, {**sent(), name: {"taskId": "t-1"}}, whose("two"))
+    asked = read(A2aOperation.SEND, {**sent(), name: {"taskId": "t-1"}}, whose("two"))
     assert name not in asked.params
 
 
 def test_a_context_is_the_clients_own() -> None:
     """Known by the client's name for it; of another's same name is another one, and the agent's is no way in."""
-    asked = read(Operation.SEND, sent(contextId="c"), whose())
+    asked = read(A2aOperation.SEND, sent(contextId="c"), whose())
     assert (asked.context, asked.shown) == ("remote", "c")
-    others = {read(Operation.SEND, sent(contextId=name), whose("two")).context for name in ("c", "remote")}
+    others = {read(A2aOperation.SEND, sent(contextId=name), whose("two")).context for name in ("c", "remote")}
     assert len(others | {"c", "remote"}) == 4
-    again = read(Operation.SEND, sent(context_id="c"), whose("two"))
+    again = read(A2aOperation.SEND, sent(context_id="c"), whose("two"))
     assert again.context in others
-    assert read(Operation.LIST, {"contextId": "c"}, whose()).params["contextId"] == "remote"
+    assert read(A2aOperation.LIST, {"contextId": "c"}, whose()).params["contextId"] == "remote"
 
 
 def test_names_are_changed_back_wherever_a_context_is_named() -> None:
@@ -106,9 +106,9 @@ def test_names_are_changed_back_wherever_a_context_is_named() -> None:
     }
     shown = {"contextId": "c", "parts": [{"text": "remote"}]}
     wanted = {**task, "contextId": "c", "status": {"message": shown}, "history": [shown]}
-    assert renamed({"task": task}, "remote", "c") == {"task": wanted}
+    assert rename_context({"task": task}, "remote", "c") == {"task": wanted}
     update = {"statusUpdate": {"contextId": "remote", "status": {"message": said}}}
-    assert renamed(update, "remote", "c") == {"statusUpdate": {"contextId": "c", "status": {"message": shown}}}
+    assert rename_context(update, "remote", "c") == {"statusUpdate": {"contextId": "c", "status": {"message": shown}}}
 
 
 @each_row(
@@ -141,7 +141,7 @@ def test_where_an_agent_may_push(url: Any, origins: tuple[str, ...], allowed: bo
 def test_a_push_configuration_names_its_task_by_the_call_alone() -> None:
     """The task and tenant in a configuration that comes with a message are not sent on."""
     push = {"url": "https://e.example", "task_id": "t-9", "tenant": "other", "taskId": "t-8"}
-    asked = read(Operation.SEND, {**sent(), "configuration": {"task_push_notification_config": push}}, whose())
+    asked = read(A2aOperation.SEND, {**sent(), "configuration": {"task_push_notification_config": push}}, whose())
     assert asked.params["configuration"] == {"taskPushNotificationConfig": {"url": "https://e.example"}}
     assert asked.pushed == {"url": "https://e.example"}
 
@@ -155,9 +155,9 @@ def test_a_client_makes_room_among_its_own_first() -> None:
     full = [link("one", number) for number in range(MOST_PER_CLIENT)]
     links = links_of(*full)
     new = link("one", MOST_PER_CLIENT)
-    assert room_for(links, new) == links.removal(full[0])
-    assert room_for(links, full[3]) is None
-    assert room_for(links, link("two", 0)) is None
+    assert make_room(links, new) == links.removal(full[0])
+    assert make_room(links, full[3]) is None
+    assert make_room(links, link("two", 0)) is None
     crowd = [link(f"c{client}", number) for client in range(MOST_OF_ALL // 150 + 1) for number in range(150)]
     many = links_of(*full[:160], *crowd[: MOST_OF_ALL - 160])
-    assert room_for(many, link("two", 0)) == many.removal(full[0])
+    assert make_room(many, link("two", 0)) == many.removal(full[0])

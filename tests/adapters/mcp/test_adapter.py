@@ -161,7 +161,7 @@ async def test_a_tool_that_is_off_shadows_others_of_its_name() -> None:
         lone, both = McpAdapter([one]), McpAdapter([one, two])
         assert lone.resolve(CALL, {"tool": "work"}, None).binding.name == "one.work"
         one.catalogue.pins.approve("work", "0" * 64)
-        one.catalogue.judge()
+        one.catalogue.recheck()
         off = refused(lone, CALL, {"tool": "work"})
         assert (off.status, off.reason) == (503, "tool-definition-changed")
         ambiguous = refused(both, CALL, {"tool": "work"})

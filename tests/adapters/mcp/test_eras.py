@@ -32,7 +32,7 @@ class Asked(Case):
         negotiation.addBoth(self.outcome.append)
 
     def answer(self, answer: dict[str, Any]) -> None:
-        self.peer.received({"jsonrpc": "2.0", "id": self.link.sent[-1]["id"], **answer})
+        self.peer.take_message({"jsonrpc": "2.0", "id": self.link.sent[-1]["id"], **answer})
 
     @property
     def methods(self) -> list[object]:
@@ -80,7 +80,7 @@ def test_a_server_that_was_slow_to_answer_the_probe_is_asked_again() -> None:
     probed = case.link.sent[0]["id"]
     case.clock.advance(PROBE_TIMEOUT)
     assert case.methods == ["server/discover", "initialize"]
-    case.peer.received({"jsonrpc": "2.0", "id": probed, "result": DISCOVERED})
+    case.peer.take_message({"jsonrpc": "2.0", "id": probed, "result": DISCOVERED})
     case.answer({"error": {"code": -32022, "message": "connection is serving the 2026-07-28 protocol"}})
     assert case.outcome == []
     case.answer({"result": DISCOVERED})

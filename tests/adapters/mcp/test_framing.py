@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.long_lines import BoundedLines, LongLine, answered_id, whose
+from agtphost.adapters.mcp.long_lines import BoundedLines, LongLine, answered_id, find_call_id
 from agtphost.adapters.mcp.stdio import READ, StdioLink
 from agtphost.upstream.bodies import EventStream, Lines, MessageTooLong
 from agtphost.upstream.log import UpstreamLog
@@ -52,7 +52,7 @@ def test_lines_of_a_process_come_out_as_they_went_in(lines: list[bytes], size: i
 class Played(Clock):
     """A reactor whose one process is a pipe that the test writes to, and the receiver of what is read of it."""
 
-    pid, in_flight, only_call, quick = 1, 1, None, 0.0
+    pid, in_flight, only_call, quick_seconds = 1, 1, None, 0.0
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Played(Clock):
 
     def registerProducer(self, producer: object, streaming: bool) -> None: ...
 
-    def received(self, message: Any) -> bool:
+    def take_message(self, message: Any) -> bool:
         self.messages.append(message)
         return True
 
@@ -168,5 +168,5 @@ def test_the_call_of_a_refused_answer_is_found(octets: bytes, expected: int | No
 )
 def test_whose_a_refused_text_is(octets: bytes, expected: int | None) -> None:
     """However long it is: by its beginning and its end."""
-    assert whose(octets % b"NaN") == expected
-    assert whose(octets % (b"[]," * 2_000_000 + b"NaN")) == expected
+    assert find_call_id(octets % b"NaN") == expected
+    assert find_call_id(octets % (b"[]," * 2_000_000 + b"NaN")) == expected

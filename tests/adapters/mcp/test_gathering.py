@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.gathering import LEAST, LONGEST, MOST_SKIPPED, PART, Gathering
+from agtphost.adapters.mcp.gathering import LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, DELAY_DIVISOR, ReadBatcher
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.stdio import PIECE, QUEUED_OCTETS, READ, StdioLink
 from agtphost.upstream.failures import Busy
@@ -19,7 +19,7 @@ from agtphost.upstream.log import UpstreamLog
 QUICK = 0.012
 """Seconds that a call takes here."""
 
-REST = QUICK / PART
+REST = QUICK / DELAY_DIVISOR
 
 
 class Process(Clock):
@@ -170,19 +170,19 @@ def test_where_none_comes_the_next_is_read_at_once(process: Process) -> None:
 
 def test_few_calls_wait_for_nothing(process: Process) -> None:
     """As soon as fewer are left."""
-    process.answer(*range(2, 10 - LEAST + 1))
-    assert process.read and process.peer.in_flight == LEAST - 1
+    process.answer(*range(2, 10 - LEAST_CALLS + 1))
+    assert process.read and process.peer.in_flight == LEAST_CALLS - 1
 
 
 def test_quick_answers_wait_for_nothing(process: Process) -> None:
     """One that takes no time says what a quick one takes, and a slow one says nothing."""
     process.ask(1)
     process.answer(10)
-    assert process.read and process.peer.quick == 0.0
+    assert process.read and process.peer.quick_seconds == 0.0
     process.advance(30.0)
-    process.peer.quick = 0.001
+    process.peer.quick_seconds = 0.001
     process.answer(2)
-    assert process.peer.quick < 0.0013
+    assert process.peer.quick_seconds < 0.0013
 
 
 def test_long_answers_wait_for_nothing(process: Process) -> None:
@@ -267,13 +267,13 @@ def test_gathering_is_bounded() -> None:
     """In time, and in how often nothing gathers after it was in vain."""
     clock = Clock()
     over: list[float] = []
-    gathering = Gathering(clock, lambda: over.append(clock.seconds()))
-    assert gathering.begins(LEAST, 3600.0) and gathering.begins(LEAST, 3600.0) and gathering.going
-    clock.advance(LONGEST)
-    assert over == [LONGEST] and not gathering.going
+    gathering = ReadBatcher(clock, lambda: over.append(clock.seconds()))
+    assert gathering.begin_delay(LEAST_CALLS, 3600.0) and gathering.begin_delay(LEAST_CALLS, 3600.0) and gathering.is_delaying
+    clock.advance(LONGEST_DELAY)
+    assert over == [LONGEST_DELAY] and not gathering.is_delaying
     for _ in range(20):
-        gathering.found(False)
-    assert [gathering.begins(LEAST, 3600.0) for _ in range(MOST_SKIPPED + 1)] == [False] * MOST_SKIPPED + [True]
-    gathering.found(True)
+        gathering.note_result(False)
+    assert [gathering.begin_delay(LEAST_CALLS, 3600.0) for _ in range(MOST_SKIPPED + 1)] == [False] * MOST_SKIPPED + [True]
+    gathering.note_result(True)
     gathering.stop()
-    assert gathering.begins(LEAST, 3600.0), "begins anew where something came"
+    assert gathering.begin_delay(LEAST_CALLS, 3600.0), "begins anew where something came"

@@ -28,7 +28,7 @@ class RecordingLink:
             raise Busy("full")
         self.sent.append(message)
 
-    def agreed(self, version: str) -> None: ...
+    def set_version(self, version: str) -> None: ...
 
     def close(self) -> Deferred[None]:
         return succeed(None)
@@ -69,8 +69,8 @@ def test_answers_reach_their_calls_in_any_order(case: Case) -> None:
     """Calls are told apart by id; results come out as received, unknown members and all."""
     first, second = case.call(), case.call()
     assert [message["id"] for message in case.link.sent] == [1, 2]
-    assert case.peer.received({"jsonrpc": "2.0", "id": 2, "result": {"new": [1, None]}, "extra": 1})
-    assert case.peer.received({"jsonrpc": "2.0", "id": 1, "result": None})
+    assert case.peer.take_message({"jsonrpc": "2.0", "id": 2, "result": {"new": [1, None]}, "extra": 1})
+    assert case.peer.take_message({"jsonrpc": "2.0", "id": 1, "result": None})
     assert (first, second) == ([None], [{"new": [1, None]}])
     assert case.peer.in_flight == 0
     assert not case.clock.getDelayedCalls()
@@ -80,16 +80,16 @@ def test_answers_reach_their_calls_in_any_order(case: Case) -> None:
 def test_an_answer_with_a_wrong_id_is_ignored(case: Case, wrong: object) -> None:
     """T-MC: only the very id that was sent is an answer, by type too; the call goes on."""
     outcomes = case.call()
-    assert case.peer.received({"jsonrpc": "2.0", "id": wrong, "result": {}}) is False
+    assert case.peer.take_message({"jsonrpc": "2.0", "id": wrong, "result": {}}) is False
     assert (outcomes, case.peer.counters.unknown, case.peer.in_flight) == ([], 1, 1)
-    assert case.peer.received({"jsonrpc": "2.0", "id": 1, "result": {}})
+    assert case.peer.take_message({"jsonrpc": "2.0", "id": 1, "result": {}})
 
 
 def test_a_second_answer_is_dropped_and_counted(case: Case) -> None:
     """T-MC: a duplicate id changes nothing."""
     outcomes = case.call()
     for result in ("first", "second"):
-        case.peer.received({"jsonrpc": "2.0", "id": 1, "result": result})
+        case.peer.take_message({"jsonrpc": "2.0", "id": 1, "result": result})
     assert outcomes == ["first"]
     assert (case.peer.counters.late, case.peer.counters.unknown) == (1, 0)
 
@@ -103,7 +103,7 @@ def test_a_deadline_cancels_at_the_server_and_drops_the_late_answer(case: Case) 
     assert isinstance(outcomes[0], Timeout)
     assert case.link.sent[1]["method"] == "notifications/cancelled"
     assert case.link.sent[1]["params"]["requestId"] == 1
-    assert case.peer.received({"jsonrpc": "2.0", "id": 1, "result": {}}) is False
+    assert case.peer.take_message({"jsonrpc": "2.0", "id": 1, "result": {}}) is False
     assert (len(outcomes), case.peer.counters.late) == (1, 1)
 
 
@@ -130,8 +130,8 @@ def test_the_end_of_the_link_fails_every_call_once(case: Case) -> None:
     """T-MC: EOF fails all pending at once with the exit code, later calls fail with it too."""
     calls = [case.call() for _ in range(50)]
     gone = Lost("the process ended with exit code 7", exit_code=7)
-    case.peer.lost(gone)
-    case.peer.lost(Lost("again"))
+    case.peer.fail_all(gone)
+    case.peer.fail_all(Lost("again"))
     assert all([str(gone)] == [str(outcome) for outcome in outcomes] for outcomes in calls)
     assert len({id(outcomes[0]) for outcomes in calls}) == 50
     assert case.losses == [gone]
@@ -142,13 +142,13 @@ def test_the_end_of_the_link_fails_every_call_once(case: Case) -> None:
 def test_requests_of_the_server_are_answered(case: Case) -> None:
     """A ping gets an empty result, everything unadvertised -32601, and ids come back as sent."""
     for number, method in enumerate(("ping", "sampling/createMessage", "elicitation/create", "roots/list")):
-        assert case.peer.received({"jsonrpc": "2.0", "id": f"s{number}", "method": method}) is False
+        assert case.peer.take_message({"jsonrpc": "2.0", "id": f"s{number}", "method": method}) is False
     ping, *others = case.link.sent
     assert ping == {"jsonrpc": "2.0", "id": "s0", "result": {}}
     assert [answer["error"]["code"] for answer in others] == [-32601] * 3
     assert [answer["id"] for answer in others] == ["s1", "s2", "s3"]
     case.link.full = True
-    case.peer.received({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    case.peer.take_message({"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert case.peer.counters.unanswered == 1
 
 
@@ -166,7 +166,7 @@ def test_what_is_no_message_is_counted(case: Case) -> None:
     ]
     outcomes = case.call()
     for message in nonsense:
-        assert case.peer.received(message) is False
+        assert case.peer.take_message(message) is False
     assert (outcomes, case.peer.counters.malformed) == ([], len(nonsense))
 
 
@@ -174,18 +174,18 @@ def test_a_batch_is_taken_apart(case: Case) -> None:
     """Protocol 2025-03-26 may send arrays: every item counts."""
     first, second = case.call(), case.call()
     batch: list[object] = [{"id": 2, "result": "b"}, {"method": "note"}, {"id": 1, "result": "a"}]
-    assert case.peer.received(batch)
+    assert case.peer.take_message(batch)
     assert (first, second, case.notifications) == (["a"], ["b"], [("note", {})])
 
 
 def test_errors_come_out_whole(case: Case) -> None:
     """The error member reaches the caller as received; one that is no object is still an error."""
     outcomes = case.call()
-    case.peer.received({"id": 1, "error": {"code": -32000, "message": "m", "data": [1], "more": 2}})
+    case.peer.take_message({"id": 1, "error": {"code": -32000, "message": "m", "data": [1], "more": 2}})
     assert isinstance(outcomes[0], ErrorAnswer)
     assert outcomes[0].error == {"code": -32000, "message": "m", "data": [1], "more": 2}
     outcomes = case.call()
-    case.peer.received({"id": 2, "error": "boom"})
+    case.peer.take_message({"id": 2, "error": "boom"})
     assert isinstance(outcomes[0], ErrorAnswer)
 
 
@@ -200,6 +200,6 @@ def test_what_cannot_be_sent_fails_its_own_call(case: Case) -> None:
 def test_a_failed_exchange_ends_one_call(case: Case) -> None:
     """HTTP may lose one answer and keep the others."""
     first, second = case.call(), case.call()
-    case.peer.failed(1, UpstreamFailure("lost"))
+    case.peer.fail_call(1, UpstreamFailure("lost"))
     assert isinstance(first[0], UpstreamFailure)
     assert second == []

@@ -16,7 +16,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp.stdio import TERMINATED, StdioLink
+from agtphost.adapters.mcp.stdio import TERMINATE_SECONDS, StdioLink
 from agtphost.upstream.failures import Lost, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
@@ -47,12 +47,12 @@ class Ear:
     def __init__(self) -> None:
         self.ended: Deferred[Lost] = Deferred()
 
-    def received(self, message: object) -> bool:
+    def take_message(self, message: object) -> bool:
         return False
 
-    def failed(self, call_id: int, failure: UpstreamFailure) -> None: ...
+    def fail_call(self, call_id: int, failure: UpstreamFailure) -> None: ...
 
-    def lost(self, failure: Lost) -> None:
+    def fail_all(self, failure: Lost) -> None:
         self.ended.callback(failure)
 
 
@@ -74,7 +74,7 @@ async def test_every_descendant_ends_with_the_server(tmp_path: Path) -> None:
         assert all(map(alive, pids))
         began = time.monotonic()
     assert not any(map(alive, pids))
-    assert time.monotonic() - began < TERMINATED + 10
+    assert time.monotonic() - began < TERMINATE_SECONDS + 10
 
 
 @pytest_twisted.ensureDeferred
@@ -82,10 +82,10 @@ async def test_the_group_is_only_killed_after_its_two_seconds() -> None:
     """A server that ignores TERM has its two seconds; one that heeds the end of its input is gone at once."""
     async with hosted(hostile("ignore-term")):
         began = time.monotonic()
-    assert TERMINATED < time.monotonic() - began < TERMINATED + 10
+    assert TERMINATE_SECONDS < time.monotonic() - began < TERMINATE_SECONDS + 10
     async with hosted(hostile()):
         began = time.monotonic()
-    assert time.monotonic() - began < TERMINATED
+    assert time.monotonic() - began < TERMINATE_SECONDS
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])

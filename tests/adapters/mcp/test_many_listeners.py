@@ -83,9 +83,9 @@ def test_many_are_told_in_turns_and_each_of_everything_in_order() -> None:
     events, heard = listening(clock)
 
     def change() -> None:
-        events.tell(TOOLS, {})
-        events.tell(PROMPTS, {})
-        events.tell(TOOLS, {})
+        events.announce(TOOLS, {})
+        events.announce(PROMPTS, {})
+        events.announce(TOOLS, {})
 
     turns = in_turns(change, heard, clock)
     assert max(turns) <= 3, turns
@@ -101,12 +101,12 @@ def test_who_has_left_is_told_no_more_and_who_fails_stops_nobody() -> None:
     events, heard = listening(clock)
     others = list(events._subscribers)
     others[0].take = lambda method, params: 1 // 0
-    events.tell(TOOLS, {})
+    events.announce(TOOLS, {})
     events.remove(others[-1])
     while clock.turn():
         pass
     assert heard == [(number, TOOLS) for number in range(1, MANY - 1)]
-    events.tell(TOOLS, {})
+    events.announce(TOOLS, {})
     assert heard[MANY - 2 :], "the next change is told too"
 
 
@@ -115,7 +115,7 @@ def test_telling_all_at_once_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribers, "spread", all_at_once)
     clock = Later()
     events, heard = listening(clock)
-    assert in_turns(lambda: events.tell(TOOLS, {}), heard, clock) == [MANY]
+    assert in_turns(lambda: events.announce(TOOLS, {}), heard, clock) == [MANY]
 
 
 @pytest.mark.parametrize("spreads", [True, False])

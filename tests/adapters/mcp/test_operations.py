@@ -42,7 +42,7 @@ class Host:
     """An adapter over one server, and callers of it."""
 
     def __init__(self, server: McpServer) -> None:
-        self.held = server.calls.held
+        self.held = server.calls.items
         self.server = server
         self.adapter = McpAdapter([server])
         self.events: list[Mapping[str, Any]] = []

@@ -24,10 +24,10 @@ def test_whoever_repeated_the_request_hears_the_rest() -> None:
     first, second = CallContext(sink=sink("first")), CallContext(sink=sink("second"))
     pending = PendingCall(Clock(), lambda call_id, answer: None, Deferred(), 1, {})
     pending.first = first
-    first.heard("before", {})
+    first.pass_notification("before", {})
     pending.first.repeated = second
-    first.heard("after", {})
+    first.pass_notification("after", {})
     assert heard == [("first", "before"), ("second", "after")]
     pending.first.repeated = CallContext()
-    first.heard("nobody listens", {})
+    first.pass_notification("nobody listens", {})
     assert len(heard) == 2

@@ -13,12 +13,12 @@ from twisted.internet.task import Clock
 from agtphost.adapters.mcp.bindings import CALL
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.roots import (
-    ASKED_AGAIN,
+    RENEWAL_SECONDS,
     LONGEST_URI,
     MOST_HELD,
     MOST_ROOTS,
-    PATIENCE,
-    SETTLING,
+    WAIT_SECONDS,
+    READ_SECONDS,
     ServerRoots,
     roots_of,
 )
@@ -57,9 +57,9 @@ def test_a_process_that_asks_at_its_start_waits_for_its_caller() -> None:
     """What was asked before anybody called is answered with the caller's roots, in the order of the questions."""
     roots, noticed = made(Clock())
     peer = Peer()
-    assert not roots.answer(peer, "1") and roots.hold(peer, "1") and roots.wanted and noticed
+    assert not roots.answer(peer, "1") and roots.hold(peer, "1") and roots.has_waiting and noticed
     roots.take(A)
-    assert peer.answers == {"1": list(A)} and not roots.wanted and peer.notes == []
+    assert peer.answers == {"1": list(A)} and not roots.has_waiting and peer.notes == []
     assert roots.answer(peer, "2") and peer.answers["2"] == list(A)
 
 
@@ -69,7 +69,7 @@ def test_a_process_that_nobody_calls_is_told_that_there_are_none() -> None:
     roots, _ = made(clock)
     peer = Peer()
     assert all(roots.hold(peer, number) for number in range(MOST_HELD)) and not roots.hold(peer, "more")
-    clock.advance(PATIENCE)
+    clock.advance(WAIT_SECONDS)
     assert list(peer.answers.values()) == [[]] * MOST_HELD
     roots.take(A)
     assert peer.notes == [TOLD]
@@ -82,16 +82,16 @@ def test_other_roots_are_told_and_the_call_waits_until_the_process_has_looked() 
     peer = Peer()
     roots.take(A)
     roots.answer(peer, 1)
-    clock.advance(SETTLING)
+    clock.advance(READ_SECONDS)
     roots.take(A)
     assert peer.notes == []
     roots.take(B)
     assert peer.notes == [TOLD]
-    settled = Deferred.fromCoroutine(roots.settle(asks=True))
+    settled = Deferred.fromCoroutine(roots.wait_until_read(asks=True))
     assert not settled.called
     roots.answer(peer, 2)
     assert peer.answers[2] == list(B) and not settled.called
-    clock.advance(SETTLING)
+    clock.advance(READ_SECONDS)
     assert settled.called
 
 
@@ -101,13 +101,13 @@ def test_a_process_that_does_not_ask_again_holds_no_call_up() -> None:
     roots, _ = made(clock)
     roots.take(A)
     for waits in (True, False):
-        settled = Deferred.fromCoroutine(roots.settle(asks=True))
+        settled = Deferred.fromCoroutine(roots.wait_until_read(asks=True))
         assert settled.called is not waits
-        clock.advance(ASKED_AGAIN)
+        clock.advance(RENEWAL_SECONDS)
         assert settled.called
     roots.forget_link()
-    assert not Deferred.fromCoroutine(roots.settle(asks=True)).called
-    clock.advance(ASKED_AGAIN)
+    assert not Deferred.fromCoroutine(roots.wait_until_read(asks=True)).called
+    clock.advance(RENEWAL_SECONDS)
     assert clock.getDelayedCalls() == []
 
 

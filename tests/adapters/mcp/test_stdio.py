@@ -388,7 +388,7 @@ async def test_a_rug_pull_turns_the_tool_off(tmp_path: Path) -> None:
     """T-MC-95: a definition that changes while the server runs is off within seconds."""
     async with hosted(hostile("rug-pull", tmp_path / "pulled")) as server:
         await call(server)
-        await until(lambda: server.catalogue.changed == {"work"})
+        await until(lambda: server.catalogue.changed_tools == {"work"})
         failure = await failure_of(call(server))
         assert isinstance(failure, ErrorAnswer)
 

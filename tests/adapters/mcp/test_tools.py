@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.bindings import semantic_block
 from agtphost.adapters.mcp.session import own_meta
-from agtphost.adapters.mcp.tools import deceptive_character, digest_of, parameter_headers, read_tools, render
+from agtphost.adapters.mcp.tools import deceptive_character, digest_of, parameter_headers, read_tools, render_headers
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.config.upstreams import ToolOverride
 from agtphost.upstream.log import UpstreamLog, escaped
@@ -128,10 +128,10 @@ def test_arguments_are_repeated_as_headers() -> None:
         }
     }
     headers = parameter_headers(schema)
-    assert dict(render(headers, {"region": "eu", "deep": {"n": 3}, "flag": True})) == {
+    assert dict(render_headers(headers, {"region": "eu", "deep": {"n": 3}, "flag": True})) == {
         "Mcp-Param-Region": "eu", "Mcp-Param-N": "3", "Mcp-Param-Flag": "true",
     }  # fmt: skip
-    assert dict(render(headers, {"region": "é\r\nX: y", "deep": 7, "flag": None})) == {
+    assert dict(render_headers(headers, {"region": "é\r\nX: y", "deep": 7, "flag": None})) == {
         "Mcp-Param-Region": "=?base64?w6kNClg6IHk=?="
     }
     assert header_value(" padded") == "=?base64?IHBhZGRlZA==?="

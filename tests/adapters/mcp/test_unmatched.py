@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.adapters.mcp.catalogue import needed, sentence, unmatched
+from agtphost.adapters.mcp.catalogue import list_needed_kinds, explain_unmatched, find_unmatched
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from tests.rows import each_row
 
@@ -34,25 +34,25 @@ def settings(**rules: tuple[str, ...]) -> MCPServerSection:
 )
 def test_rules(rules: dict[str, tuple[str, ...]], wrong: list[tuple[str, str]]) -> None:
     """What a template may give fits; a beginning fits what begins with it."""
-    assert list(unmatched(settings(**rules), FEWER)) == wrong
+    assert list(find_unmatched(settings(**rules), FEWER)) == wrong
 
 
 def test_a_template_that_gives_anything_fits_everything() -> None:
     """Nobody can say that a URI is none of its."""
-    assert list(unmatched(settings(resources=("file:///x", "file:///*")), LISTED)) == []
+    assert list(find_unmatched(settings(resources=("file:///x", "file:///*")), LISTED)) == []
 
 
 def test_what_was_not_listed_decides_nothing() -> None:
     """And is listed where there are rules for it."""
     rules = settings(prompts=("x",), resources=("y",))
-    assert list(unmatched(rules, {"tools": ()})) == []
-    assert needed(rules) == ("prompts", "resources", "templates")
-    assert needed(settings(tools=("send",))) == ()
+    assert list(find_unmatched(rules, {"tools": ()})) == []
+    assert list_needed_kinds(rules) == ("prompts", "resources", "templates")
+    assert list_needed_kinds(settings(tools=("send",))) == ()
 
 
 def test_the_sentence_has_what_was_meant() -> None:
     """Of the same kind."""
-    assert sentence("mail", "prompts", "summarise", LISTED) == (
+    assert explain_unmatched("mail", "prompts", "summarise", LISTED) == (
         "the configuration has rules for prompt 'summarise' of mail, and no prompt there has that name "
         "(did you mean 'summarize'?)"
     )
