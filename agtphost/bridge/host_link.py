@@ -21,7 +21,7 @@ from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
-from agtphost.mcp.link import LONGEST_CALL, OnEvent, Operation
+from agtphost.mcp.link import LONGEST_CALL, OnEvent, McpOperation
 from agtphost.protocols.steady import use_steady_clock as use_steady_clock
 
 RECONNECT_SECONDS = 20.0
@@ -53,7 +53,7 @@ class HostLink:
         Skip the greeting: a client may start before its host, and the host refuses the first request if it has to.
         """
 
-    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+    async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """
         Make one MCP request; cancelling it closes the connection, so that the host notices
         (:class:`agtphost.mcp.link.Link`).

@@ -27,10 +27,10 @@ from agtphost.bridge.peer_user import belongs_to_this_user
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.mounts import Mount
 from agtphost.http.site import HTTP_LIMITS, HttpService
-from agtphost.mcp.context import Conversation
+from agtphost.mcp.context import ClientConversation
 from agtphost.mcp.server import Server
-from agtphost.mcp.sessions import Sessions
-from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
+from agtphost.mcp.sessions import McpSessions
+from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.vocabulary.mount_paths import MountPath
 
@@ -104,8 +104,8 @@ class BridgeResource(Resource):
         self._trust_own_user = trust_own_user
         self._own: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._expected = [(f"Bearer {token}".encode(), str(number)) for number, token in enumerate(tokens)]
-        self._sessions = Sessions(clock, most=limits.sessions, most_of_one=limits.sessions, idle=limits.idle)
-        self._alone = Alone(server, Conversation(), clock)
+        self._sessions = McpSessions(clock, most=limits.sessions, most_of_one=limits.sessions, idle=limits.idle)
+        self._alone = StatelessEndpoint(server, ClientConversation(), clock)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """Refuse a request without a token before its body; see :class:`agtphost.http.exchange.Gatekeeper`."""

@@ -19,7 +19,7 @@ from zope.interface import implementer
 from agtphost.mcp import messages
 from agtphost.mcp.connection import MOST_RUNNING, NO_STREAM, ClientConnection
 from agtphost.mcp.inbound import check_envelope, is_enveloped
-from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, Fault, Message, RequestId
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, McpFault, Message, RequestId
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 
@@ -74,14 +74,14 @@ class StdioClient(Protocol):
             self._parts.append(rest)
             self._length += len(rest)
         if self._length > LONGEST_LINE:
-            self._say(messages.failed(None, Fault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
+            self._say(messages.encode_error(None, McpFault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
             self._end()
 
     def _take(self, octets: bytes) -> None:
         try:
             found = messages.read_any(octets, self._conversing.revision)
-        except Fault as fault:
-            self._say(messages.failed(None, fault))
+        except McpFault as fault:
+            self._say(messages.encode_error(None, fault))
             return
         for message in found:
             self._heed(message)
@@ -91,12 +91,12 @@ class StdioClient(Protocol):
             self._ask(message)
         elif message.method:
             # A request is cancelled by its id, in either era, and also while it waits for its turn.
-            self._conversing.notified(message)
+            self._conversing.take_notification(message)
             if message.method == "notifications/cancelled":
-                self._alone.notified(message)
+                self._alone.take_notification(message)
                 self._forget(message.params.get("requestId"))
         else:
-            self._conversing.answered(message)
+            self._conversing.take_answer(message)
 
     def _ask(self, message: Message) -> None:
         number = message.id
@@ -104,18 +104,18 @@ class StdioClient(Protocol):
         taker = self._conversing
         try:
             if number in self._owed:
-                raise Fault(INVALID_REQUEST, "A request with that id is in flight.")
+                raise McpFault(INVALID_REQUEST, "A request with that id is in flight.")
             if is_enveloped(message):
                 if self._conversing.revision:
-                    raise Fault(
+                    raise McpFault(
                         INVALID_REQUEST, "This conversation began with a handshake: requests have no envelope in it."
                     )
                 check_envelope(message, None)
                 taker = self._alone
             if len(self._waiting) >= MOST_WAITING:
-                raise Fault(INTERNAL_ERROR, f"At most {MOST_WAITING} requests wait for their turn.")
-        except Fault as fault:
-            self._say(messages.failed(number, fault))
+                raise McpFault(INTERNAL_ERROR, f"At most {MOST_WAITING} requests wait for their turn.")
+        except McpFault as fault:
+            self._say(messages.encode_error(number, fault))
             return
         if message.method in ENDLESS:
             taker.request(message, NO_STREAM)

@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost import extras
 from agtphost.mcp.context import Context
-from agtphost.mcp.messages import Fault
+from agtphost.mcp.messages import McpFault
 from agtphost.mcp.server import Handler, Server
 from agtphost.vocabulary import trace_context
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
@@ -88,7 +88,7 @@ def _followed(handler: Handler) -> Handler:
         ) as span:
             try:
                 return await handler(context)
-            except Fault as fault:
+            except McpFault as fault:
                 span.set_attribute("error.type", str(fault.code))
                 span.set_status(trace.StatusCode.ERROR, fault.message)
                 raise

@@ -173,7 +173,7 @@ def _serve(
                 await listener.stopService()
         finally:
             bridge.end()
-            await bridge.relay.settle()
+            await bridge.relay.wait_for_cancellations()
             await link.close()
 
     def fail(failure: Failure) -> None:

@@ -26,7 +26,7 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
-from agtphost.mcp.front import FrontFacts as McpFrontFacts
+from agtphost.mcp.front import McpFrontFacts as McpFrontFacts
 from agtphost.methods.merchant import ActionResolver
 from agtphost.negotiation.negotiator import Negotiator
 

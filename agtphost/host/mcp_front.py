@@ -19,7 +19,7 @@ from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
-from agtphost.mcp.front import FrontFacts, FrontResource
+from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.in_process import Manifest
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.steps import Executor
@@ -39,7 +39,7 @@ _REMEDIES = {
 
 def mcp_front_facts(
     config: Config, directory: AgentDirectory, oauth: IGate | None, publication: Publication, offload: Executor
-) -> FrontFacts | None:
+) -> McpFrontFacts | None:
     """
     Return what the front needs to know under a configuration, or None without a front.
 
@@ -62,7 +62,7 @@ def mcp_front_facts(
         anonymous=bool(given.anonymous),
     )
     issuers = [issuer.expected_issuer for issuer in config.policies.oauth.issuer] if trusted else []
-    return FrontFacts(
+    return McpFrontFacts(
         path=given.path,
         url=given.url or "",
         clients=clients,
@@ -105,24 +105,24 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
     return manifest
 
 
-def mcp_front(reactor: Any, facts: FrontFacts, dispatcher: IDispatcher) -> FrontResource:
+def mcp_front(reactor: Any, facts: McpFrontFacts, dispatcher: IDispatcher) -> McpFrontResource:
     """Return the HTTP resource that serves ``[mcp.front]``; :meth:`FrontResource.turn_to` replaces its facts."""
-    return FrontResource(facts, dispatcher, reactor)
+    return McpFrontResource(facts, dispatcher, reactor)
 
 
-def surface(resource: FrontResource) -> Served:
+def surface(resource: McpFrontResource) -> Served:
     """Return the surface of ``[mcp.front]``."""
     return Served(
         name=MCP_FRONT, what="the MCP front", resource=resource, home=True, cross_origin=resource.cross_origin
     )
 
 
-def stopping(resource: FrontResource) -> Any:
+def stopping(resource: McpFrontResource) -> Any:
     """Return a watcher of lifecycle states that closes what a stopped agent has open at the front."""
 
     def changed(agent_id: str, state: LifecycleState) -> None:
         if state.is_stopped:
-            resource.stopped(agent_id)
+            resource.end_agent(agent_id)
 
     return changed
 

@@ -22,15 +22,15 @@ from agtphost.client.errors import ClientError
 from agtphost.client.mcp.addresses import Addresses
 from agtphost.client.reply import Reply
 from agtphost.client.requests import new_session_id
-from agtphost.mcp.link import Link, Operation
-from agtphost.mcp.messages import Fault, refused, unreachable
+from agtphost.mcp.link import McpHostLink, McpOperation
+from agtphost.mcp.messages import McpFault, refusal_fault, unreachable_fault
 
 log = Logger()
 
-ACKNOWLEDGED_WITHIN = 10.0
+ACKNOWLEDGE_SECONDS = 10.0
 """Seconds within which the host must acknowledge a subscription."""
 
-PERIOD = 3600
+SUBSCRIPTION_SECONDS = 3600
 """Seconds that one subscription lasts at the host."""
 
 AFTER_FAILURE = 5.0
@@ -48,7 +48,7 @@ LISTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class McpChange:
     """A change to announce to clients."""
 
     method: str
@@ -63,39 +63,39 @@ class Change:
         return {"uri": self.uri} if self.uri else {}
 
 
-Hear = Callable[[Change], None]
+Hear = Callable[[McpChange], None]
 
 
-class _Turn:
+class _HostSubscription:
     """A subscription at the host, from its request on."""
 
     def __init__(self) -> None:
-        self.begun: Deferred[None] = Deferred()
+        self.acknowledgement: Deferred[None] = Deferred()
         self.work: Deferred[None] | None = None
-        self.asked: Deferred[Any] | None = None
+        self.request: Deferred[Any] | None = None
         """The request at the host that it waits for."""
 
         self.renewing = False
 
     def renew(self) -> None:
         """Send the request again."""
-        if self.asked is not None and not self.asked.called:
+        if self.request is not None and not self.request.called:
             self.renewing = True
-            self.asked.cancel()
+            self.request.cancel()
 
-    def acknowledged(self) -> None:
-        if not self.begun.called:
-            self.begun.callback(None)
+    def acknowledge(self) -> None:
+        if not self.acknowledgement.called:
+            self.acknowledgement.callback(None)
 
-    def failed(self, fault: Fault) -> bool:
+    def fail(self, fault: McpFault) -> bool:
         """Fail the subscription unless it has begun; return whether it had not."""
-        if self.begun.called:
+        if self.acknowledgement.called:
             return False
-        self.begun.errback(fault)
+        self.acknowledgement.errback(fault)
         return True
 
 
-class Changes:
+class ChangeFeed:
     """
     A caller's subscription at the host.
 
@@ -103,30 +103,30 @@ class Changes:
     :param addresses: the resources of the addresses that clients watch.
     """
 
-    def __init__(self, link: Link, addresses: Addresses, clock: IReactorTime) -> None:
+    def __init__(self, link: McpHostLink, addresses: Addresses, clock: IReactorTime) -> None:
         self._link = link
         self._addresses = addresses
         self._clock = clock
         self._session_id = new_session_id()
         self._watched: Counter[str] = Counter()
         self._lock = DeferredLock()
-        self._running: _Turn | None = None
+        self._running: _HostSubscription | None = None
         self._interrupted = False
-        self._hearing: dict[object, Hear] = {}
+        self._listeners: dict[object, Hear] = {}
 
-    def hear(self, hear: Hear) -> Callable[[], None]:
+    def add_listener(self, hear: Hear) -> Callable[[], None]:
         """Call a function with each change; return a function that ends this."""
         key = object()
-        self._hearing[key] = hear
+        self._listeners[key] = hear
 
         def end() -> None:
-            self._hearing.pop(key, None)
+            self._listeners.pop(key, None)
 
         return end
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: McpChange) -> None:
         """Announce a change to all listeners."""
-        for hear in list(self._hearing.values()):
+        for hear in list(self._listeners.values()):
             hear(change)
 
     async def begin(self) -> None:
@@ -153,7 +153,7 @@ class Changes:
         finally:
             self._lock.release()
 
-    def forget(self, uris: Collection[str]) -> None:
+    def unwatch(self, uris: Collection[str]) -> None:
         """Stop watching resources for one client; the subscription at the host shrinks when it next begins."""
         self._watched.subtract(uris)
         self._watched = +self._watched
@@ -175,21 +175,21 @@ class Changes:
 
         :param keep: whether the new one is kept even if it fails.
         """
-        turn = _Turn()
+        turn = _HostSubscription()
         begun, patience = (
-            turn.begun,
+            turn.acknowledgement,
             self._clock.callLater(
-                ACKNOWLEDGED_WITHIN,
-                lambda: turn.failed(
-                    unreachable(ClientError("The host did not begin the subscription in time.", "Try again."))
+                ACKNOWLEDGE_SECONDS,
+                lambda: turn.fail(
+                    unreachable_fault(ClientError("The host did not begin the subscription in time.", "Try again."))
                 ),
             ),
         )
         turn.work = Deferred.fromCoroutine(self._listen(uris, turn))
-        turn.work.addErrback(_ended)
+        turn.work.addErrback(_log_end)
         try:
             await begun
-        except Fault:
+        except McpFault:
             if not keep:
                 turn.work.cancel()
                 raise
@@ -199,22 +199,22 @@ class Changes:
         self.end()
         self._running = turn
 
-    async def _listen(self, uris: frozenset[str], turn: _Turn) -> None:
+    async def _listen(self, uris: frozenset[str], turn: _HostSubscription) -> None:
         wanted = uris
         while True:
             pause = AFTER_FAILURE
             try:
                 asking = self._link.execute(self._operation(wanted), lambda event: self._take(event, turn))
-                turn.asked = Deferred.fromCoroutine(_reply_of(asking))
-                reply = await turn.asked
+                turn.request = Deferred.fromCoroutine(_reply_of(asking))
+                reply = await turn.request
                 if reply.ok:
                     pause = 0.0
                 else:
                     pause = AFTER_REFUSAL
-                    if turn.failed(refused(reply, modern=True)) and uris:
+                    if turn.fail(refusal_fault(reply, modern=True)) and uris:
                         return
             except ClientError as error:
-                if turn.failed(unreachable(error)) and uris:
+                if turn.fail(unreachable_fault(error)) and uris:
                     return
             except CancelledError:
                 if not turn.renewing:
@@ -224,40 +224,40 @@ class Changes:
             await deferLater(self._clock, pause)
             wanted = frozenset(self._watched) or uris
 
-    def _operation(self, uris: frozenset[str]) -> Operation:
+    def _operation(self, uris: frozenset[str]) -> McpOperation:
         notifications: dict[str, Any] = dict.fromkeys(LISTS, True)
         if uris:
             found = [self._addresses.find(uri) for uri in sorted(uris)]
             notifications["resourceSubscriptions"] = [each if "server" in each else each["uri"] for each in found]
-        return Operation(
+        return McpOperation(
             action="mcp.subscriptions.listen",
             family="subscriptions",
-            payload={"notifications": notifications, "seconds": PERIOD},
+            payload={"notifications": notifications, "seconds": SUBSCRIPTION_SECONDS},
             session_id=self._session_id,
             reads=True,
-            seconds=PERIOD + 60.0,
+            seconds=SUBSCRIPTION_SECONDS + 60.0,
         )
 
-    def _take(self, event: Mapping[str, Any], turn: _Turn) -> None:
+    def _take(self, event: Mapping[str, Any], turn: _HostSubscription) -> None:
         if event.get("type") == "acknowledged":
-            turn.acknowledged()
+            turn.acknowledge()
             if self._interrupted:
                 self._interrupted = False
                 for method in LISTS.values():
-                    self.publish(Change(method))
+                    self.publish(McpChange(method))
             return
         method, params = str(event.get("method")), event.get("params")
         if method == UPDATED and isinstance(params, dict) and isinstance(params.get("uri"), str):
             for address in self._addresses.meaning(self._watched, event.get("server"), params["uri"]):
-                self.publish(Change(UPDATED, address))
+                self.publish(McpChange(UPDATED, address))
         elif method in LISTS.values():
-            self.publish(Change(method))
+            self.publish(McpChange(method))
 
 
 async def _reply_of(asking: Awaitable[Reply]) -> Reply:
     return await asking
 
 
-def _ended(failure: Any) -> None:
+def _log_end(failure: Any) -> None:
     if not isinstance(failure.value, CancelledError):
         log.failure("listening for changes ended", failure)

@@ -15,8 +15,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.mcp import messages
-from agtphost.mcp.context import Context, Conversation, Fields
-from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Fault, Message, RequestId
+from agtphost.mcp.context import Context, ClientConversation, Fields
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpFault, Message, RequestId
 from agtphost.mcp.server import Server
 from agtphost.vocabulary.jsonslices import Encoded
 
@@ -46,11 +46,11 @@ class ClientConnection:
     def __init__(self, server: Server, write: Write, revision: str = "", *, tells_cancelled: bool) -> None:
         self.server = server
         self.revision = revision
-        self.conversation = Conversation()
+        self.conversation = ClientConversation()
         self._write = write
         self._tells_cancelled = tells_cancelled
         self.running: dict[RequestId, Deferred[None]] = {}
-        self._asked: dict[RequestId, Deferred[Mapping[str, Any]]] = {}
+        self._questions: dict[RequestId, Deferred[Mapping[str, Any]]] = {}
         self._number = 0
         self._leave: Callable[[], None] | None = None
 
@@ -62,37 +62,37 @@ class ClientConnection:
         """
         number = message.id
         assert number is not None, "it is a request"
-        work = Deferred.fromCoroutine(self._answered(message, stream, fields))
+        work = Deferred.fromCoroutine(self._answer(message, stream, fields))
         if not work.called:
             self.running[number] = work
 
-        def over(found: object) -> None:
+        def finish(found: object) -> None:
             if self.running.get(number) is work:
                 del self.running[number]
             octets = b""
             if isinstance(found, Failure):
-                octets = self._failed(number, found)
+                octets = self._encode_failure(number, found)
             elif isinstance(found, (dict, Encoded)):
-                octets = messages.result(number, found)
+                octets = messages.encode_result(number, found)
             if octets:
                 self._write(stream, octets, True)
 
-        return work.addBoth(over)
+        return work.addBoth(finish)
 
-    async def _answered(self, message: Message, stream: str, fields: Fields | None) -> Any:
+    async def _answer(self, message: Message, stream: str, fields: Fields | None) -> Any:
         if message.id in self.running:
-            raise Fault(INVALID_REQUEST, "A request with that id is in flight.")
+            raise McpFault(INVALID_REQUEST, "A request with that id is in flight.")
         if len(self.running) >= MOST_RUNNING:
-            raise Fault(INTERNAL_ERROR, f"At most {MOST_RUNNING} requests of a client are in flight at a time.")
+            raise McpFault(INTERNAL_ERROR, f"At most {MOST_RUNNING} requests of a client are in flight at a time.")
         if not self.revision and message.method not in BEFORE_THE_HANDSHAKE:
-            raise Fault(INVALID_PARAMS, "Invalid request parameters: the conversation begins with initialize.")
+            raise McpFault(INVALID_PARAMS, "Invalid request parameters: the conversation begins with initialize.")
         context = Context(
             method=message.method,
             params=message.params,
             request_id=message.id,
             revision=self.revision or "initialize",
             conversation=self.conversation,
-            channel=_Channel(self, stream),
+            channel=_ConnectionChannel(self, stream),
             fields=fields,
         )
         result = await self.server.answer(context)
@@ -101,21 +101,21 @@ class ClientConnection:
             self.conversation.capabilities = message.params["capabilities"]
         return result
 
-    def _failed(self, number: RequestId, failure: Failure) -> bytes:
+    def _encode_failure(self, number: RequestId, failure: Failure) -> bytes:
         fault = fault_of(failure)
         if fault is None:
             return (
-                messages.failed(number, Fault(messages.CANCELLED, "Request cancelled"))
+                messages.encode_error(number, McpFault(messages.CANCELLED, "Request cancelled"))
                 if self._tells_cancelled
                 else b""
             )
-        return messages.failed(number, fault)
+        return messages.encode_error(number, fault)
 
     def write_to(self, write: Write) -> None:
         """Send all later messages to another writer."""
         self._write = write
 
-    def notified(self, message: Message) -> None:
+    def take_notification(self, message: Message) -> None:
         """Handle a notification of the client."""
         if message.method == "notifications/cancelled":
             self.cancel(message.params.get("requestId"))
@@ -123,7 +123,7 @@ class ClientConnection:
             self.conversation.roots = None
             self.conversation.roots_changes += 1
         elif message.method == "notifications/initialized" and self.revision and self._leave is None:
-            self._leave = self.server.subscriptions.greet(self.conversation, _Channel(self, NO_STREAM))
+            self._leave = self.server.subscriptions.greet(self.conversation, _ConnectionChannel(self, NO_STREAM))
 
     def cancel(self, number: Any) -> None:
         """Cancel a request of the client."""
@@ -131,22 +131,22 @@ class ClientConnection:
         if work is not None:
             work.cancel()
 
-    def answered(self, message: Message) -> None:
+    def take_answer(self, message: Message) -> None:
         """Take the client's answer to a question."""
-        asked = None if message.id is None else self._asked.pop(message.id, None)
+        asked = None if message.id is None else self._questions.pop(message.id, None)
         if asked is None:
             return
         error = message.error
         if isinstance(error, dict):
             code = error.get("code")
-            said = Fault(code if type(code) is int else INTERNAL_ERROR, str(error.get("message", "")))
+            said = McpFault(code if type(code) is int else INTERNAL_ERROR, str(error.get("message", "")))
             asked.errback(said)
         elif isinstance(message.result, dict):
             asked.callback(message.result)
         else:
-            asked.errback(Fault(INTERNAL_ERROR, "The client's answer is malformed."))
+            asked.errback(McpFault(INTERNAL_ERROR, "The client's answer is malformed."))
 
-    def tell(self, stream: str, octets: bytes) -> None:
+    def send(self, stream: str, octets: bytes) -> None:
         """Send a message that is not an answer."""
         self._write(stream, octets, False)
 
@@ -155,12 +155,12 @@ class ClientConnection:
         self._number += 1
         number = self._number
 
-        def given_up(_: object) -> None:
-            self._asked.pop(number, None)
+        def forget(_: object) -> None:
+            self._questions.pop(number, None)
 
-        asked: Deferred[Mapping[str, Any]] = Deferred(given_up)
-        self._asked[number] = asked
-        self._write(stream, messages.request(number, method, params), False)
+        asked: Deferred[Mapping[str, Any]] = Deferred(forget)
+        self._questions[number] = asked
+        self._write(stream, messages.encode_request(number, method, params), False)
         return asked
 
     def end(self) -> None:
@@ -172,7 +172,7 @@ class ClientConnection:
             self._leave = None
 
 
-class _Channel:
+class _ConnectionChannel:
     """The channel back to the client on one stream."""
 
     def __init__(self, connection: ClientConnection, stream: str) -> None:
@@ -181,18 +181,18 @@ class _Channel:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification; see :class:`agtphost.mcp.context.Channel`."""
-        self._connection.tell(self._stream, messages.notification(method, params))
+        self._connection.send(self._stream, messages.encode_notification(method, params))
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
         """Ask the client; see :class:`agtphost.mcp.context.Channel`."""
         return self._connection.ask(self._stream, method, params)
 
 
-def fault_of(failure: Failure) -> Fault | None:
+def fault_of(failure: Failure) -> McpFault | None:
     """Return the error for a request that failed; None for a cancelled one."""
     if isinstance(failure.value, CancelledError):
         return None
-    if isinstance(failure.value, Fault):
+    if isinstance(failure.value, McpFault):
         return failure.value
     log.failure("a request of an MCP client cannot be answered", failure)
-    return Fault(INTERNAL_ERROR, "Internal error")
+    return McpFault(INTERNAL_ERROR, "Internal error")

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client.requests import new_session_id
 from agtphost.mcp import revisions
-from agtphost.mcp.inbound import decoded_field
-from agtphost.mcp.messages import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, Fault, RequestId
+from agtphost.mcp.inbound import decode_field
+from agtphost.mcp.messages import HEADER_MISMATCH, METHOD_NOT_FOUND, MISSING_CAPABILITY, McpFault, RequestId
 from agtphost.mcp.revisions import CAPABILITIES, CLIENT_INFO, DEFAULT_LEVEL, LEVELS, LOG_LEVEL, TASKS, VERSION
 
 Fields = Callable[[str], Sequence[str]]
@@ -36,7 +36,7 @@ class Channel(Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class Conversation:
+class ClientConversation:
     """A client's state: a session of the handshake era, or all of a caller's requests of the later one."""
 
     session_id: str = field(default_factory=new_session_id)
@@ -66,7 +66,7 @@ class Context:
     params: Mapping[str, Any]
     request_id: RequestId | None
     revision: str
-    conversation: Conversation
+    conversation: ClientConversation
     channel: Channel
     fields: Fields | None = None
     """The fields of its HTTP request; None where it came on stdin."""
@@ -119,13 +119,13 @@ class Context:
             ``Mcp-Name`` of its HTTP request is not the task (SEP-2663).
         """
         if not self.modern:
-            raise Fault(METHOD_NOT_FOUND, "Method not found", self.method)
+            raise McpFault(METHOD_NOT_FOUND, "Method not found", self.method)
         declared = self.meta.get(CAPABILITIES)
         extensions = declared.get("extensions") if isinstance(declared, dict) else None
         if not isinstance(extensions, dict) or TASKS not in extensions:
             needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-            raise Fault(MISSING_CAPABILITY, f"This needs the extension {TASKS}.", needed)
+            raise McpFault(MISSING_CAPABILITY, f"This needs the extension {TASKS}.", needed)
         if self.fields is not None:
             named = self.fields("mcp-name")
-            if len(named) != 1 or decoded_field(named[0].strip()) != self.params.get("taskId"):
-                raise Fault(HEADER_MISMATCH, "Mcp-Name is not the task of the request.")
+            if len(named) != 1 or decode_field(named[0].strip()) != self.params.get("taskId"):
+                raise McpFault(HEADER_MISMATCH, "Mcp-Name is not the task of the request.")

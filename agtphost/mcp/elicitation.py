@@ -15,7 +15,7 @@ from typing import Any
 
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
-from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, McpFault
 from agtphost.vocabulary.identifiers import is_opaque_id
 
 MOST_ROUNDS = 32
@@ -60,7 +60,7 @@ def unpack_state(packed: str) -> tuple[str, str | None]:
         task_id = ""
     sound = packed.startswith(_MARK) and dot and is_opaque_id(task_id) and (not state or state.startswith("="))
     if not sound:
-        raise Fault(INVALID_PARAMS, "The requestState is not one that this server gave.")
+        raise McpFault(INVALID_PARAMS, "The requestState is not one that this server gave.")
     return task_id, state[1:] if state else None
 
 
@@ -82,7 +82,7 @@ async def ask_until_final(context: Context, ask: Ask, first: Reply) -> Reply:
         if isinstance(required.get("requestState"), str):
             again["requestState"] = required["requestState"]
         reply = await ask(again)
-    raise Fault(INTERNAL_ERROR, "The server asked for input too many times.")
+    raise McpFault(INTERNAL_ERROR, "The server asked for input too many times.")
 
 
 async def _ask_client(context: Context, request: Any) -> Mapping[str, Any]:
@@ -92,7 +92,7 @@ async def _ask_client(context: Context, request: Any) -> Mapping[str, Any]:
         if method == "roots/list":
             return await _roots_of(context)
         return await context.channel.ask(method, params)
-    except Fault as fault:
+    except McpFault as fault:
         return {"error": {"code": fault.code, "message": fault.message}}
 
 
@@ -112,5 +112,5 @@ def _request_of(request: Any) -> tuple[str, Mapping[str, Any]]:
     method = request.get("method") if isinstance(request, dict) else None
     params = request.get("params") if isinstance(request, dict) else None
     if method not in ASKED:
-        raise Fault(METHOD_NOT_FOUND, "The server asked for something unknown.")
+        raise McpFault(METHOD_NOT_FOUND, "The server asked for something unknown.")
     return method, params if isinstance(params, dict) and method != "roots/list" else {}

@@ -27,12 +27,12 @@ from agtphost.http.refusals import refused, unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Assurance
 from agtphost.mcp import protected_resource
-from agtphost.mcp.context import Conversation
-from agtphost.mcp.in_process import SENDER, InProcess, Manifest, anything_of
-from agtphost.mcp.messages import refusal_form
+from agtphost.mcp.context import ClientConversation
+from agtphost.mcp.in_process import SENDER, InProcessLink, Manifest, may_use_any
+from agtphost.mcp.messages import render_early_refusal
 from agtphost.mcp.server import Server
-from agtphost.mcp.sessions import Sessions
-from agtphost.mcp.streamable import LONGEST_BODY, Alone, is_of_a_session
+from agtphost.mcp.sessions import McpSessions
+from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
 from agtphost.protocols.driving import drive
 from agtphost.vocabulary.reasons import Reason
@@ -72,7 +72,7 @@ Prepare = Callable[[Server], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontFacts:
+class McpFrontFacts:
     """The settings of the front, which can be replaced while it serves."""
 
     path: str
@@ -109,7 +109,7 @@ class FrontFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Admitted:
+class _AdmittedRequest:
     """The result of the checks of a request's head."""
 
     client: Client | None
@@ -119,22 +119,22 @@ class _Admitted:
     """The server that is named; None: all."""
 
 
-class Caller:
+class FrontCaller:
     """A caller at one path of the front."""
 
-    def __init__(self, agent_id: str, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
+    def __init__(self, agent_id: str, server: Server, conversation: ClientConversation, clock: IReactorTime) -> None:
         self.agent_id = agent_id
         self.server = server
-        self.shown = False  # whether the caller was found to have access to something of its one server
-        self.alone = Alone(server, conversation, clock)
+        self.has_access = False  # whether the caller was found to have access to something of its one server
+        self.stateless = StatelessEndpoint(server, conversation, clock)
 
     def end(self) -> None:
         """End everything of the caller."""
-        self.alone.end()
+        self.stateless.end()
         self.server.end()
 
 
-class FrontResource(Resource):
+class McpFrontResource(Resource):
     """
     The resource that answers MCP clients.
 
@@ -145,38 +145,38 @@ class FrontResource(Resource):
 
     longest_body = LONGEST_BODY
 
-    def __init__(self, facts: FrontFacts, dispatcher: IDispatcher, clock: IReactorTime) -> None:
+    def __init__(self, facts: McpFrontFacts, dispatcher: IDispatcher, clock: IReactorTime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dispatcher = dispatcher
         self._clock = clock
         self._facts = facts
-        self._callers: OrderedDict[tuple[str, str | None], Caller] = OrderedDict()
+        self._callers: OrderedDict[tuple[str, str | None], FrontCaller] = OrderedDict()
         self._tasks = TaskOwners()
         self._catalogue = Catalogue()
-        self.sessions = Sessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
+        self.sessions = McpSessions(clock, most=SESSIONS, most_of_one=SESSIONS_OF_ONE, idle=IDLE)
 
     def __len__(self) -> int:
         """Return the number of callers that are remembered."""
         return len(self._callers)
 
-    def turn_to(self, facts: FrontFacts) -> None:
+    def turn_to(self, facts: McpFrontFacts) -> None:
         """Use other settings from the next request on; cut off clients whose key changed its holder."""
         former, self._facts = self._facts, facts
         for key in {key for key, _ in self._callers}:
             if former.holders.get(key) != facts.holders.get(key):
                 self._end(key)
         for caller in self._callers.values():
-            caller.shown = False  # servers may have been added or removed
+            caller.has_access = False  # servers may have been added or removed
         # Renewing is a call for each listener: for hundreds of them one turn of the reactor would be too long.
-        spread(_renewed(list(self._callers.values())), self._clock)
+        spread(_renew_subscriptions(list(self._callers.values())), self._clock)
 
-    def stopped(self, agent_id: str) -> None:
+    def end_agent(self, agent_id: str) -> None:
         """End everything that an agent has open here, because the agent was stopped."""
         for key in {key for (key, _), caller in self._callers.items() if caller.agent_id == agent_id}:
             self._end(key)
 
     def _end(self, key: str) -> None:
-        for session in self.sessions.of(key):
+        for session in self.sessions.list_of_owner(key):
             self.sessions.end(session)
         for place in [place for place in self._callers if place[0] == key]:
             self._callers.pop(place).end()
@@ -191,7 +191,7 @@ class FrontResource(Resource):
         """
         path = request.path.decode("ascii", "replace")
         facts = self._facts
-        document = protected_resource.described(path)
+        document = protected_resource.find_resource(path)
         place = path if document is None else document or facts.path
         server = place[len(facts.path) + 1 :] if place.startswith(f"{facts.path}/") else None
         server = None if server == "" else server
@@ -202,25 +202,25 @@ class FrontResource(Resource):
         if document is not None:
             if request.method not in (b"GET", b"HEAD"):
                 return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
-            request.admitted = _Admitted(client=None, server=server)
+            request.admitted = _AdmittedRequest(client=None, server=server)
             return None
         try:
             client = facts.clients.of(request)
         except NotAdmitted as error:
             challenge = protected_resource.challenge(
-                self._home(request), path, bool(field_of(request, "authorization"))
+                self._address_of_front(request), path, bool(field_of(request, "authorization"))
             )
             return unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.proven()
-        request.admitted = _Admitted(client=client, server=server)
+        request.admitted = _AdmittedRequest(client=client, server=server)
         return None
 
     def cross_origin(self) -> CrossOriginRules:
         """Return what pages of listed origins may send, and read."""
         return CROSS_ORIGIN
 
-    refusal_form = staticmethod(refusal_form)
+    refusal_form = staticmethod(render_early_refusal)
 
     def tried(self, request: BoundedRequest) -> Tried | None:
         """Return the client that a request names although it is refused."""
@@ -232,10 +232,10 @@ class FrontResource(Resource):
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
-        admitted: _Admitted = request.admitted
+        admitted: _AdmittedRequest = request.admitted
         if admitted.client is None:
             path = self._facts.path if admitted.server is None else f"{self._facts.path}/{admitted.server}"
-            octets = protected_resource.document(self._home(request) + path, self._facts.issuers)
+            octets = protected_resource.document(self._address_of_front(request) + path, self._facts.issuers)
             return tail_of(request, 200, octets, kind="application/json", cache="no-cache")
         token = SENDER.set(admitted.client)
         try:
@@ -245,12 +245,12 @@ class FrontResource(Resource):
 
     def _take(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
         known = self._callers.get((client.key, server))
-        if server is not None and (known is None or not known.shown):
-            drive(self._first(request, client, server))
+        if server is not None and (known is None or not known.has_access):
+            drive(self._check_access(request, client, server))
             return NOT_DONE_YET
-        return self._taken(request, client, server)
+        return self._dispatch(request, client, server)
 
-    async def _first(self, request: BoundedRequest, client: Client, server: str) -> None:
+    async def _check_access(self, request: BoundedRequest, client: Client, server: str) -> None:
         """
         Answer a caller that has not been shown anything of a server yet.
 
@@ -258,7 +258,7 @@ class FrontResource(Resource):
         access, without another check.
         """
         try:
-            shown = await anything_of(self._link(server), new_session_id())
+            shown = await may_use_any(self._link(server), new_session_id())
             client.note(0, None)  # the lists are not an answer
             if request.departed:
                 return
@@ -268,20 +268,20 @@ class FrontResource(Resource):
                 said = f"You may not use an MCP server {server} here."
                 answered: bytes | int = refused(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
             else:
-                self._caller(client, server).shown = bool(shown)
-                answered = self._taken(request, client, server)
+                self._caller(client, server).has_access = bool(shown)
+                answered = self._dispatch(request, client, server)
             if type(answered) is bytes and not request.settled(request.complete):
                 request.complete(answered)
         except Exception:
             log.failure("a request of an MCP client could not be answered; its connection is cut")
             request.channel.cut()
 
-    def _taken(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
+    def _dispatch(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
         if is_of_a_session(request):
             return self.sessions.take(request, client.key, server, lambda: self._caller(client, server).server)
-        return self._caller(client, server).alone.take(request)
+        return self._caller(client, server).stateless.take(request)
 
-    def _caller(self, client: Client, server: str | None) -> Caller:
+    def _caller(self, client: Client, server: str | None) -> FrontCaller:
         place = (client.key, server)
         caller = self._callers.get(place)
         if caller is not None:
@@ -303,7 +303,7 @@ class FrontResource(Resource):
         self._facts.prepare(made)
         # A caller of single requests keeps what servers hold for a session from one request to the next.
         named = sha256(f"mcp\n{client.key}\n{server or ''}".encode()).hexdigest()[:32]
-        caller = Caller(_agent_of(client), made, Conversation(session_id=f"mcp-{named}"), self._clock)
+        caller = FrontCaller(_agent_of(client), made, ClientConversation(session_id=f"mcp-{named}"), self._clock)
         self._callers[place] = caller
         return caller
 
@@ -311,9 +311,9 @@ class FrontResource(Resource):
         """Return why a client may not see a tool; empty where its assurance suffices for every tool."""
         return self._facts.hints.get(client.assurance, "")
 
-    def _link(self, server: str | None) -> InProcess:
+    def _link(self, server: str | None) -> InProcessLink:
         path = "/" if server is None else f"/mcp/{server}"
-        return InProcess(
+        return InProcessLink(
             self._dispatcher,
             path,
             lambda: self._facts.manifest(),
@@ -323,12 +323,12 @@ class FrontResource(Resource):
 
     def _forget(self) -> None:
         for place, caller in self._callers.items():
-            if not caller.alone.streams and not self.sessions.of(place[0]):
+            if not caller.stateless.streams and not self.sessions.list_of_owner(place[0]):
                 caller.end()
                 del self._callers[place]
                 return
 
-    def _home(self, request: BoundedRequest) -> str:
+    def _address_of_front(self, request: BoundedRequest) -> str:
         """Return the address of this front, without a path, as the client sees it."""
         if self._facts.url:
             return self._facts.url
@@ -336,7 +336,7 @@ class FrontResource(Resource):
         return f"{scheme}://{field_of(request, 'host') or 'localhost'}"
 
 
-def _renewed(callers: Sequence[Caller]) -> Iterator[None]:
+def _renew_subscriptions(callers: Sequence[FrontCaller]) -> Iterator[None]:
     for caller in callers:
         caller.server.changes.renew()
         yield

@@ -14,8 +14,8 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import Client
 from agtphost.iagtp import IDispatcher
-from agtphost.mcp.link import Link, OnEvent, Operation
-from agtphost.mcp.messages import refused
+from agtphost.mcp.link import McpHostLink, OnEvent, McpOperation
+from agtphost.mcp.messages import refusal_fault
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
@@ -27,7 +27,7 @@ SENDER: ContextVar[Client] = ContextVar("SENDER")
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
-class InProcess:
+class InProcessLink:
     """
     The in-process link of one caller.
 
@@ -56,7 +56,7 @@ class InProcess:
         """Seconds to wait for approval; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
         return self._approval_wait()
 
-    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+    async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """Make one MCP request; see :class:`agtphost.mcp.link.Link`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
@@ -84,7 +84,7 @@ class InProcess:
         call = EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id)
         reply = await self.call(call)
         if reply.status in (401, 410) or (reply.status == 403 and "stopped" in reply.reason):
-            raise refused(reply, modern=True)
+            raise refusal_fault(reply, modern=True)
 
     async def _ask(
         self,
@@ -126,7 +126,7 @@ class InProcess:
             )
         )
         if not working.called:
-            working = _left_to_itself(working, lambda: [stop() for stop in tuple(peer.leaving)])
+            working = _detach(working, lambda: [stop() for stop in tuple(peer.leaving)])
         reply = _reply(await working, interims)
         sender.note(reply.status, reply.audit_id)
         return reply
@@ -140,20 +140,20 @@ LISTS = (
 )
 """The lists of a server: the action, its family, and the members of the answer that have the entries."""
 
-NOT_FOR_THEM = frozenset({262, 403, 404, 455})
+NO_ACCESS = frozenset({262, 403, 404, 455})
 """Statuses of lists at a server that is not there, or is not for the caller."""
 
 
-async def anything_of(link: Link, session_id: str) -> bool | None:
+async def may_use_any(link: McpHostLink, session_id: str) -> bool | None:
     """
     Return whether the caller may use anything of the one server that a link leads to.
 
     :return: None where that is unknown now: the caller is refused for all requests, or the server is not up.
     """
     for action, family, member, found in LISTS:
-        operation = Operation(action=action, family=family, payload={}, session_id=session_id, reads=True)
+        operation = McpOperation(action=action, family=family, payload={}, session_id=session_id, reads=True)
         reply = await link.execute(operation)
-        if not reply.ok and reply.status not in NOT_FOR_THEM:
+        if not reply.ok and reply.status not in NO_ACCESS:
             return None
         listed = reply.result.get(member) if reply.ok and isinstance(reply.result, dict) else None
         if isinstance(listed, dict) and (listed.get(found) or listed.get("nextCursor")):
@@ -161,7 +161,7 @@ async def anything_of(link: Link, session_id: str) -> bool | None:
     return False
 
 
-def _left_to_itself(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:
+def _detach(working: Deferred[Response], leave: Callable[[], object]) -> Deferred[Response]:
     """
     Return a Deferred whose cancellation does not cancel the call, which the host ends and records.
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agtphost.mcp.messages import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, Fault, Message
+from agtphost.mcp.messages import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION, McpFault, Message
 from agtphost.mcp.revisions import CAPABILITIES, MODERN, VERSION
 
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -61,14 +61,14 @@ def check_envelope(message: Message, fields: Fields | None) -> None:
     """
     meta = message.params.get("_meta")
     if not isinstance(meta, dict):
-        raise Fault(INVALID_PARAMS, f"params._meta is an object with {VERSION} and {CAPABILITIES}.")
+        raise McpFault(INVALID_PARAMS, f"params._meta is an object with {VERSION} and {CAPABILITIES}.")
     missing = [name for name in (VERSION, CAPABILITIES) if name not in meta]
     if missing:
-        raise Fault(INVALID_PARAMS, f"params._meta has no {', '.join(missing)}.")
+        raise McpFault(INVALID_PARAMS, f"params._meta has no {', '.join(missing)}.")
     if fields is not None:
         _check_fields(message, meta[VERSION], fields)
     if not isinstance(meta[VERSION], str) or not isinstance(meta[CAPABILITIES], dict):
-        raise Fault(INVALID_PARAMS, f"{VERSION} is a text, and {CAPABILITIES} an object.")
+        raise McpFault(INVALID_PARAMS, f"{VERSION} is a text, and {CAPABILITIES} an object.")
     require_served(meta[VERSION])
 
 
@@ -79,12 +79,12 @@ def require_served(revision: str) -> None:
     :raises Fault: -32022 for every other.
     """
     if revision != MODERN:
-        raise unsupported(revision)
+        raise version_fault(revision)
 
 
-def unsupported(revision: str) -> Fault:
+def version_fault(revision: str) -> McpFault:
     """Return the error for a client of another revision."""
-    return Fault(UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": revision})
+    return McpFault(UNSUPPORTED_VERSION, "Unsupported protocol version", {"supported": [MODERN], "requested": revision})
 
 
 def _check_fields(message: Message, revision: object, fields: Fields) -> None:
@@ -92,19 +92,19 @@ def _check_fields(message: Message, revision: object, fields: Fields) -> None:
     for name in ROUTING:
         values = fields(name)
         if len(values) > 1:
-            raise Fault(HEADER_MISMATCH, f"{name} is in the header more than once.")
+            raise McpFault(HEADER_MISMATCH, f"{name} is in the header more than once.")
         said[name] = values[0].strip() if values else None
     if said["mcp-protocol-version"] is None or said["mcp-protocol-version"] != revision:
-        raise Fault(HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope.")
+        raise McpFault(HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope.")
     if said["mcp-method"] != message.method:
-        raise Fault(HEADER_MISMATCH, "Mcp-Method is not the method of the request.")
+        raise McpFault(HEADER_MISMATCH, "Mcp-Method is not the method of the request.")
     named = NAMED.get(message.method)
     value = None if named is None else message.params.get(named)
-    if value is not None and decoded_field(said["mcp-name"]) != value:
-        raise Fault(HEADER_MISMATCH, f"Mcp-Name is not the {named} of the request.")
+    if value is not None and decode_field(said["mcp-name"]) != value:
+        raise McpFault(HEADER_MISMATCH, f"Mcp-Name is not the {named} of the request.")
 
 
-def decoded_field(value: str | None) -> str | None:
+def decode_field(value: str | None) -> str | None:
     """Decode a field that may be wrapped as ``=?base64?...?=``; None for one that is badly wrapped."""
     found = None if value is None else _SENTINEL.fullmatch(value)
     if found is None:
@@ -123,23 +123,23 @@ def check_arguments(schema: object, arguments: Mapping[str, Any], fields: Fields
     :param schema: the input schema of the tool.
     :raises Fault: -32020 for a field that is missing, repeated, or different.
     """
-    for path, name, kind in _marked(schema):
+    for path, name, kind in _find_marked(schema):
         values = fields(f"{PARAM}{name.lower()}")
         if len(values) > 1:
-            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is in the header more than once.")
-        value = _at(arguments, path)
-        rendered = _rendered(value)
+            raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is in the header more than once.")
+        value = _value_at(arguments, path)
+        rendered = _render(value)
         if rendered is None:
             if values:
-                raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is there, and the argument {'.'.join(path)} is not.")
+                raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is there, and the argument {'.'.join(path)} is not.")
             continue
         if not values:
-            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is missing; the argument {'.'.join(path)} is there.")
-        if not _agree(kind, value, rendered, decoded_field(values[0].strip())):
-            raise Fault(HEADER_MISMATCH, f"Mcp-Param-{name} is not the argument {'.'.join(path)}.")
+            raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is missing; the argument {'.'.join(path)} is there.")
+        if not _matches_field(kind, value, rendered, decode_field(values[0].strip())):
+            raise McpFault(HEADER_MISMATCH, f"Mcp-Param-{name} is not the argument {'.'.join(path)}.")
 
 
-def _agree(kind: object, value: Any, rendered: str, said: str | None) -> bool:
+def _matches_field(kind: object, value: Any, rendered: str, said: str | None) -> bool:
     if said is None:
         return False
     whole = type(value) is int or (isinstance(value, float) and value.is_integer())
@@ -148,13 +148,13 @@ def _agree(kind: object, value: Any, rendered: str, said: str | None) -> bool:
     return said == rendered
 
 
-def _rendered(value: Any) -> str | None:
+def _render(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (str, int, float)) else None
 
 
-def _at(arguments: Any, path: Path) -> Any:
+def _value_at(arguments: Any, path: Path) -> Any:
     for name in path:
         if not isinstance(arguments, dict):
             return None
@@ -162,11 +162,11 @@ def _at(arguments: Any, path: Path) -> Any:
     return arguments
 
 
-def _marked(schema: object) -> list[tuple[Path, str, object]]:
+def _find_marked(schema: object) -> list[tuple[Path, str, object]]:
     """Return the arguments that fields repeat; empty if one mark is invalid, for clients send no fields then."""
     found: list[tuple[Path, str, object]] = []
     names: set[str] = set()
-    for path, place in _positions(schema):
+    for path, place in _walk_schemas(schema):
         if MARK not in place:
             continue
         name = place[MARK]
@@ -179,7 +179,7 @@ def _marked(schema: object) -> list[tuple[Path, str, object]]:
     return found
 
 
-def _positions(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
+def _walk_schemas(schema: object) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
     """
     Yield every schema in a schema with the properties that lead to it; None where the path is not of properties alone.
     """

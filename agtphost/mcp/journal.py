@@ -40,7 +40,7 @@ class Event:
         return len(self.message) + _OVERHEAD
 
 
-class Journal:
+class StreamJournal:
     """
     The events of all sessions. At the limit, the oldest events of the largest session are evicted.
 
@@ -71,7 +71,7 @@ class Journal:
 class SessionEvents:
     """The events of one session; made by :meth:`Journal.session`."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: StreamJournal) -> None:
         self._journal = journal
         self._events: OrderedDict[str, Event] = OrderedDict()
         self.octets = 0
@@ -97,7 +97,7 @@ class SessionEvents:
         """Return an event; None for one of another session, or an evicted one."""
         return self._events.get(key)
 
-    def after(self, key: str) -> list[tuple[str, Event]]:
+    def list_after(self, key: str) -> list[tuple[str, Event]]:
         """Return the events after an event on its stream, without a gap, since the oldest are evicted first."""
         found = self._events[key]
         keys = list(self._events)

@@ -17,7 +17,7 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class McpOperation:
     """An MCP operation, as the host is asked for it (``docs/mcp.rst``)."""
 
     action: str
@@ -35,7 +35,7 @@ class Operation:
     seconds: float = LONGEST_CALL
 
 
-class Link(EndpointLink, Protocol):
+class McpHostLink(EndpointLink, Protocol):
     """
     The link that carries requests in the name of one agent.
 
@@ -49,7 +49,7 @@ class Link(EndpointLink, Protocol):
         :raises agtphost.mcp.messages.Fault: the host rejects the agent.
         """
 
-    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+    async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """
         Make one request; cancelling the wait notifies the host that the caller has left.
 

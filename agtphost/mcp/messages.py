@@ -33,7 +33,7 @@ MOST_AT_ONCE = 100
 RequestId = str | int
 
 
-class Fault(Exception):
+class McpFault(Exception):
     """The exception for an answer that is an error of JSON-RPC."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -67,14 +67,14 @@ class Message:
         return bool(self.method) and self.id is not None
 
 
-def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
+def render_early_refusal(turned: TurnedAway) -> tuple[bytes, str]:
     """Return the JSON-RPC form of a refusal before any message was read, so that it answers no id."""
-    facts = facts_at_the_door(turned)
+    facts = early_refusal_facts(turned)
     error = {"code": refusals.REFUSED, "message": refusals.sentence(facts), "data": {"agtp": facts}}
     return jsontext.encode({"jsonrpc": "2.0", "id": None, "error": error}), media_types.JSON
 
 
-def facts_at_the_door(turned: TurnedAway) -> dict[str, Any]:
+def early_refusal_facts(turned: TurnedAway) -> dict[str, Any]:
     """Return the facts of a refusal before any message was read, in the form of every other refusal."""
     said = {"status": turned.status, "reason": str(turned.reason), "explanation": turned.explanation}
     said |= {"remedy": turned.remedy, "audit_id": turned.audit_id}
@@ -87,7 +87,7 @@ def read(octets: bytes) -> Message:
 
     :raises Fault: it is not JSON, or not a single message.
     """
-    return _message(_decoded(octets))
+    return _message(_decode(octets))
 
 
 def read_any(octets: bytes, revision: str) -> Sequence[Message]:
@@ -97,69 +97,69 @@ def read_any(octets: bytes, revision: str) -> Sequence[Message]:
     :param revision: the conversation's; empty before its handshake.
     :raises Fault: one of them is invalid, there are too many or none, or a handshake is among several.
     """
-    decoded = _decoded(octets)
+    decoded = _decode(octets)
     if revision != BATCHES or not isinstance(decoded, list):
         return (_message(decoded),)
     if not 0 < len(decoded) <= MOST_AT_ONCE:
-        raise Fault(INVALID_REQUEST, f"A batch has 1 to {MOST_AT_ONCE} messages.")
+        raise McpFault(INVALID_REQUEST, f"A batch has 1 to {MOST_AT_ONCE} messages.")
     found = [_message(each) for each in decoded]
     if any(message.method == "initialize" for message in found):
-        raise Fault(INVALID_REQUEST, "initialize cannot be part of a batch.")
+        raise McpFault(INVALID_REQUEST, "initialize cannot be part of a batch.")
     return found
 
 
-def _decoded(octets: bytes) -> Any:
+def _decode(octets: bytes) -> Any:
     try:
         return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
-        raise Fault(PARSE_ERROR, f"Parse error: {error}") from None
+        raise McpFault(PARSE_ERROR, f"Parse error: {error}") from None
 
 
 def _message(decoded: Any) -> Message:
     if not isinstance(decoded, dict) or decoded.get("jsonrpc") != "2.0":
-        raise Fault(INVALID_REQUEST, "This is not a single JSON-RPC message of version 2.0.")
+        raise McpFault(INVALID_REQUEST, "This is not a single JSON-RPC message of version 2.0.")
     method, params, number = decoded.get("method"), decoded.get("params"), decoded.get("id")
     sound = "id" not in decoded or type(number) is int or (isinstance(number, str) and len(number) <= LONGEST_TEXT_ID)
     if not sound or not isinstance(params, dict | None):
-        raise Fault(INVALID_REQUEST, "The id is a text or a whole number, and params an object.")
+        raise McpFault(INVALID_REQUEST, "The id is a text or a whole number, and params an object.")
     if isinstance(method, str) and method:
         return Message(method=method, params=params or {}, id=number)
     if "method" in decoded or number is None or ("result" in decoded) == ("error" in decoded):
-        raise Fault(INVALID_REQUEST, "This is neither a request nor an answer to one.")
+        raise McpFault(INVALID_REQUEST, "This is neither a request nor an answer to one.")
     return Message(params={}, id=number, result=decoded.get("result"), error=decoded.get("error"))
 
 
-def result(number: RequestId | None, value: Mapping[str, Any] | Encoded) -> bytes:
+def encode_result(number: RequestId | None, value: Mapping[str, Any] | Encoded) -> bytes:
     """Return an answer."""
     if isinstance(value, Encoded):
         return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": 0})[:-2] + value.octets + b"}"
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "result": value})
 
 
-def failed(number: RequestId | None, fault: Fault) -> bytes:
+def encode_error(number: RequestId | None, fault: McpFault) -> bytes:
     """Return an answer that is an error; its id is null if the request was unreadable."""
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "error": fault.document})
 
 
-def notification(method: str, params: Mapping[str, Any]) -> bytes:
+def encode_notification(method: str, params: Mapping[str, Any]) -> bytes:
     """Return a notification."""
     return jsontext.encode({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
 
-def request(number: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
+def encode_request(number: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
     """Return a request to a client."""
     return jsontext.encode({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
 
-def refused(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> Fault:
+def refusal_fault(reply: Reply, *, modern: bool, uri: str | None = None, name: ShownName | None = None) -> McpFault:
     """Return the error for a status outside 2xx: see :func:`agtphost.client.mcp.refusals.to_rpc_error`."""
     return _fault(refusals.to_rpc_error(reply, modern=modern, uri=uri, name=name))
 
 
-def unreachable(error: ClientError) -> Fault:
+def unreachable_fault(error: ClientError) -> McpFault:
     """Return the error for a host without a valid answer."""
     return _fault(refusals.unreachable(error))
 
 
-def _fault(error: RPCError) -> Fault:
-    return Fault(error.code, error.message, error.data)
+def _fault(error: RPCError) -> McpFault:
+    return McpFault(error.code, error.message, error.data)

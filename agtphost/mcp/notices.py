@@ -8,14 +8,14 @@ from twisted.internet.task import LoopingCall
 from agtphost.client.terminal import escape
 from agtphost.mcp.context import Context
 
-EVERY = 10.0
+INTERVAL = 10.0
 """Seconds between two progress messages: less than clients wait for one."""
 
 STEP = 1e-6
 """The growth of progress per message, tiny because the tool, which has not begun, counts from 0 or 1."""
 
 
-class Notices:
+class HeldNotices:
     """A sender of progress messages while a request is held; it sends none if the client asked for none."""
 
     def __init__(self, context: Context, clock: IReactorTime) -> None:
@@ -29,7 +29,7 @@ class Notices:
         if self._telling is None:
             self._telling = LoopingCall(self._tell, approval_id)
             self._telling.clock = self._clock
-            self._telling.start(EVERY)
+            self._telling.start(INTERVAL)
 
     def end(self) -> None:
         """Stop sending, because the request goes on or has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.mcp.messages import INVALID_PARAMS, Fault
+from agtphost.mcp.messages import INVALID_PARAMS, McpFault
 from agtphost.mcp.revisions import LEVELS
 
 _CURSOR = {"cursor": str}
@@ -76,5 +76,5 @@ def _check_completion(params: Mapping[str, Any]) -> None:
         raise _invalid("params.argument must have a name and a value, both texts.")
 
 
-def _invalid(why: str) -> Fault:
-    return Fault(INVALID_PARAMS, f"Invalid request parameters: {why}", {"explanation": why})
+def _invalid(why: str) -> McpFault:
+    return McpFault(INVALID_PARAMS, f"Invalid request parameters: {why}", {"explanation": why})

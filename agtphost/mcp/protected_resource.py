@@ -15,7 +15,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """The prefix of a resource's path that gives the path of its metadata."""
 
 
-def described(path: str) -> str | None:
+def find_resource(path: str) -> str | None:
     """
     Return the path of the resource whose metadata are at a path; empty for that of the host.
 

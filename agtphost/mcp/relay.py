@@ -20,13 +20,13 @@ from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
 from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state, unpack_state
-from agtphost.mcp.link import Link, OnEvent, Operation
-from agtphost.mcp.messages import INVALID_PARAMS, Fault, refused, unreachable
-from agtphost.mcp.notices import Notices
+from agtphost.mcp.link import McpHostLink, OnEvent, McpOperation
+from agtphost.mcp.messages import INVALID_PARAMS, McpFault, refusal_fault, unreachable_fault
+from agtphost.mcp.notices import HeldNotices
 from agtphost.mcp.revisions import SERVER_INFO
 from agtphost.vocabulary.mcp_members import ROOTS
 
-_TOLD_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
+_SHOWN_TO_MODELS = frozenset({"invalid-input", "unknown-tool", "approval-rejected", "approval-expired"})
 """
 Refusals that are given as the tool's answer, not as errors of the protocol, so that models see them.
 
@@ -43,7 +43,7 @@ MOST_SCHEMAS = 10_000
 _CANCEL_SECONDS = 5.0
 
 
-class Relay:
+class McpRelay:
     """
     The relay of one caller's MCP clients to the host.
 
@@ -55,7 +55,7 @@ class Relay:
 
     def __init__(
         self,
-        link: Link,
+        link: McpHostLink,
         clock: IReactorTime,
         *,
         server: str | None = None,
@@ -69,7 +69,7 @@ class Relay:
         self._tools, self._prompts = self.view.tools, self.view.prompts
         self._search = ToolSearch(link, self._tools.show, server, endpoints) if search else None
         self._schemas: dict[str, Mapping[str, Any]] = {}
-        self._farewells: set[Deferred[None]] = set()
+        self._cancellations: set[Deferred[None]] = set()
 
     def input_schema(self, tool: str) -> Mapping[str, Any] | None:
         """Return the input schema of a tool as last listed; 2026-07-28 checks ``Mcp-Param-*`` headers with it."""
@@ -93,7 +93,7 @@ class Relay:
         try:
             listed = await self._endpoints.list_callable(context.conversation.session_id)
         except ClientError as error:
-            raise unreachable(error) from error
+            raise unreachable_fault(error) from error
         for tool in listed:
             self._keep_schema(tool.name, tool.definition["inputSchema"])
         return listed
@@ -137,7 +137,7 @@ class Relay:
         """Answer the request ``tools/call``."""
         shown, arguments = context.params["name"], context.params.get("arguments") or {}
         if self._search is not None and shown == SEARCH:
-            return await self._searched(context, self._search, arguments)
+            return await self._search_tools(context, self._search, arguments)
         if self._search is not None and shown == CALL:
             meant = self._search.read_call(arguments)
             if isinstance(meant, dict):
@@ -154,11 +154,11 @@ class Relay:
         result = await self._operate(context, "mcp.tools.call", "tools", payload, "tool_response")
         return self.view.address_result(name, result)
 
-    async def _searched(self, context: Context, search: ToolSearch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _search_tools(self, context: Context, search: ToolSearch, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
             answer = await search.search(arguments, context.conversation.session_id)
         except ClientError as error:
-            raise unreachable(error) from error
+            raise unreachable_fault(error) from error
         return _complete(context, answer)
 
     async def _endpoint(self, context: Context, shown: str) -> EndpointTool | None:
@@ -177,12 +177,12 @@ class Relay:
         assert self._endpoints is not None
         if context.modern and ("requestState" in context.params or "inputResponses" in context.params):
             # Endpoints never ask for input, so that a request with such a state would call the endpoint a second time.
-            raise Fault(INVALID_PARAMS, "The requestState is not one that this server gave.")
-        notices = Notices(context, self._clock)
+            raise McpFault(INVALID_PARAMS, "The requestState is not one that this server gave.")
+        notices = HeldNotices(context, self._clock)
         try:
             answer = await self._endpoints.call(endpoint, arguments, context.conversation.session_id, notices.begin)
         except ClientError as error:
-            raise unreachable(error) from error
+            raise unreachable_fault(error) from error
         finally:
             notices.end()
         return _complete(context, answer)
@@ -256,15 +256,15 @@ class Relay:
 
     # Requests
 
-    async def settle(self) -> None:
+    async def wait_for_cancellations(self) -> None:
         """Wait until the host has been notified of every cancelled call."""
-        await DeferredList(list(self._farewells))
+        await DeferredList(list(self._cancellations))
 
     async def _simple(
         self, context: Context, action: str, family: str, payload: Mapping[str, Any], member: str
     ) -> dict[str, Any]:
         """Make one request that only reads, and has neither questions nor events."""
-        operation = Operation(
+        operation = McpOperation(
             action=action,
             family=family,
             payload=payload,
@@ -296,17 +296,17 @@ class Relay:
             # A server that got the roots once is notified of changes before it is called.
             given["inputResponses"] = {ROOTS: context.conversation.roots}
         meta, session_id = context.forwarded_meta(), context.conversation.session_id
-        notices = Notices(context, self._clock)
+        notices = HeldNotices(context, self._clock)
 
         async def ask(more: Mapping[str, Any]) -> Reply:
-            operation = Operation(
+            operation = McpOperation(
                 action=action,
                 family=family,
                 payload={**payload, "_meta": meta, **more},
                 session_id=session_id,
                 task_id=task_id,
             )
-            return await self._execute(operation, self._teller(context, notices))
+            return await self._execute(operation, self._make_listener(context, notices))
 
         try:
             reply = await ask(given)
@@ -314,7 +314,7 @@ class Relay:
                 reply = await ask_until_final(context, ask, reply)
         except BaseException as error:
             # The client has left, or the call waits for input that never comes.
-            if not (isinstance(error, Fault) and error.code == UNREACHABLE):
+            if not (isinstance(error, McpFault) and error.code == UNREACHABLE):
                 self._cancel(session_id, task_id)
             raise
         finally:
@@ -326,11 +326,11 @@ class Relay:
             return {**required, "requestState": packed, "_meta": {AUDIT_ID: reply.audit_id}}
         return self._result(context, reply, member, uri)
 
-    async def _execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+    async def _execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         try:
             reply = await self._link.execute(operation, on_event)
         except ClientError as error:
-            raise unreachable(error) from error
+            raise unreachable_fault(error) from error
         if len(reply.body) > LARGE:
             with suppress(ValueError):  # the error for text that is not JSON is made below
                 await self._link.offload(reply.json)
@@ -338,28 +338,28 @@ class Relay:
 
     def _result(self, context: Context, reply: Reply, member: str, uri: str | None = None) -> dict[str, Any]:
         complete = {"resultType": "complete"} if context.modern else {}
-        if member == "tool_response" and reply.reason in _TOLD_TO_MODELS:
-            answer = answer_of(reply, self._callable)
+        if member == "tool_response" and reply.reason in _SHOWN_TO_MODELS:
+            answer = answer_of(reply, self._shown_name)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if member == "tool_response" and reply.approval is not None:
             answer = held_answer(reply, reply.approval)
             return {**complete, **answer, "_meta": {**answer["_meta"], AUDIT_ID: reply.audit_id}}
         if not reply.ok:
-            raise refused(reply, modern=context.modern, uri=uri, name=self._callable)
+            raise refusal_fault(reply, modern=context.modern, uri=uri, name=self._shown_name)
         found = reply.result.get(member) if isinstance(reply.result, dict) else None
         if not isinstance(found, dict):
-            raise unreachable(
+            raise unreachable_fault(
                 ClientError("The host's answer has no MCP result.", "Is this an AGTP host of the same version?")
             )
         meta = found.get("_meta")
         kept = {name: value for name, value in meta.items() if name != SERVER_INFO} if isinstance(meta, dict) else {}
         return {**complete, **found, "_meta": {**kept, AUDIT_ID: reply.audit_id}}
 
-    def _callable(self, name: str) -> str | None:
+    def _shown_name(self, name: str) -> str | None:
         """Return the clients' name of a tool or a prompt; None where this relay does not show it."""
         return self._tools.show(name) if self._tools.shows(name) else None
 
-    def _teller(self, context: Context, notices: Notices) -> OnEvent:
+    def _make_listener(self, context: Context, notices: HeldNotices) -> OnEvent:
         """Return a function that passes on progress and log messages, and reports while the request is held."""
 
         def tell(event: Mapping[str, Any]) -> None:
@@ -380,7 +380,7 @@ class Relay:
         """Notify the host that a call is cancelled, which the end of a connection does not show."""
 
         async def farewell() -> None:
-            operation = Operation(
+            operation = McpOperation(
                 action="mcp.requests.cancel",
                 family="tools",
                 payload={"task_id": task_id},
@@ -395,8 +395,8 @@ class Relay:
 
         told = Deferred.fromCoroutine(farewell())
         if not told.called:
-            self._farewells.add(told)
-            told.addBoth(lambda _: self._farewells.discard(told))
+            self._cancellations.add(told)
+            told.addBoth(lambda _: self._cancellations.discard(told))
 
 
 def _complete(context: Context, answer: dict[str, Any]) -> dict[str, Any]:

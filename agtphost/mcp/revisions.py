@@ -11,7 +11,7 @@ HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 RESUMABLE = "2025-11-25"
 """Since then a stream begins with an event that has only an id, so that it can be resumed from its start."""
 
-UNSAID = "2025-03-26"
+UNNAMED = "2025-03-26"
 """The revision of an HTTP request that names none."""
 
 BATCHES = "2025-03-26"

@@ -14,12 +14,12 @@ from twisted.internet.interfaces import IReactorTime
 
 from agtphost import __version__
 from agtphost.client.mcp.endpoints import Catalogue, Endpoints
-from agtphost.mcp.changes import Changes
+from agtphost.mcp.changes import ChangeFeed
 from agtphost.mcp.context import Context
-from agtphost.mcp.link import Link
-from agtphost.mcp.messages import METHOD_NOT_FOUND, Fault
+from agtphost.mcp.link import McpHostLink
+from agtphost.mcp.messages import METHOD_NOT_FOUND, McpFault
 from agtphost.mcp.parameters import check
-from agtphost.mcp.relay import Relay
+from agtphost.mcp.relay import McpRelay
 from agtphost.mcp.revisions import HANDSHAKE, METHODS_OF_HANDSHAKE, METHODS_OF_MODERN, MODERN, SERVER_INFO, TASKS
 from agtphost.mcp.subscriptions import Subscriptions
 from agtphost.mcp.tasks import TaskOwners
@@ -27,20 +27,20 @@ from agtphost.vocabulary.jsonslices import HEAVY, Encoded, slices, weight
 
 Handler = Callable[[Context], Awaitable[dict[str, Any]]]
 
-SOON = 5_000
+LIST_CACHE_MILLISECONDS = 5_000
 """Milliseconds that lists may be cached: they depend on the caller, and changes of them are announced."""
 
-CACHED: Mapping[str, int] = {
+CACHE_MILLISECONDS: Mapping[str, int] = {
     "server/discover": 0,
-    "tools/list": SOON,
-    "prompts/list": SOON,
-    "resources/list": SOON,
-    "resources/templates/list": SOON,
+    "tools/list": LIST_CACHE_MILLISECONDS,
+    "prompts/list": LIST_CACHE_MILLISECONDS,
+    "resources/list": LIST_CACHE_MILLISECONDS,
+    "resources/templates/list": LIST_CACHE_MILLISECONDS,
     "resources/read": 0,
 }
 """Milliseconds that results may be cached, by method."""
 
-_LATER = ("resultType", "ttlMs", "cacheScope")
+_STATELESS_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 """Members of results that the handshake era does not have."""
 
 
@@ -59,7 +59,7 @@ class Server:
 
     def __init__(
         self,
-        link: Link,
+        link: McpHostLink,
         clock: IReactorTime,
         *,
         server: str | None = None,
@@ -73,8 +73,8 @@ class Server:
         self._link = link
         self._hint = hint
         own = Endpoints(link, catalogue) if endpoints and server is None else None
-        self.relay = Relay(link, clock, server=server, endpoints=own, search=search)
-        self.changes = Changes(link, self.relay.view.addresses, clock)
+        self.relay = McpRelay(link, clock, server=server, endpoints=own, search=search)
+        self.changes = ChangeFeed(link, self.relay.view.addresses, clock)
         self.subscriptions = Subscriptions(self.changes)
         self.info = {
             "name": "agtphost" if server is None else server,
@@ -114,22 +114,22 @@ class Server:
         """
         known = METHODS_OF_MODERN if context.modern else METHODS_OF_HANDSHAKE
         if context.method not in known:
-            raise Fault(METHOD_NOT_FOUND, "Method not found", context.method)
+            raise McpFault(METHOD_NOT_FOUND, "Method not found", context.method)
         check(context.method, context.params)
-        result = self._shaped(context, await self.handlers[context.method](context))
+        result = self._shape(context, await self.handlers[context.method](context))
         return Encoded(await self._link.offload(_text, result)) if weight(result) > HEAVY else result
 
     def end(self) -> None:
         """End the subscription at the host, since the server is not used any more."""
         self.changes.end()
 
-    def _shaped(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def _shape(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
         if not context.modern:
-            for name in _LATER:
+            for name in _STATELESS_MEMBERS:
                 result.pop(name, None)
             return result
         result.setdefault("resultType", "complete")
-        seconds = CACHED.get(context.method)
+        seconds = CACHE_MILLISECONDS.get(context.method)
         if seconds is not None and result["resultType"] == "complete":
             # A list may be cached only as long as its parts: an upstream may have named a shorter time.
             named = result.get("ttlMs", seconds)

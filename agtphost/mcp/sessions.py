@@ -13,19 +13,19 @@ from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.mcp import messages
 from agtphost.mcp.connection import NO_STREAM, ClientConnection
 from agtphost.mcp.inbound import is_enveloped
-from agtphost.mcp.journal import Journal, SessionEvents
-from agtphost.mcp.messages import INVALID_REQUEST, Fault, Message
-from agtphost.mcp.revisions import RESUMABLE, UNSAID, is_since
+from agtphost.mcp.journal import StreamJournal, SessionEvents
+from agtphost.mcp.messages import INVALID_REQUEST, McpFault, Message
+from agtphost.mcp.revisions import RESUMABLE, UNNAMED, is_since
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import Stream
-from agtphost.mcp.streamable import EVENTS, JSON, SESSIONLESS, accepts, fields_of, proof, refusal, unfit
+from agtphost.mcp.stream import EventStreamAnswer
+from agtphost.mcp.streamable import EVENTS, JSON, SESSION_REMEDY, accepts, fields_of, proof, refusal, refuse_unfit
 
 SESSION = "mcp-session-id"
 RETRY_MILLISECONDS = 500
 """Milliseconds that clients whose stream broke should wait before they resume it."""
 
 
-class Session:
+class McpSession:
     """
     A session of one client.
 
@@ -40,58 +40,58 @@ class Session:
         self._clock = clock
         self._events = events
         self._numbers = itertools.count(1)
-        self._streams: dict[str, Stream] = {}
-        self._owed: dict[str, int] = {}  # number of answers still to come, of streams with several
+        self._streams: dict[str, EventStreamAnswer] = {}
+        self._answers_left: dict[str, int] = {}  # number of answers still to come, of streams with several
         self.connection = ClientConnection(server, self.deliver, tells_cancelled=True)
-        self.used = clock.seconds()
-        self.over = False
+        self.last_used = clock.seconds()
+        self.has_ended = False
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
         """The header fields of every answer."""
         return (("Mcp-Session-Id", self.session_id),)
 
-    def idle(self, seconds: float) -> bool:
+    def is_idle(self, seconds: float) -> bool:
         """Return whether the session was unused for so long; an open stream counts as use."""
-        return not self._streams and not self.connection.running and self._clock.seconds() - self.used > seconds
+        return not self._streams and not self.connection.running and self._clock.seconds() - self.last_used > seconds
 
     # Messages of its client
 
     def post(self, request: BoundedRequest, found: Sequence[Message]) -> bytes | int:
         """Handle one message, or those of a batch, whose answers come on one stream."""
-        self.used = self._clock.seconds()
+        self.last_used = self._clock.seconds()
         asked = [message for message in found if message.is_request]
         enveloped = next((message for message in asked if is_enveloped(message)), None)
         if enveloped is not None:
-            fault = Fault(INVALID_REQUEST, "This session began with a handshake: requests have no envelope in it.")
-            return tail_of(request, 400, messages.failed(enveloped.id, fault), *self.fields, kind=JSON)
+            fault = McpFault(INVALID_REQUEST, "This session began with a handshake: requests have no envelope in it.")
+            return tail_of(request, 400, messages.encode_error(enveloped.id, fault), *self.fields, kind=JSON)
         for message in found:
             if not message.is_request:
-                (self.connection.notified if message.method else self.connection.answered)(message)
+                (self.connection.take_notification if message.method else self.connection.take_answer)(message)
         if not asked:
             return tail_of(request, 202, b"", *self.fields)
         name = str(next(self._numbers))
         stream = self._attach(request, name)
-        revision = field_of(request, "mcp-protocol-version") or UNSAID
+        revision = field_of(request, "mcp-protocol-version") or UNNAMED
         stream.begin(*self.fields)
         if is_since(revision, RESUMABLE):
             stream.send(b"", self._events.add(name, b""), retry=RETRY_MILLISECONDS)
         if len(asked) > 1:
-            self._owed[name] = len(asked)
+            self._answers_left[name] = len(asked)
         for message in asked:
             self.connection.request(message, name, fields_of(request))
         return NOT_DONE_YET
 
     def get(self, request: BoundedRequest) -> bytes | int:
         """Open the stream of messages that belong to no request; or resume a stream that broke."""
-        self.used = self._clock.seconds()
+        self.last_used = self._clock.seconds()
         if not accepts(request)[1]:
-            return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept {EVENTS}."), *self.fields)
+            return refusal(request, 406, McpFault(INVALID_REQUEST, f"Accept {EVENTS}."), *self.fields)
         last = field_of(request, "last-event-id")
         if last:
             return self._resume(request, last)
         if NO_STREAM in self._streams:
-            fault = Fault(INVALID_REQUEST, "Conflict: a session has one such stream at a time.")
+            fault = McpFault(INVALID_REQUEST, "Conflict: a session has one such stream at a time.")
             return refusal(request, 409, fault, *self.fields)
         self._attach(request, NO_STREAM).begin(*self.fields)
         return NOT_DONE_YET
@@ -100,7 +100,7 @@ class Session:
         event = self._events.find(last)
         if event is None or event.last:
             # A complete stream has no further messages, and ids of another session are unknown here.
-            stream = Stream(request, self._clock)
+            stream = EventStreamAnswer(request, self._clock)
             stream.begin(*self.fields)
             stream.finish()
             return NOT_DONE_YET
@@ -109,7 +109,7 @@ class Session:
             former.finish()
         stream = self._attach(request, event.stream)
         stream.begin(*self.fields)
-        for key, missed in self._events.after(last):
+        for key, missed in self._events.list_after(last):
             if missed.message:
                 stream.send(missed.message, key)
             if missed.last:
@@ -119,22 +119,22 @@ class Session:
 
     # Messages to its client
 
-    def _attach(self, request: BoundedRequest, name: str) -> Stream:
-        stream = Stream(request, self._clock, lambda: self._detach(name, stream))
+    def _attach(self, request: BoundedRequest, name: str) -> EventStreamAnswer:
+        stream = EventStreamAnswer(request, self._clock, lambda: self._detach(name, stream))
         self._streams[name] = stream
         return stream
 
-    def _detach(self, name: str, stream: Stream) -> None:
-        self.used = self._clock.seconds()
+    def _detach(self, name: str, stream: EventStreamAnswer) -> None:
+        self.last_used = self._clock.seconds()
         if self._streams.get(name) is stream:
             del self._streams[name]
 
     def deliver(self, name: str, octets: bytes, last: bool) -> None:
         """Deliver a message of a stream to its client, or keep it for the client's return."""
-        if self.over:
+        if self.has_ended:
             return
-        if last and (owed := self._owed.pop(name, 1)) > 1:
-            self._owed[name] = owed - 1
+        if last and (owed := self._answers_left.pop(name, 1)) > 1:
+            self._answers_left[name] = owed - 1
             last = False
         key = self._events.add(name, octets, last=last)
         stream = self._streams.get(name)
@@ -146,16 +146,16 @@ class Session:
 
     def end(self) -> None:
         """Cancel its requests and end its streams."""
-        if not self.over:
+        if not self.has_ended:
             self.connection.end()
-            self.over = True
+            self.has_ended = True
             for stream in list(self._streams.values()):
                 stream.finish()
             self._streams.clear()
             self._events.end()
 
 
-class Sessions:
+class McpSessions:
     """
     The table of the sessions of all callers.
 
@@ -167,14 +167,14 @@ class Sessions:
     def __init__(self, clock: IReactorTime, *, most: int, most_of_one: int, idle: float) -> None:
         self._clock = clock
         self._most, self._most_of_one, self._idle = most, most_of_one, idle
-        self._sessions: dict[str, Session] = {}
-        self.journal = Journal()
+        self._sessions: dict[str, McpSession] = {}
+        self.journal = StreamJournal()
         self._sweeping = False
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def of(self, owner: str) -> list[Session]:
+    def list_of_owner(self, owner: str) -> list[McpSession]:
         """Return the sessions of one caller."""
         return [session for session in self._sessions.values() if session.owner == owner]
 
@@ -186,19 +186,19 @@ class Sessions:
         :param place: the server that it is for; a session is valid for one place only.
         """
         if request.method not in (b"POST", b"GET", b"DELETE"):
-            said = Fault(INVALID_REQUEST, "Send a POST, a GET or a DELETE.")
+            said = McpFault(INVALID_REQUEST, "Send a POST, a GET or a DELETE.")
             return refusal(request, 405, said, ("Allow", "GET, POST, DELETE"))
         named = field_of(request, SESSION)
         session = None
         if named is not None:
             session = self._sessions.get(named)
             if session is None or (session.owner, session.place) != (owner, place):
-                return refusal(request, 404, Fault(INVALID_REQUEST, "Session not found"))
+                return refusal(request, 404, McpFault(INVALID_REQUEST, "Session not found"))
         if request.method == b"POST":
             return self._post(request, session, owner, place, server)
         if session is None:
-            missing = Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
-            return refusal(request, 400, missing, remedy=SESSIONLESS)
+            missing = McpFault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
+            return refusal(request, 400, missing, remedy=SESSION_REMEDY)
         if request.method == b"GET":
             return session.get(request)
         self.end(session)
@@ -207,42 +207,42 @@ class Sessions:
     def _post(
         self,
         request: BoundedRequest,
-        session: Session | None,
+        session: McpSession | None,
         owner: str,
         place: str | None,
         server: Callable[[], Server],
     ) -> bytes | int:
-        refused = unfit(request)
+        refused = refuse_unfit(request)
         if refused is not None:
             return refused
         try:
             revision = "" if session is None else session.connection.revision
             found = messages.read_any(request.content.read(), revision)  # type: ignore[union-attr]
-        except Fault as fault:
+        except McpFault as fault:
             return refusal(request, 400, fault)
         if session is not None:
             return session.post(request, found)
         (message,) = found
         if is_enveloped(message):
-            wrong = Fault(
+            wrong = McpFault(
                 messages.HEADER_MISMATCH, "MCP-Protocol-Version is not the revision of the request's envelope."
             )
-            return tail_of(request, 400, messages.failed(message.id, wrong), kind=JSON)
+            return tail_of(request, 400, messages.encode_error(message.id, wrong), kind=JSON)
         if message.method != "initialize" or message.id is None:
-            missing = Fault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
-            return refusal(request, 400, missing, remedy=SESSIONLESS)
-        if len(self._sessions) >= self._most or len(self.of(owner)) >= self._most_of_one:
-            wrong = Fault(messages.INTERNAL_ERROR, "Too many open sessions.")
+            missing = McpFault(INVALID_REQUEST, "Bad Request: Mcp-Session-Id is missing.")
+            return refusal(request, 400, missing, remedy=SESSION_REMEDY)
+        if len(self._sessions) >= self._most or len(self.list_of_owner(owner)) >= self._most_of_one:
+            wrong = McpFault(messages.INTERNAL_ERROR, "Too many open sessions.")
             return refusal(request, 503, wrong, ("Retry-After", "60"))
         session_id = secrets.token_hex(16)
-        session = Session(session_id, owner, place, server(), self.journal.session(), self._clock)
+        session = McpSession(session_id, owner, place, server(), self.journal.session(), self._clock)
         self._sessions[session_id] = session
         self._open(request, session, message)
         return NOT_DONE_YET
 
-    def _open(self, request: BoundedRequest, session: Session, message: Message) -> None:
+    def _open(self, request: BoundedRequest, session: McpSession, message: Message) -> None:
         """Carry out the handshake; if it fails, no session is left."""
-        stream = Stream(request, self._clock, lambda: self.end(session))
+        stream = EventStreamAnswer(request, self._clock, lambda: self.end(session))
 
         def write(_: str, octets: bytes, __: bool) -> None:
             session.connection.write_to(session.deliver)
@@ -257,7 +257,7 @@ class Sessions:
             self._sweeping = True
             self._clock.callLater(self._idle / 4, self._sweep)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: McpSession) -> None:
         """End and remove a session."""
         self._sessions.pop(session.session_id, None)
         session.end()
@@ -269,7 +269,7 @@ class Sessions:
 
     def _sweep(self) -> None:
         for session in list(self._sessions.values()):
-            if session.idle(self._idle):
+            if session.is_idle(self._idle):
                 self.end(session)
         self._sweeping = bool(self._sessions)
         if self._sweeping:

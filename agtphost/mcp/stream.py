@@ -15,33 +15,33 @@ PING = 15.0
 """Seconds of silence after which a comment line is sent, so that proxies do not close the stream."""
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing at all."""
 
 
-class Stream:
+class EventStreamAnswer:
     """
     A stream of messages that answers one HTTP request; a client that does not read is disconnected.
 
     :param left: called once, when the client left or was disconnected.
     """
 
-    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = _nobody) -> None:
+    def __init__(self, request: BoundedRequest, clock: IReactorTime, left: Callable[[], None] = _do_nothing) -> None:
         self._request = request
-        self._left = left
+        self._on_leave = left
         self._clock = clock
         self._pinging: LoopingCall | None = None
         self._unread = 0
         self._paused = False
-        self.begun = False
-        self.over = False
-        request.left = self._gone
+        self.has_begun = False
+        self.has_ended = False
+        request.left = self._leave
 
     def begin(self, *fields: tuple[str, str]) -> None:
         """Begin the stream, even if it stays without messages."""
-        if self.begun or self.over:
+        if self.has_begun or self.has_ended:
             return
-        self.begun = True
+        self.has_begun = True
         everything = (("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache, no-transform"))
         for name, value in (*everything, ("X-Accel-Buffering", "no"), *fields):
             self._request.responseHeaders.setRawHeaders(name, [value])
@@ -66,38 +66,38 @@ class Stream:
 
     def finish(self) -> None:
         """End the stream."""
-        if not self.over:
-            self.over = True
-            self._left = _nobody
-            self._silence()
-            if self.begun:
+        if not self.has_ended:
+            self.has_ended = True
+            self._on_leave = _do_nothing
+            self._stop_pings()
+            if self.has_begun:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
                 self._request.finish()  # type: ignore[no-untyped-call]
 
     def answer(self, octets: bytes) -> None:
         """Answer with these octets instead of a stream that has not begun; the head is set already."""
-        if not self.over:
-            self.over = True
-            self._left = _nobody  # it may refer to this stream
+        if not self.has_ended:
+            self.has_ended = True
+            self._on_leave = _do_nothing  # it may refer to this stream
             self._request.complete(octets)
 
     def _write(self, octets: bytes) -> None:
-        if self.over:
+        if self.has_ended:
             return
         if self._paused and self._unread > UNREAD:
             self._request.loseConnection()  # type: ignore[no-untyped-call]
-            self._gone()
+            self._leave()
             return
         self._unread = self._unread + len(octets) if self._paused else 0
         self._request.write(octets)  # type: ignore[no-untyped-call]
 
-    def _gone(self) -> None:
-        if not self.over:
-            self.over = True
-            self._silence()
-            self._left()
+    def _leave(self) -> None:
+        if not self.has_ended:
+            self.has_ended = True
+            self._stop_pings()
+            self._on_leave()
 
-    def _silence(self) -> None:
+    def _stop_pings(self) -> None:
         if self._pinging is not None and self._pinging.running:
             self._pinging.stop()
 
@@ -113,10 +113,10 @@ class Stream:
 
     def stopProducing(self) -> None:
         """End the stream, since the client is gone."""
-        self._gone()
+        self._leave()
 
 
-class Silences:
+class SilentAnswers:
     """
     A table of answers that have not begun: one that takes longer than :data:`PING` becomes a stream.
 
@@ -125,20 +125,20 @@ class Silences:
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._due: OrderedDict[Stream, float] = OrderedDict()  # the oldest first
+        self._due: OrderedDict[EventStreamAnswer, float] = OrderedDict()  # the oldest first
         self._timer: IDelayedCall | None = None
 
-    def begin(self, stream: Stream) -> None:
+    def add(self, stream: EventStreamAnswer) -> None:
         """Add an answer to the table."""
         self._due[stream] = self._clock.seconds() + PING
         if self._timer is None:
             self._timer = self._clock.callLater(PING, self._look)
 
-    def over(self, stream: Stream) -> None:
+    def remove(self, stream: EventStreamAnswer) -> None:
         """Remove an answer, which does not need to become a stream any more."""
         self._due.pop(stream, None)
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Remove all answers and stop the timer."""
         self._due.clear()
         if self._timer is not None:

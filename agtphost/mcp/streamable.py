@@ -22,7 +22,7 @@ from agtphost.http.refusals import TurnedAway, refused
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
-from agtphost.mcp.context import Context, Conversation, Fields
+from agtphost.mcp.context import Context, ClientConversation, Fields
 from agtphost.mcp.inbound import PARAM, check_arguments, check_envelope, require_served
 from agtphost.mcp.messages import (
     HEADER_MISMATCH,
@@ -32,13 +32,13 @@ from agtphost.mcp.messages import (
     MISSING_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
-    Fault,
+    McpFault,
     Message,
     RequestId,
 )
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import Silences, Stream
+from agtphost.mcp.stream import SilentAnswers, EventStreamAnswer
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
@@ -77,11 +77,11 @@ def is_of_a_session(request: BoundedRequest) -> bool:
 
 def accepts(request: BoundedRequest) -> tuple[bool, bool]:
     """Return whether a client takes JSON, and whether it takes events."""
-    return _accepted(field_of(request, "accept") or "")
+    return _parse_accept(field_of(request, "accept") or "")
 
 
 @lru_cache(256)
-def _accepted(field: str) -> tuple[bool, bool]:
+def _parse_accept(field: str) -> tuple[bool, bool]:
     said = field.lower()
     kinds = {part.partition(";")[0].strip() for part in said.split(",")}
     everything = "*/*" in kinds
@@ -91,16 +91,16 @@ def _accepted(field: str) -> tuple[bool, bool]:
     )
 
 
-def unfit(request: BoundedRequest) -> bytes | None:
+def refuse_unfit(request: BoundedRequest) -> bytes | None:
     """Return the refusal of a POST whose client takes no answer, or whose body is not JSON; None for every other."""
     if not all(accepts(request)):
-        return refusal(request, 406, Fault(INVALID_REQUEST, f"Accept both {JSON} and {EVENTS}."))
+        return refusal(request, 406, McpFault(INVALID_REQUEST, f"Accept both {JSON} and {EVENTS}."))
     if (field_of(request, "content-type") or "").partition(";")[0].strip().lower() != JSON:
-        return refusal(request, 415, Fault(INVALID_REQUEST, f"Send {JSON}."))
+        return refusal(request, 415, McpFault(INVALID_REQUEST, f"Send {JSON}."))
     return None
 
 
-REFUSED = {
+REFUSAL_REASONS = {
     404: (Reason.NOT_FOUND, "Begin a session by initialize."),
     405: (Reason.METHOD_NOT_ALLOWED, "Use a method that the header field Allow lists."),
     406: (Reason.INVALID_HEADER_FIELD, f"Send Accept: {JSON}, {EVENTS}."),
@@ -109,59 +109,59 @@ REFUSED = {
 }
 """Reason and remedy by HTTP status; all others are malformed messages."""
 
-WELL_FORMED = "Send one JSON-RPC 2.0 message of the MCP revision that MCP-Protocol-Version names."
+WELL_FORMED_REMEDY = "Send one JSON-RPC 2.0 message of the MCP revision that MCP-Protocol-Version names."
 
 
-SESSIONLESS = "Begin a session by initialize; requests without one have MCP-Protocol-Version: 2026-07-28."
+SESSION_REMEDY = "Begin a session by initialize; requests without one have MCP-Protocol-Version: 2026-07-28."
 
 
-def refusal(request: BoundedRequest, status: int, fault: Fault, *fields: tuple[str, str], remedy: str = "") -> bytes:
+def refusal(request: BoundedRequest, status: int, fault: McpFault, *fields: tuple[str, str], remedy: str = "") -> bytes:
     """
     Return an error that answers no message.
 
     :param remedy: a remedy that is more specific than that of the status.
     """
-    reason, usual = REFUSED.get(status, (Reason.MALFORMED_BODY, WELL_FORMED))
+    reason, usual = REFUSAL_REASONS.get(status, (Reason.MALFORMED_BODY, WELL_FORMED_REMEDY))
 
     def form(turned: TurnedAway) -> tuple[bytes, str]:
         known = fault.data if isinstance(fault.data, dict) else {}
-        told = Fault(fault.code, fault.message, {**known, "agtp": messages.facts_at_the_door(turned)})
-        return messages.failed(None, told), JSON
+        told = McpFault(fault.code, fault.message, {**known, "agtp": messages.early_refusal_facts(turned)})
+        return messages.encode_error(None, told), JSON
 
     return refused(request, status, reason, fault.message, *fields, remedy=remedy or usual, form=form)
 
 
-class _Channel:
+class _StatelessChannel:
     """The channel of a request of 2026-07-28, whose client cannot be asked."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: EventStreamAnswer) -> None:
         self._stream = stream
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification; see :class:`agtphost.mcp.context.Channel`."""
-        self._stream.send(messages.notification(method, params))
+        self._stream.send(messages.encode_notification(method, params))
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Deferred[Mapping[str, Any]]:
         """Refuse to ask: this era has no questions to clients."""
-        raise Fault(INVALID_REQUEST, f"{method} cannot be sent to a client of this revision.")
+        raise McpFault(INVALID_REQUEST, f"{method} cannot be sent to a client of this revision.")
 
 
-class Alone:
+class StatelessEndpoint:
     """The endpoint for requests of 2026-07-28."""
 
-    def __init__(self, server: Server, conversation: Conversation, clock: IReactorTime) -> None:
+    def __init__(self, server: Server, conversation: ClientConversation, clock: IReactorTime) -> None:
         self._server = server
         self._conversation = conversation
         self._clock = clock
-        self._silent = Silences(clock)
-        self.streams: dict[Stream, Callable[[], None]] = {}
+        self._silent = SilentAnswers(clock)
+        self.streams: dict[EventStreamAnswer, Callable[[], None]] = {}
         """Answers that are not complete yet, each with the function that cancels its request."""
 
     def take(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
         if request.method != b"POST":
-            return refusal(request, 405, Fault(INVALID_REQUEST, "Send a POST."), ("Allow", "POST"))
-        refused = unfit(request)
+            return refusal(request, 405, McpFault(INVALID_REQUEST, "Send a POST."), ("Allow", "POST"))
+        refused = refuse_unfit(request)
         if refused is not None:
             return refused
         number: RequestId | None = None
@@ -175,11 +175,11 @@ class Alone:
                 return tail_of(request, 202, b"")
             if not message.is_request:
                 number = None
-                raise Fault(INVALID_REQUEST, "Clients of this revision send requests only, no answers.")
+                raise McpFault(INVALID_REQUEST, "Clients of this revision send requests only, no answers.")
             check_envelope(message, fields)
             self._check_arguments(request, message, fields)
-        except Fault as fault:
-            return tail_of(request, STATUSES.get(fault.code, 200), messages.failed(number, fault), kind=JSON)
+        except McpFault as fault:
+            return tail_of(request, STATUSES.get(fault.code, 200), messages.encode_error(number, fault), kind=JSON)
         self._answer(request, message, fields)
         return NOT_DONE_YET
 
@@ -194,55 +194,55 @@ class Alone:
             check_arguments(self._server.relay.input_schema(str(message.params.get("name"))), arguments, fields)
 
     def _answer(self, request: BoundedRequest, message: Message, fields: Fields) -> None:
-        stream = Stream(request, self._clock, lambda: self._over(stream))
+        stream = EventStreamAnswer(request, self._clock, lambda: self._give_up(stream))
         context = Context(
             method=message.method,
             params=message.params,
             request_id=message.id,
             revision=MODERN,
             conversation=self._conversation,
-            channel=_Channel(stream),
+            channel=_StatelessChannel(stream),
             fields=fields,
         )
         work = Deferred.fromCoroutine(self._server.answer(context))
         if not work.called:
             # A long silence makes the answer a stream, so that it can be kept open.
-            self._silent.begin(stream)
+            self._silent.add(stream)
             self.streams[stream] = work.cancel
         work.addCallbacks(
-            lambda result: self._end(request, stream, 200, messages.result(message.id, result)),
-            lambda failure: self._failed(request, stream, message.id, failure),
+            lambda result: self._end(request, stream, 200, messages.encode_result(message.id, result)),
+            lambda failure: self._fail(request, stream, message.id, failure),
         )
 
-    def _failed(self, request: BoundedRequest, stream: Stream, number: RequestId | None, failure: Failure) -> None:
+    def _fail(self, request: BoundedRequest, stream: EventStreamAnswer, number: RequestId | None, failure: Failure) -> None:
         fault = fault_of(failure)
         if fault is None:
-            self._silent.over(stream)
+            self._silent.remove(stream)
             self.streams.pop(stream, None)
             stream.finish()
             return
-        self._end(request, stream, STATUSES.get(fault.code, 200), messages.failed(number, fault))
+        self._end(request, stream, STATUSES.get(fault.code, 200), messages.encode_error(number, fault))
 
-    def _end(self, request: BoundedRequest, stream: Stream, status: int, octets: bytes) -> None:
-        self._silent.over(stream)
+    def _end(self, request: BoundedRequest, stream: EventStreamAnswer, status: int, octets: bytes) -> None:
+        self._silent.remove(stream)
         self.streams.pop(stream, None)
-        if stream.over:
+        if stream.has_ended:
             return
-        if stream.begun:
+        if stream.has_begun:
             stream.send(octets)
             stream.finish()
             return
         stream.answer(tail_of(request, status, octets, *proof(request), kind=JSON))
 
-    def _over(self, stream: Stream) -> None:
-        self._silent.over(stream)
+    def _give_up(self, stream: EventStreamAnswer) -> None:
+        self._silent.remove(stream)
         give_up = self.streams.pop(stream, None)
         if give_up is not None:
             give_up()
 
     def end(self) -> None:
         """Cancel every request whose answer is not complete."""
-        self._silent.end()
+        self._silent.clear()
         for stream, give_up in list(self.streams.items()):
             self.streams.pop(stream, None)
             give_up()

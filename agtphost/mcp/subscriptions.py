@@ -8,9 +8,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.mcp.changes import LISTS, UPDATED, Change, Changes
-from agtphost.mcp.context import Channel, Context, Conversation
-from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, Fault
+from agtphost.mcp.changes import LISTS, UPDATED, McpChange, ChangeFeed
+from agtphost.mcp.context import Channel, Context, ClientConversation
+from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, McpFault
 from agtphost.mcp.revisions import SUBSCRIPTION
 
 log = Logger()
@@ -29,7 +29,7 @@ class Subscriptions:
     :param changes: the caller's subscription at the host.
     """
 
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: ChangeFeed) -> None:
         self._changes = changes
         self._streams = 0
 
@@ -42,8 +42,8 @@ class Subscriptions:
         :raises Fault: if the caller may not watch one of the resources.
         """
         if self._streams >= MOST_STREAMS:
-            raise Fault(INTERNAL_ERROR, f"At most {MOST_STREAMS} subscriptions are open at a time.")
-        honoured = _honoured(context.params["notifications"])
+            raise McpFault(INTERNAL_ERROR, f"At most {MOST_STREAMS} subscriptions are open at a time.")
+        honoured = _select_supported(context.params["notifications"])
         uris = honoured.get("resourceSubscriptions", [])
         if len(uris) > MOST_WATCHED:
             raise _too_many()
@@ -53,25 +53,25 @@ class Subscriptions:
             meta = {SUBSCRIPTION: context.request_id}
             wanted = {method for name, method in LISTS.items() if honoured.get(name)}
 
-            def tell(change: Change) -> None:
+            def tell(change: McpChange) -> None:
                 if change.method in wanted or (change.method == UPDATED and change.uri in uris):
                     context.channel.notify(change.method, {**change.params, "_meta": meta})
 
             acknowledged = {"notifications": honoured, "_meta": meta}
-            unsubscribe = self._changes.hear(tell)
+            unsubscribe = self._changes.add_listener(tell)
             try:
                 context.channel.notify("notifications/subscriptions/acknowledged", acknowledged)
                 await Deferred()
             finally:
                 unsubscribe()
-                self._changes.forget(uris)
+                self._changes.unwatch(uris)
         finally:
             self._streams -= 1
         return {}
 
     # The handshake era
 
-    def greet(self, conversation: Conversation, channel: Channel) -> Callable[[], None]:
+    def greet(self, conversation: ClientConversation, channel: Channel) -> Callable[[], None]:
         """
         Handle the notification ``notifications/initialized``: announce changes to this client from now on.
 
@@ -79,17 +79,17 @@ class Subscriptions:
         :return: a function that ends this.
         """
 
-        def hear(change: Change) -> None:
+        def hear(change: McpChange) -> None:
             if change.method != UPDATED or change.uri in conversation.watched:
                 channel.notify(change.method, change.params)
 
-        unsubscribe = self._changes.hear(hear)
+        unsubscribe = self._changes.add_listener(hear)
         beginning = Deferred.fromCoroutine(self._changes.begin())
         beginning.addErrback(lambda failure: log.failure("listening for changes cannot begin", failure))
 
         def leave() -> None:
             unsubscribe()
-            self._changes.forget(conversation.watched)
+            self._changes.unwatch(conversation.watched)
             conversation.watched.clear()
 
         return leave
@@ -113,7 +113,7 @@ class Subscriptions:
         watched, uri = context.conversation.watched, str(context.params["uri"])
         if uri in watched:
             watched.discard(uri)
-            self._changes.forget([uri])
+            self._changes.unwatch([uri])
         return {}
 
     async def _watch(self, uris: list[str]) -> None:
@@ -123,7 +123,7 @@ class Subscriptions:
             await self._changes.begin()
 
 
-def _honoured(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _select_supported(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a filter that is supported."""
     honoured: dict[str, Any] = {name: True for name in LISTS if asked.get(name) is True}
     if asked.get("resourceSubscriptions"):
@@ -131,5 +131,5 @@ def _honoured(asked: Mapping[str, Any]) -> dict[str, Any]:
     return honoured
 
 
-def _too_many() -> Fault:
-    return Fault(INVALID_REQUEST, f"A client may subscribe to {MOST_WATCHED} resources at most.")
+def _too_many() -> McpFault:
+    return McpFault(INVALID_REQUEST, f"A client may subscribe to {MOST_WATCHED} resources at most.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from agtphost.mcp.messages import INVALID_PARAMS, Fault
+from agtphost.mcp.messages import INVALID_PARAMS, McpFault
 from agtphost.vocabulary.newest import keep
 
 MOST = 100_000
@@ -35,4 +35,4 @@ class TaskOwners:
         :raises Fault: -32602 for another client's, with the text for an unknown task.
         """
         if self._owners.get(task_id, owner) != owner:
-            raise Fault(INVALID_PARAMS, "404 unknown-task: There is no such task here.")
+            raise McpFault(INVALID_PARAMS, "404 unknown-task: There is no such task here.")

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.reply import Reply
-from agtphost.mcp.link import OnEvent, Operation
+from agtphost.mcp.link import OnEvent, McpOperation
 
 
 class Nobody:
@@ -20,7 +20,7 @@ class Nobody:
     async def greet(self, session_id: str) -> None:
         """Everybody is welcome."""
 
-    async def execute(self, operation: Operation, on_event: OnEvent | None = None) -> Reply:
+    async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """A subscription begins; nothing is ever answered."""
         if on_event is not None:
             on_event({"type": "acknowledged"})

@@ -13,8 +13,8 @@ from agtphost.client.approvals import PendingApproval
 from agtphost.client.mcp.endpoints import tools_of
 from agtphost.client.mcp.held import NOTE, describe_pending, held_answer, mark_approval
 from agtphost.client.reply import Reply
-from agtphost.mcp.context import Context, Conversation
-from agtphost.mcp.notices import EVERY, Notices
+from agtphost.mcp.context import Context, ClientConversation
+from agtphost.mcp.notices import INTERVAL, HeldNotices
 from agtphost.vocabulary import jsontext
 from agtphost.wire import Headers
 
@@ -41,17 +41,17 @@ def test_progress_goes_on_while_a_call_is_held() -> None:
         params={"_meta": {"progressToken": "p"}},
         request_id=1,
         revision="2025-11-25",
-        conversation=Conversation(),
+        conversation=ClientConversation(),
         channel=told,
     )
-    notices = Notices(context, clock)
+    notices = HeldNotices(context, clock)
     notices.end()
     notices.begin("apr-1\x1b[2J")
     notices.begin("apr-1")
-    clock.pump([EVERY] * 2)
+    clock.pump([INTERVAL] * 2)
     assert len(told.heard) == 3
     notices.end()
-    clock.pump([EVERY] * 2)
+    clock.pump([INTERVAL] * 2)
     steps = [each["progress"] for each in told.heard]
     assert len(steps) == 3
     assert steps == sorted(set(steps)) and steps[0] == 0 and max(steps) < 0.01

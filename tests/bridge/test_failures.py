@@ -7,7 +7,7 @@ from typing import Any
 from agtphost.client.errors import CannotConnect
 from agtphost.client.mcp.refusals import REFUSED, UNREACHABLE
 from agtphost.client.reply import Reply
-from agtphost.mcp.messages import refused, unreachable
+from agtphost.mcp.messages import refusal_fault, unreachable_fault
 from agtphost.vocabulary import jsontext
 from agtphost.wire.headers import Headers
 from tests.rows import each_row
@@ -39,7 +39,7 @@ def reply(status: int, **body: Any) -> Reply:
 )
 def test_a_refusal_says_everything_that_the_host_said(status: int, reason: str, code: int) -> None:
     """Status, reason, explanation, remedy and Audit-ID, for machines and in the message."""
-    error = refused(reply(status, reason=reason, explanation="Not so.", remedy="Do otherwise."), modern=True)
+    error = refusal_fault(reply(status, reason=reason, explanation="Not so.", remedy="Do otherwise."), modern=True)
     assert error.code == code
     assert error.data["agtp"] == {
         "status": status,
@@ -54,17 +54,17 @@ def test_a_refusal_says_everything_that_the_host_said(status: int, reason: str, 
 def test_the_message_names_the_fields_and_names_that_the_remedy_speaks_of() -> None:
     """A model that reads the message alone can correct its call."""
     faults = [{"path": "/a", "message": "is no number", "keyword": "type"}]
-    said = refused(reply(422, reason="invalid-input", remedy="Correct it.", faults=faults), modern=True)
+    said = refusal_fault(reply(422, reason="invalid-input", remedy="Correct it.", faults=faults), modern=True)
     assert '"path": "/a"' in said.message and "is no number" in said.message
-    close = refused(reply(422, reason="unknown-tool", explanation="No.", close_matches=["files.read"]), modern=True)
+    close = refusal_fault(reply(422, reason="unknown-tool", explanation="No.", close_matches=["files.read"]), modern=True)
     assert close.message == '422 unknown-tool: No. close_matches: ["files.read"]. (Audit-ID a1)'
-    assert len(refused(reply(422, reason="invalid-input", faults=faults * 1000), modern=True).message) < 2000
+    assert len(refusal_fault(reply(422, reason="invalid-input", faults=faults * 1000), modern=True).message) < 2000
 
 
 def test_an_error_of_the_server_is_passed_on_with_the_record() -> None:
     """Code, message and data are the server's; the host's facts stand beside them."""
     upstream = {"code": -32021, "message": "needs sampling", "data": {"requiredCapabilities": {"sampling": {}}}}
-    error = refused(reply(500, reason="tool-failed", result={"error": upstream}), modern=True)
+    error = refusal_fault(reply(500, reason="tool-failed", result={"error": upstream}), modern=True)
     assert (error.code, error.message) == (-32021, "needs sampling")
     assert error.data["requiredCapabilities"] == {"sampling": {}}
     assert error.data["agtp"]["audit_id"] == "a1"
@@ -77,19 +77,19 @@ def test_an_unknown_resource_has_the_code_of_the_clients_era(modern: bool, code:
     body: dict[str, Any] = {"reason": "unknown-resource"}
     if upstream is not None:
         body["result"] = {"error": {"code": upstream, "message": "Resource not found"}}
-    error = refused(reply(422, **body), modern=modern, uri="test://x")
+    error = refusal_fault(reply(422, **body), modern=modern, uri="test://x")
     assert error.code == code
     assert error.data["uri"] == "test://x"
 
 
 def test_control_characters_of_a_host_reach_no_terminal() -> None:
     """Texts of the host are untrusted: what moves a terminal's cursor is escaped."""
-    error = refused(reply(403, reason="no", explanation="\x1b[2Jgone"), modern=True)
+    error = refusal_fault(reply(403, reason="no", explanation="\x1b[2Jgone"), modern=True)
     assert "\x1b" not in error.message
 
 
 def test_a_host_that_is_away_is_named() -> None:
     """No answer is no refusal: the code says so, and the message what to do."""
-    error = unreachable(CannotConnect("Cannot connect to h:4480.", "Check it."))
+    error = unreachable_fault(CannotConnect("Cannot connect to h:4480.", "Check it."))
     assert error.code == UNREACHABLE
     assert error.message == "Cannot connect to h:4480. Check it."

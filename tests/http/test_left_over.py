@@ -16,7 +16,7 @@ from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.refusals import Door
 from agtphost.http.registry import RegistryResource
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
-from agtphost.mcp.front import FrontResource
+from agtphost.mcp.front import McpFrontResource
 from agtphost.testing import MemoryHost
 from agtphost.vocabulary.mount_paths import MountPath
 from tests.http.test_mounts import Wire
@@ -97,7 +97,7 @@ def connected(host: MemoryHost) -> tuple[Any, Wire]:
     assert core.registry is not None
     resources = {
         "/": GatewayResource(core.gateway, host.dispatcher),
-        "/mcp": FrontResource(core.mcp_front, host.dispatcher, host.clock),
+        "/mcp": McpFrontResource(core.mcp_front, host.dispatcher, host.clock),
         "/registry": RegistryResource(core.registry, host.dispatcher),
     }
     mounts = [

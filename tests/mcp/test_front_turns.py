@@ -29,8 +29,8 @@ from agtphost.host.foundation import Foundation
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
-from agtphost.mcp.context import Context, Conversation
-from agtphost.mcp.front import FrontFacts, FrontResource
+from agtphost.mcp.context import Context, ClientConversation
+from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 from agtphost.methods.discovery.description import at_once
@@ -77,17 +77,17 @@ class Listed(Crowded):
         return replace(found, mcp=Listing(*found.mcp.bound))  # type: ignore[arg-type]
 
     @property
-    def facts(self) -> FrontFacts:
+    def facts(self) -> McpFrontFacts:
         """Of its front."""
         found = self.core.mcp_front
         assert found is not None
         return found
 
-    def front(self) -> FrontResource:
+    def front(self) -> McpFrontResource:
         """One to which every caller is new."""
-        return FrontResource(self.facts, self.dispatcher, self.turns)
+        return McpFrontResource(self.facts, self.dispatcher, self.turns)
 
-    def asked(self, front: FrontResource, *requests: bytes) -> tuple[list[bytes], float]:
+    def asked(self, front: McpFrontResource, *requests: bytes) -> tuple[list[bytes], float]:
         """The bodies of the answers to requests, each over a connection of its own, and the longest turn's seconds."""
         mount = Mount(surface="mcp", path=MountPath("/mcp"), resource=front)
         factory = HttpFactory(Mounts([mount]), HTTP_LIMITS, self.turns)
@@ -138,11 +138,11 @@ def _result(body: bytes) -> dict[str, Any]:
     return found
 
 
-def longest(host: Listed, facts: FrontFacts, *requests: bytes) -> float:
+def longest(host: Listed, facts: McpFrontFacts, *requests: bytes) -> float:
     """The best of three fronts to which everything is new, where the first is too long."""
     found = []
     for _ in range(6):
-        found.append(host.asked(FrontResource(facts, host.dispatcher, host.turns), *requests)[1])
+        found.append(host.asked(McpFrontResource(facts, host.dispatcher, host.turns), *requests)[1])
         if found[-1] < most():
             break
     print(f"{len(requests)} at once: {', '.join(f'{seconds * 1000:.1f} ms' for seconds in found)}")
@@ -227,7 +227,7 @@ def test_a_list_of_a_bridge_holds_its_reactor_no_longer(
             params={},
             request_id=1,
             revision=MODERN,
-            conversation=Conversation(),
+            conversation=ClientConversation(),
             channel=Silent(),
         )
         host.settle()

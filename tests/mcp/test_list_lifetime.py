@@ -10,13 +10,13 @@ from twisted.internet import reactor
 
 from agtphost.mcp.context import Context
 from agtphost.mcp.revisions import MODERN
-from agtphost.mcp.server import CACHED, SOON, Server
+from agtphost.mcp.server import CACHE_MILLISECONDS, LIST_CACHE_MILLISECONDS, Server
 from tests.bridge.nobody import Nobody
 
-LISTS = [method for method, kept in CACHED.items() if kept]
+LISTS = [method for method, kept in CACHE_MILLISECONDS.items() if kept]
 
 
-@pytest.mark.parametrize(("told", "shown"), [(1_500, 1_500), (0, 0), (SOON, SOON), (SOON + 1, SOON), (None, SOON)])
+@pytest.mark.parametrize(("told", "shown"), [(1_500, 1_500), (0, 0), (LIST_CACHE_MILLISECONDS, LIST_CACHE_MILLISECONDS), (LIST_CACHE_MILLISECONDS + 1, LIST_CACHE_MILLISECONDS), (None, LIST_CACHE_MILLISECONDS)])
 @pytest.mark.parametrize("method", LISTS)
 @pytest_twisted.ensureDeferred
 async def test_the_shorter_time_is_shown(method: str, told: int | None, shown: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agtphost.mcp import messages
 from agtphost.mcp.inbound import check_arguments, check_envelope
-from agtphost.mcp.messages import Fault, Message
+from agtphost.mcp.messages import McpFault, Message
 from agtphost.mcp.parameters import check
 from agtphost.mcp.revisions import CAPABILITIES, MODERN, VERSION
 from tests.rows import each_row
@@ -33,7 +33,7 @@ def code_of(work: Callable[[], object]) -> int:
     """The code of the error that something ends in; 0 where it ends well."""
     try:
         work()
-    except Fault as fault:
+    except McpFault as fault:
         return fault.code
     return 0
 

@@ -13,7 +13,7 @@ import pytest
 from agtphost.adapters.mcp import subscribers
 from agtphost.adapters.mcp.subscribers import Subscriber, Subscribers
 from agtphost.mcp import front
-from agtphost.mcp.front import FrontResource
+from agtphost.mcp.front import McpFrontResource
 from agtphost.vocabulary.steps import TURN
 
 TOOLS = "notifications/tools/list_changed"
@@ -124,7 +124,7 @@ def test_another_configuration_has_many_listen_anew_in_turns(spreads: bool, monk
         monkeypatch.setattr(front, "spread", all_at_once)
     clock, renewed = Later(), list[int]()
     facts: Any = SimpleNamespace(holders={})
-    resource = FrontResource(facts, SimpleNamespace(), clock)  # type: ignore[arg-type]
+    resource = McpFrontResource(facts, SimpleNamespace(), clock)  # type: ignore[arg-type]
 
     def renew(number: int) -> None:
         work()
@@ -136,5 +136,5 @@ def test_another_configuration_has_many_listen_anew_in_turns(spreads: bool, monk
         resource._callers[str(number), None] = known
     turns = in_turns(lambda: resource.turn_to(facts), renewed, clock)
     assert renewed == list(range(MANY))
-    assert not any(caller.shown for caller in resource._callers.values())
+    assert not any(caller.has_access for caller in resource._callers.values())
     assert max(turns) <= 3 if spreads else turns == [MANY]
