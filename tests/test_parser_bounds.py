@@ -28,7 +28,7 @@ from agtphost.errors import Refusal, RemoteProtocolError
 from agtphost.identity import cose, documents, genesis, jws, packages
 from agtphost.identity.bearer import BearerTokens, read_keys
 from agtphost.identity.intent import IntentAssertions
-from agtphost.upstream.bodies import MAX_MESSAGE, EventStream, Lines, MessageTooLong
+from agtphost.upstream.bodies import MAX_MESSAGE, EventStreamParser, LineSplitter, MessageTooLong
 from agtphost.vocabulary import budget, jsontext, media_types, money, paths, scopes, uris, yamltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.wire import Connection, Limits, Role
@@ -209,11 +209,11 @@ def _pem(octets: bytes) -> None:
 
 
 def _events(octets: bytes) -> Turn:
-    return _by_turns(octets, EventStream(MAX_MESSAGE).feed)
+    return _by_turns(octets, EventStreamParser(MAX_MESSAGE).feed)
 
 
 def _lines(octets: bytes) -> Turn:
-    return _by_turns(octets, Lines().feed)
+    return _by_turns(octets, LineSplitter().feed)
 
 
 def _text(octets: bytes) -> str:

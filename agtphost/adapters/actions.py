@@ -15,7 +15,7 @@ from agtphost.contract.schemas import CompiledSchema
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
-from agtphost.upstream.failures import Cancelled, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.refusals import refusal
 from agtphost.upstream.web import WebUpstream
@@ -60,7 +60,7 @@ class UpstreamAction:
         except UpstreamFailure as failure:
             raise self._to_refusal(failure, link()) from failure
         except CancelledError:
-            raise self._to_refusal(Cancelled(), link()) from None
+            raise self._to_refusal(CallCancelled(), link()) from None
 
     async def _await_description(self, context: BuiltInContext) -> None:
         """Wait until the upstream has described itself."""

@@ -11,11 +11,11 @@ from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
-from agtphost.upstream.approval import Approve, approve_binding
+from agtphost.upstream.approval import ApproveDefinition, approve_binding
 from agtphost.upstream.cancellation import AlreadyOver
-from agtphost.upstream.offered import Offered
+from agtphost.upstream.offered import OfferedTool
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.upstream.web import WebUpstream
 from agtphost.vocabulary.reasons import Reason
 
@@ -64,7 +64,7 @@ class WebAdapter(ABC, Generic[U]):
             name: approve_binding(
                 self.approve_action,
                 f"/{self.name}/{name}",
-                Approve(self.name, name, upstream.pins, upstream.waiting, rights),
+                ApproveDefinition(self.name, name, upstream.pins, upstream.list_pending, rights),
             )
             for name, upstream in self.by_name.items()
         }
@@ -123,7 +123,7 @@ class WebAdapter(ABC, Generic[U]):
         return [
             self._bindings(name)[action]
             for name, upstream in sorted(self.by_name.items())
-            if upstream.state in (State.UP, State.IDLE)
+            if upstream.state in (UpstreamState.UP, UpstreamState.IDLE)
             for action in self._list_offered_actions(upstream)
         ]
 
@@ -152,7 +152,7 @@ class WebAdapter(ABC, Generic[U]):
                 "method": "EXECUTE",
                 "path": f"/{self.name}/{name}",
                 "name": name,
-                **upstream.snapshot().told(),
+                **upstream.snapshot().to_json(),
                 **self._describe_for_manifest(upstream),
             }
             for name, upstream in sorted(self.by_name.items())
@@ -160,14 +160,14 @@ class WebAdapter(ABC, Generic[U]):
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Return the full state of each upstream, for operators."""
-        return [{**upstream.snapshot().full(), **self._describe_for_operators(upstream)} for _, upstream in sorted(self.by_name.items())]
+        return [{**upstream.snapshot().to_full_json(), **self._describe_for_operators(upstream)} for _, upstream in sorted(self.by_name.items())]
 
-    def list_offered(self) -> Iterator[Offered]:
+    def list_offered(self) -> Iterator[OfferedTool]:
         """Return every action that upstreams offer, for operators."""
         for name, upstream in self.by_name.items():
             for action in self._list_offered_actions(upstream):
                 binding = self._bindings(name)[action]
-                yield Offered(
+                yield OfferedTool(
                     protocol=self.name,
                     upstream=name,
                     name=action,
@@ -191,8 +191,8 @@ class WebAdapter(ABC, Generic[U]):
         """Return the bindings of an upstream, made again when its description has changed."""
         upstream = self.by_name[name]
         known = self._bound.get(name)
-        if known is None or known[0] is not upstream.said:
-            known = self._bound[name] = upstream.said, self._bind(upstream)
+        if known is None or known[0] is not upstream.description:
+            known = self._bound[name] = upstream.description, self._bind(upstream)
         return known[1]
 
     def _find_named(self, payload: Mapping[str, Any], server: str | None) -> str:

@@ -37,7 +37,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.handlers.tracing import end_span_after
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed
-from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.reasons import Reason
@@ -208,7 +208,7 @@ class ExternalService:
             decided = True
             self._circuit.note_success()
             return result
-        except (TimeoutError, Lost, TooLong, EndpointError) as error:
+        except (TimeoutError, UpstreamLost, AnswerTooLong, EndpointError) as error:
             decided = True
             raise self._failure(context, error) from None
         finally:
@@ -354,7 +354,7 @@ class ExternalService:
         if isinstance(error, TimeoutError):
             self._note_failure(context, "it did not answer in time")
             return EndpointError("upstream_timeout", {"timeout_seconds": self._reference.timeout})
-        if isinstance(error, TooLong):
+        if isinstance(error, AnswerTooLong):
             self._note_failure(context, f"its answer has more than {self._reference.max_response} octets")
             return EndpointError("upstream_malformed_response", {"max_response": self._reference.max_response})
         self._note_failure(context, str(error))

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.web.http_headers import Headers
 
-from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary.addresses import AddressPolicy
 
@@ -91,7 +91,7 @@ class Upstream:
             return b""
         if wanted:
             return await read(response, self._most)
-        with suppress(TimeoutError, TooLong, Lost):
+        with suppress(TimeoutError, AnswerTooLong, UpstreamLost):
             # The status is enough; the body is only read to keep the connection.
             await read(response, SMALL).addTimeout(patience, self._reactor)
         return b""

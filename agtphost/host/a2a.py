@@ -16,7 +16,7 @@ from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.supply import Supply, anew
-from agtphost.upstream.pins import Pins, Store
+from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
 
 W = TypeVar("W", A2AAgentSection, ACPServerSection)
@@ -86,7 +86,7 @@ def web_rules(entry: W, irreversible: bool) -> W:
     return entry.model_copy(update={"approval": "required"}) if irreversible else entry
 
 
-def a2a_agents(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, store: PinStore, supply: Supply = anew) -> list[A2AAgent]:
     """
     Return a service for each ``[[a2a.agent]]`` entry.
 

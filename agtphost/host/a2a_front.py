@@ -27,7 +27,7 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import Signer
 from agtphost.upstream.queue import CallQueue
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import jsontext
 
 
@@ -196,7 +196,7 @@ def _takes_text(schema: Any) -> bool:
 def _relayed(agent: A2AAgent) -> Relayed:
     def card() -> Mapping[str, Any] | None:
         known = agent.card
-        return None if known is None or agent.state not in (State.UP, State.IDLE) else known.document
+        return None if known is None or agent.state not in (UpstreamState.UP, UpstreamState.IDLE) else known.document
 
     settings = agent.settings
     return Relayed(upstream=settings.name, card=card, pushes=bool(settings.push_origins))

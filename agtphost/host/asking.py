@@ -14,7 +14,7 @@ from agtphost.config.reading import read
 from agtphost.contract.grantable import UNLISTED
 from agtphost.errors import Problem
 from agtphost.host.upstreams import with_rules
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.grants import ANY, upstream_of
 
 LOOK_EVERY = 0.05
@@ -22,7 +22,7 @@ LOOK_EVERY = 0.05
 
 MEND = "ask the server's author to correct its schema"
 
-SETTLED = frozenset({State.BACKOFF, State.FAILED})
+SETTLED = frozenset({UpstreamState.BACKOFF, UpstreamState.FAILED})
 """States in which a server will not answer soon."""
 
 

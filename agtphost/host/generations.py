@@ -31,7 +31,7 @@ from agtphost.host.oauth import IssuerKeys
 from agtphost.host.upstreams import Upstreaming
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.steps import run_to_end
 
 log = Logger()
@@ -146,7 +146,7 @@ class Generations:
         reactor = self._on.reactor
         await in_turns(core.shown.publication.prepare(), reactor)
         until = reactor.seconds() + PATIENCE
-        while any(each.state is State.STARTING for each in fresh) and reactor.seconds() < until:
+        while any(each.state is UpstreamState.STARTING for each in fresh) and reactor.seconds() < until:
             await deferLater(reactor, LOOK)
 
     def _begin(self, core: Core) -> list[Any]:

@@ -21,7 +21,7 @@ from agtphost.protocols import (
     ServerTLS,
     server_endpoint,
 )
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.upstream.web import WebUpstream
 from agtphost.wire import Limits
 
@@ -76,7 +76,7 @@ NOT_READY = READY.replace("ready:", "serves, and is not ready:") + ": {why}"
 LOOK = 1.0
 """Seconds between two checks whether it does."""
 
-AT_HAND = frozenset({State.UP, State.IDLE})
+AT_HAND = frozenset({UpstreamState.UP, UpstreamState.IDLE})
 """States in which an upstream takes calls."""
 
 
@@ -127,7 +127,7 @@ class Announcement(Service):
 
     def _look(self) -> None:
         # A server that failed once is not waited for again: its next attempts may fail for days.
-        self._starting = [server for server in self._starting if server.state is State.STARTING]
+        self._starting = [server for server in self._starting if server.state is UpstreamState.STARTING]
         if not self.running:
             return
         waited = self._reactor.seconds() - self._since

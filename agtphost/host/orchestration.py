@@ -18,7 +18,7 @@ from agtphost.methods.standard.orchestration import monitoring, reading
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.observing import Observed
 from agtphost.methods.standard.orchestration.workflows import Workflows
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 
 MAKES_WORKFLOWS = frozenset({"CHAIN", "RETRY", "PAUSE"})
 
@@ -80,7 +80,7 @@ def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) ->
     """Return the orchestration service of one host."""
 
     def starting() -> bool:
-        return any(service.state is State.STARTING for service in connected().services)
+        return any(service.state is UpstreamState.STARTING for service in connected().services)
 
     lasting = on.lasting
     return OrchestrationService(

@@ -71,8 +71,8 @@ def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
         service = known.get(name)
         if service is None:
             return False
-        service.lost("an operator restarts it")
-        service.look_again()
+        service.note_loss("an operator restarts it")
+        service.attempt_again()
         return True
 
     return restart

@@ -33,9 +33,9 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.supply import Order, Servers, Supply, anew
 from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.identity.peer import Assurance, state_owners
-from agtphost.upstream.cancellation import AlreadyOver, Cancellation
+from agtphost.upstream.cancellation import AlreadyOver, TaskCancellation
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
-from agtphost.upstream.pins import Pins, Store, Submit
+from agtphost.upstream.pins import Pins, PinStore, Submit
 from agtphost.upstream.web import WebUpstream
 
 T = TypeVar("T", MCPServerSection, ACPServerSection)
@@ -95,7 +95,7 @@ class Upstreaming:
         self._evidence = evidence
         self._environ = environ
         self._submit = _submitter(evidence.ledger)
-        self._pins = Store(held=evidence.held, submit=self._submit, clock=reactor)
+        self._pins = PinStore(held=evidence.held, submit=self._submit, clock=reactor)
         self.servers = Servers(evidence.held.leasing)
         self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds)
         self.cancellations = TaskCancellations(
@@ -187,7 +187,7 @@ def with_rules(entry: T, production: bool) -> T:
     return entry.model_copy(update={"unmatched_rules": settled})
 
 
-def acp_servers(reactor: Any, config: Config, store: Store, supply: Supply = anew) -> list[ACPServer]:
+def acp_servers(reactor: Any, config: Config, store: PinStore, supply: Supply = anew) -> list[ACPServer]:
     """
     Return a service for each ``[[acp.agent]]`` entry.
 
@@ -231,7 +231,7 @@ def mcp_adapter(
     entries: Iterable[MCPServerSection],
     environ: Mapping[str, str],
     *,
-    pins: Store,
+    pins: PinStore,
     calls: CallTracker,
     authorization: Authorization,
     production: bool = True,
@@ -277,7 +277,7 @@ class TaskCancellations:
         self._submit = submit
         self._links: dict[str, TaskOwnership] = {}
         self._adapters: dict[str, A2AAdapter | ACPAdapter] = {}
-        self._cancellations: dict[str, Cancellation] = {}
+        self._cancellations: dict[str, TaskCancellation] = {}
         self.service = MultiService()  # type: ignore[no-untyped-call]
         held.watch(SUSPENSION, self._suspended)
         states.watch(self._stopped)
@@ -287,7 +287,7 @@ class TaskCancellations:
         if protocol not in self._links:
             with self._held.leasing.filling(None):
                 links = self._links[protocol] = TaskOwnership(self._held, kind, self._now)
-            made = Cancellation(protocol, links, partial(self._end, protocol), over, self._submit, self._reactor)
+            made = TaskCancellation(protocol, links, partial(self._end, protocol), over, self._submit, self._reactor)
             self._cancellations[protocol] = made
             made.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return self._links[protocol]
@@ -305,19 +305,19 @@ class TaskCancellations:
     def _suspended(self, key: str, item: StateItem | None) -> None:
         if item is not None and item.value["status"] == "suspended":
             for each in self._cancellations.values():
-                each.given_up(item.owner, str(item.value["of"]), str(item.value["name"]))
+                each.cancel_suspended(item.owner, str(item.value["of"]), str(item.value["name"]))
 
     def _stopped(self, agent_id: str, state: LifecycleState) -> None:
         if state.is_stopped:
             for each in self._cancellations.values():
                 for owner in state_owners(agent_id):
-                    each.agent_stopped(owner, state.status.value)
+                    each.cancel_of_agent(owner, state.status.value)
 
 
 def web_upstreams(
     reactor: Any,
     config: Config,
-    pins: Store,
+    pins: PinStore,
     cancellations: TaskCancellations,
     authorization: Authorization,
     supply: Supply = anew,

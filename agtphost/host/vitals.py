@@ -19,10 +19,10 @@ from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.metrics.vitals import Expiry, Look, UpstreamVital, Vitals, obstacles
 from agtphost.protocols import ListeningService
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.holdings import APPROVAL
 
-STATES = tuple(state.value for state in State)
+STATES = tuple(state.value for state in UpstreamState)
 
 TOLD = (
     *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),

@@ -14,7 +14,7 @@ from agtphost.registry.card import MEDIA_TYPE
 from agtphost.registry.changing import Fetched
 from agtphost.registry.endpoints import EndpointFault, Endpoints
 from agtphost.registry.providers import Providers
-from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary.reasons import Reason
 
@@ -65,7 +65,7 @@ class Fetching:
         fetching.addTimeout(TIMEOUT, self._reactor)
         try:
             response, octets = await fetching
-        except (Lost, TooLong, TimeoutError, CancelledError) as error:
+        except (UpstreamLost, AnswerTooLong, TimeoutError, CancelledError) as error:
             why = f"it took longer than {TIMEOUT:g} seconds" if isinstance(error, TimeoutError) else str(error)
             raise Refusal(Reason.CARD_FETCH_FAILED, f"The card could not be fetched: {why}.") from None
         if response.code == NOT_MODIFIED and etag:

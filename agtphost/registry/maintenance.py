@@ -29,7 +29,7 @@ from agtphost.registry.fetching import Fetching, NotModified
 from agtphost.registry.leases import Leases
 from agtphost.registry.providers import Provider, Providers
 from agtphost.registry.registered import Registered
-from agtphost.upstream.failures import Lost
+from agtphost.upstream.failures import UpstreamLost
 from agtphost.upstream.https import read
 
 AT_ONCE = 8
@@ -259,7 +259,7 @@ class Maintenance:
         asking.addTimeout(PROBE_TIMEOUT, self.reactor)
         try:
             code = await asking
-        except (Lost, TimeoutError, CancelledError):
+        except (UpstreamLost, TimeoutError, CancelledError):
             return
         if code < 500:
             self.leases.saw(entry.id)

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
-from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
@@ -87,9 +87,9 @@ class Remote:
             status, octets = await asking
         except (TimeoutError, CancelledError):
             raise EmbedderError(f"the embeddings service did not answer within {self._timeout:g} s") from None
-        except TooLong:
+        except AnswerTooLong:
             raise EmbedderError("the answer of the embeddings service is too long") from None
-        except Lost as error:
+        except UpstreamLost as error:
             raise EmbedderError(f"the embeddings service: {error}") from None
         if status != 200:
             raise EmbedderError(f"the embeddings service answered {status}")

@@ -31,7 +31,7 @@ class UnknownName(Exception):
 
 
 @implementer(IResolutionReceiver)
-class _Answers:
+class _AddressCollector:
     """A receiver that collects the addresses of one look-up."""
 
     def __init__(self, done: Deferred[list[str]]) -> None:
@@ -54,7 +54,7 @@ class _Answers:
 def look_up(resolver: IHostnameResolver, name: str) -> Deferred[list[str]]:
     """Return every address of a name; an address is its own."""
     done: Deferred[list[str]] = Deferred()
-    resolver.resolveHostName(_Answers(done), name)
+    resolver.resolveHostName(_AddressCollector(done), name)
     return done
 
 
@@ -103,7 +103,7 @@ class PinnedEndpoint:
         error: Exception | None = None
         for address in admitted[:MAX_ADDRESSES]:
             try:
-                connection = await self._to(address).connect(LimitedFactory(factory, self._most))
+                connection = await self._endpoint_for(address).connect(LimitedFactory(factory, self._most))
             except CancelledError:
                 raise
             except Exception as caught:
@@ -113,7 +113,7 @@ class PinnedEndpoint:
         assert error is not None
         raise error
 
-    def _to(self, address: str) -> Any:
+    def _endpoint_for(self, address: str) -> Any:
         kind = TCP6ClientEndpoint if ":" in address else TCP4ClientEndpoint
         plain = kind(self._reactor, address, self._port, timeout=CONNECT_TIMEOUT)
         return wrapClientTLS(self._creator, plain)

@@ -22,7 +22,7 @@ from agtphost.vocabulary.status import Status
 
 
 @implementer(IBuiltInHandler)
-class Approve:
+class ApproveDefinition:
     """
     The handler of ``a2a.card.approve`` and ``acp.agents.approve``.
 
@@ -34,7 +34,7 @@ class Approve:
     scope = ""
     """The scope of agents that may approve."""
 
-    said = "Only operators can approve the definitions of upstreams."
+    refusal_text = "Only operators can approve the definitions of upstreams."
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class Approve:
             digest is another one, and where the configuration sets the digest.
         """
         scope = self.scope or f"{self._protocol}:upstreams:approve"
-        approver = self._authorization.require(context, scope, self.said)
+        approver = self._authorization.require(context, scope, self.refusal_text)
         wanted = require_digest(context.input.get("sha256"))
-        name, digest = self._meant(context)
-        if self._pins.fixed(name) and self._pins.approved(name) != digest:
+        name, digest = self._find_definition(context)
+        if self._pins.is_fixed(name) and self._pins.approved_digest(name) != digest:
             raise self._conflict(Reason.PINNED_BY_CONFIGURATION, None, name, digest)
         if wanted != digest:
             said = "The upstream has changed its definition again."
             raise self._conflict(Reason.DEFINITION_CHANGED_AGAIN, said, name, digest)
         changes, event = self._pins.approval(name, digest, approver)
-        result, record = self._told(name, digest)
+        result, record = self._make_result(name, digest)
         return Answer(result=result, changes=changes, events=(event,), extra=record)
 
-    def _meant(self, context: BuiltInContext) -> tuple[str, str]:
+    def _find_definition(self, context: BuiltInContext) -> tuple[str, str]:
         """Return the name of what is to be approved, and its present digest."""
         name = context.input.get("name", "")
         digest = self._waiting().get(name) if isinstance(name, str) else None
@@ -78,7 +78,7 @@ class Approve:
             raise self._conflict(Reason.NOTHING_TO_APPROVE, None, "", "")
         return name, digest
 
-    def _told(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
+    def _make_result(self, name: str, digest: str) -> tuple[Mapping[str, Any], Mapping[str, object]]:
         """Return the result, and the members of its record."""
         result = {"protocol": self._protocol.upper(), "upstream": self._upstream, "sha256": digest}
         if name:

@@ -34,7 +34,7 @@ class TooManyLines(MessageTooLong):
     """The error that a message has more lines than any valid one."""
 
 
-class Lines:
+class LineSplitter:
     """
     A splitter that cuts octets at newlines.
 
@@ -47,7 +47,7 @@ class Lines:
         self._held = 0
 
     @property
-    def held(self) -> int:
+    def pending_octets(self) -> int:
         """Octets of the unfinished line."""
         return self._held
 
@@ -84,7 +84,7 @@ class ErrorEvent(bytes):
     """The data of an event of type ``error``; that of a message is plain octets."""
 
 
-class EventStream:
+class EventStreamParser:
     """
     A parser that cuts an event stream into the data of its ``message`` events.
 
@@ -102,7 +102,7 @@ class EventStream:
         """Seconds to wait before that; None: not given by the server."""
 
         self._limit = limit
-        self._lines = Lines(limit)
+        self._lines = LineSplitter(limit)
         self._data: list[bytes] = []
         self._size = 0
         self._type = b""
@@ -150,7 +150,7 @@ class EventStream:
         return None
 
 
-class Answer(Protocol):
+class AnswerBody(Protocol):
     """
     A reader of a response body: one JSON text, or an event stream.
 
@@ -173,11 +173,11 @@ class Answer(Protocol):
         self.stream = stream
         """Whether it is an event stream."""
 
-        self.unmeasured = False
+        self.has_no_length = False
         """Whether it had no length and ended with its connection, so that it may be incomplete."""
 
-        self._events = EventStream(limit, errors=errors) if stream else None
-        self.lost = False
+        self._events = EventStreamParser(limit, errors=errors) if stream else None
+        self.was_cut = False
         """Whether the connection ended in the middle."""
 
         self.too_long = False
@@ -187,7 +187,7 @@ class Answer(Protocol):
         self._held = 0
         self._unread: deque[bytes] = deque()
         self._paused = False
-        self._over: Failure | None = None
+        self._end_reason: Failure | None = None
         self._take = take
         self._ended: Callable[[str | None], None] | None = ended
         self._limit = limit
@@ -220,13 +220,13 @@ class Answer(Protocol):
         if self._ended is None:
             return
         if self._unread:
-            self._over = reason
+            self._end_reason = reason
             return
         if not isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
-            self.lost = True
+            self.was_cut = True
             self._end("the connection was lost in the middle of the answer")
             return
-        self.unmeasured = isinstance(reason.value, PotentialDataLoss)
+        self.has_no_length = isinstance(reason.value, PotentialDataLoss)
         if self._events is None and self._held:
             self._take(b"".join(self._parts))
         self._end(None)
@@ -262,7 +262,7 @@ class Answer(Protocol):
         """Stop reading for now."""
         transport: Any = self.transport
         self._paused = True
-        if self._ended is not None and self._over is None and transport is not None:
+        if self._ended is not None and self._end_reason is None and transport is not None:
             transport.pauseProducing()
 
     def resume(self) -> None:
@@ -272,8 +272,8 @@ class Answer(Protocol):
         self._hand_over()
         if self._paused or self._ended is None:
             return
-        if self._over is not None:
-            self.connectionLost(self._over)
+        if self._end_reason is not None:
+            self.connectionLost(self._end_reason)
         elif transport is not None:
             transport.resumeProducing()
 

@@ -23,7 +23,7 @@ from agtphost.upstream.pins import Submit
 
 CANCELLED = "upstream-task-cancelled"
 
-PAUSES = (1.0, 5.0, 30.0, 120.0)
+RETRY_DELAYS = (1.0, 5.0, 30.0, 120.0)
 """Seconds between attempts to reach an upstream; after the last one the task is left running, and logged."""
 
 MOST_AT_ONCE = 256
@@ -39,7 +39,7 @@ class AlreadyOver(UpstreamFailure):
     """The failure that the upstream has no such task, or it has ended."""
 
 
-class Cancellation(Service):
+class TaskCancellation(Service):
     """
     The service that ends tasks of one protocol's upstreams.
 
@@ -60,7 +60,7 @@ class Cancellation(Service):
         self._protocol = protocol
         self._links = links
         self._cancel = cancel
-        self._over = over
+        self._is_final = over
         self._submit = submit
         self._clock = clock
         self._ending: dict[str, Deferred[None]] = {}
@@ -69,7 +69,7 @@ class Cancellation(Service):
     def __len__(self) -> int:
         return len(self._ending)
 
-    def given_up(self, owner: str, of: str, name: str) -> None:
+    def cancel_suspended(self, owner: str, of: str, name: str) -> None:
         """
         End the tasks of a caller that suspended one of its tasks or sessions.
 
@@ -77,18 +77,18 @@ class Cancellation(Service):
         :param name: the Task-ID or Session-ID.
         """
 
-        def named(link: OwnedTask) -> bool:
+        def matches(link: OwnedTask) -> bool:
             return name == (link.task_id if of == "task" else link.session_id)
 
-        self._clock.callLater(0, self._end, owner, named, f"SUSPEND of {of} {name}")
+        self._clock.callLater(0, self._begin_endings, owner, matches, f"SUSPEND of {of} {name}")
 
-    def agent_stopped(self, owner: str, status: str) -> None:
+    def cancel_of_agent(self, owner: str, status: str) -> None:
         """
         End the tasks of an agent that was suspended or revoked.
 
         :param owner: one of the agent's owner names; there is one for each way its identity was known.
         """
-        self._clock.callLater(0, self._end, owner, lambda link: True, f"its agent is {status}")
+        self._clock.callLater(0, self._begin_endings, owner, lambda link: True, f"its agent is {status}")
 
     def stopService(self) -> None:
         """
@@ -99,22 +99,22 @@ class Cancellation(Service):
         for ending in tuple(self._ending.values()):
             ending.cancel()
 
-    def _end(self, owner: str, meant: Callable[[OwnedTask], bool], cause: str) -> None:
+    def _begin_endings(self, owner: str, meant: Callable[[OwnedTask], bool], cause: str) -> None:
         """
         Begin to end tasks. It runs one turn of the reactor after the cause, when all changes of its commit are known.
         """
-        for link in self._links.all_of(owner):
-            running = link.remote_id and not self._over(link.state) and meant(link)
+        for link in self._links.list_all_of(owner):
+            running = link.remote_id and not self._is_final(link.state) and meant(link)
             if self._stopped or not running or link.key in self._ending or len(self._ending) >= MOST_AT_ONCE:
                 continue
-            ending = self._ending[link.key] = Deferred.fromCoroutine(self._ended(link, cause))
-            ending.addErrback(self._failed, link)
-            ending.addBoth(self._done, link.key)
+            ending = self._ending[link.key] = Deferred.fromCoroutine(self._end_task(link, cause))
+            ending.addErrback(self._log_failure, link)
+            ending.addBoth(self._remove, link.key)
 
-    def _done(self, _: object, key: str) -> None:
+    def _remove(self, _: object, key: str) -> None:
         self._ending.pop(key, None)
 
-    def _failed(self, failure: Any, link: OwnedTask) -> None:
+    def _log_failure(self, failure: Any, link: OwnedTask) -> None:
         if not self._stopped:
             log.warn(
                 "upstream {upstream}: task {task} could not be ended: {why}",
@@ -123,8 +123,8 @@ class Cancellation(Service):
                 why=failure.getErrorMessage(),
             )
 
-    async def _ended(self, link: OwnedTask, cause: str) -> None:
-        for pause in (*PAUSES, None):
+    async def _end_task(self, link: OwnedTask, cause: str) -> None:
+        for pause in (*RETRY_DELAYS, None):
             try:
                 state = await self._cancel(link)
                 break

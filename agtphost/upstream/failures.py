@@ -10,23 +10,23 @@ class UpstreamFailure(Exception):
     """The failure of a call that has no result; the message is one sentence for the operator."""
 
 
-class Timeout(UpstreamFailure):
+class UpstreamTimeout(UpstreamFailure):
     """The failure of a call whose deadline passed."""
 
 
-class Cancelled(UpstreamFailure):
+class CallCancelled(UpstreamFailure):
     """The failure of a call that its caller cancelled."""
 
 
-class Unsendable(UpstreamFailure):
+class UnsendableCall(UpstreamFailure):
     """The failure of a call that cannot be put into the upstream's protocol, and was never sent."""
 
 
-class Busy(UpstreamFailure):
+class UpstreamBusy(UpstreamFailure):
     """The failure of a call that was never sent because too many calls wait."""
 
 
-class Down(UpstreamFailure):
+class UpstreamDown(UpstreamFailure):
     """
     The failure of a call that was never sent because the upstream is not up.
 
@@ -41,7 +41,7 @@ class Down(UpstreamFailure):
         self.retry_after = retry_after
 
 
-class Lost(UpstreamFailure):
+class UpstreamLost(UpstreamFailure):
     """
     The failure of a call whose connection failed, or whose process ended.
 
@@ -59,7 +59,7 @@ class Lost(UpstreamFailure):
         self.exit_code = exit_code
         self.signal = signal
 
-    def again(self) -> Lost:
+    def copy(self) -> UpstreamLost:
         """
         Return the failure for one more call, since one exception raised by several calls would collect all their
         tracebacks.
@@ -67,15 +67,15 @@ class Lost(UpstreamFailure):
         return type(self)(str(self), sent=self.sent, exit_code=self.exit_code, signal=self.signal)
 
 
-class NotReading(Lost):
+class NotReading(UpstreamLost):
     """The failure of a call whose upstream stopped reading its input, and was ended for that."""
 
 
-class Unreadable(UpstreamFailure):
+class UnreadableAnswer(UpstreamFailure):
     """The failure of a call whose answer violates the upstream's protocol."""
 
 
-class TooLong(Unreadable):
+class AnswerTooLong(UnreadableAnswer):
     """
     The failure of a call whose answer is longer than this host accepts.
 
@@ -87,7 +87,7 @@ class TooLong(Unreadable):
         self.limit = limit
 
 
-class Refused(UpstreamFailure):
+class UpstreamRefused(UpstreamFailure):
     """
     The failure of a call that was answered with an HTTP status outside 2xx, or refused otherwise below its protocol.
 

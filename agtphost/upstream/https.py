@@ -25,8 +25,8 @@ from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IPolicyForHTT
 from zope.interface import implementer
 
 from agtphost.upstream.addresses import PinnedEndpoints
-from agtphost.upstream.bodies import Answer
-from agtphost.upstream.failures import Lost, TooLong
+from agtphost.upstream.bodies import AnswerBody
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
@@ -37,7 +37,7 @@ IDLE_CONNECTION = 60
 """Seconds an unused connection is kept."""
 
 
-def authorities(pem: bytes) -> Any:
+def trust_only(pem: bytes) -> Any:
     """
     Return a trust root with only these certificates.
 
@@ -57,11 +57,11 @@ def trust_of(path: Any) -> Any:
     if path is None:
         return platformTrust()  # type: ignore[no-untyped-call]
     with open(path, "rb") as file:
-        return authorities(file.read())
+        return trust_only(file.read())
 
 
 @implementer(IBodyProducer)
-class Octets:
+class BytesProducer:
     """A request body that is complete in memory."""
 
     def __init__(self, octets: bytes) -> None:
@@ -143,7 +143,7 @@ class HTTPSClient:
         :param url: ASCII.
         :raises Lost: without an answer; ``sent`` where the request may have had its effect.
         """
-        producer = None if body is None else Octets(body)
+        producer = None if body is None else BytesProducer(body)
         try:
             response: IResponse = await self.agent.request(
                 method.encode("ascii"), url.encode("ascii"), fields, producer
@@ -155,7 +155,7 @@ class HTTPSClient:
                 # The HTTP client wraps the cancellation by its own timer or its caller.
                 raise CancelledError from None
             unsent = isinstance(error, (ConnectError, DNSLookupError, ForbiddenAddress))
-            raise Lost(_cause(error), sent=not unsent) from None
+            raise UpstreamLost(_cause(error), sent=not unsent) from None
         return response
 
     def close(self) -> Deferred[Any]:
@@ -185,13 +185,13 @@ def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[b
 
     def ended(reason: str | None) -> None:
         if answer.too_long:
-            done.errback(TooLong(most))
-        elif reason is not None or (measured and answer.unmeasured):
-            done.errback(Lost(reason or "the answer has no length, so that it could be cut unnoticed"))
+            done.errback(AnswerTooLong(most))
+        elif reason is not None or (measured and answer.has_no_length):
+            done.errback(UpstreamLost(reason or "the answer has no length, so that it could be cut unnoticed"))
         else:
             done.callback(b"".join(found))
 
-    answer = Answer(False, found.append, ended, most)
+    answer = AnswerBody(False, found.append, ended, most)
     done: Deferred[bytes] = Deferred(lambda _: answer.drop())
     response.deliverBody(answer)  # type: ignore[no-untyped-call]
     if isinstance(response.length, int) and response.length > most:

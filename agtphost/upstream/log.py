@@ -23,7 +23,7 @@ PASSING_SECRETS = 8
 """Redacted values that do not come from the configuration; the newest are kept."""
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return ``text`` with every character escaped that a terminal or a reader would not show as itself."""
     if text.isprintable():
         return text
@@ -44,7 +44,7 @@ class UpstreamLog:
         self, clock: IReactorTime, server: str, secrets: Collection[str] = (), kind: str = "MCP server"
     ) -> None:
         self._server = server
-        self._said = f"{kind} {{server}}: {{text}}"
+        self._format = f"{kind} {{server}}: {{text}}"
         self._log = Logger(namespace="agtphost.mcp" if kind == "MCP server" else "agtphost.upstreams")
         self._quota = LogThrottle(clock)
         self._secrets = sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
@@ -59,9 +59,9 @@ class UpstreamLog:
         return tuple(self._kept)
 
     @property
-    def suppressed(self) -> int:
+    def suppressed_lines(self) -> int:
         """Lines that the quota kept out of the log."""
-        return self._quota.suppressed
+        return self._quota.suppressed_lines
 
     def conceal(self, secret: str) -> None:
         """Redact a value that the host got later, such as a token; the newest are remembered."""
@@ -79,17 +79,17 @@ class UpstreamLog:
     def say(self, text: str, level: LogLevel = LogLevel.info) -> None:
         """Log one line about or from the server, if the quota admits it."""
         if self._quota.admits():
-            self._log.emit(level, self._said, server=self._server, text=self.clean(text))
+            self._log.emit(level, self._format, server=self._server, text=self.clean(text))
 
     def event(self, text: str, level: LogLevel = LogLevel.warn) -> None:
         """Log a change of the server's state; these are few and never suppressed."""
-        self._log.emit(level, self._said, server=self._server, text=self.clean(text))
+        self._log.emit(level, self._format, server=self._server, text=self.clean(text))
 
     def clean(self, text: str) -> str:
         """Return ``text`` without secrets and control characters."""
         for secret in (*self._secrets, *self._passing):
             text = text.replace(secret, "[redacted]")
-        return escaped(text)
+        return escape_text(text)
 
     def _add(self, part: bytes) -> None:
         if self._skipping or not part:

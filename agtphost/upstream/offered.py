@@ -17,7 +17,7 @@ LONGEST_DESCRIPTION = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
+class OfferedTool:
     """A tool of an upstream, or one of its actions."""
 
     protocol: str
@@ -40,10 +40,10 @@ class Offered:
     sha256: str = ""
     """The SHA-256 of its present definition; empty where no single definition is pinned."""
 
-    approved: str = ""
+    approved_sha256: str = ""
     """The SHA-256 of its approved definition."""
 
-    fixed: bool = False
+    is_fixed: bool = False
     """Whether the configuration sets that digest, so that no other can be approved."""
 
     binding: Binding | None = None
@@ -54,7 +54,7 @@ class Offered:
         """The key that lists are sorted by: protocol, upstream and name."""
         return [self.protocol, self.upstream, self.name]
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the entry of ``INSPECT target=tools``."""
         described = self.description.partition("\n")[0][:LONGEST_DESCRIPTION]
         entry: dict[str, Any] = {
@@ -65,7 +65,7 @@ class Offered:
             "upstream_state": self.upstream_state,
             "description": described,
         }
-        known = {"why": self.why, "sha256": self.sha256, "approved": self.approved, "fixed": self.fixed}
+        known = {"why": self.why, "sha256": self.sha256, "approved": self.approved_sha256, "fixed": self.is_fixed}
         entry.update({name: value for name, value in known.items() if value})
         if self.binding is not None:
             entry["required_scopes"] = list(self.binding.required_scopes)
@@ -74,4 +74,4 @@ class Offered:
         return entry
 
 
-Offering: TypeAlias = Callable[[], Iterable[Offered]]
+Offering: TypeAlias = Callable[[], Iterable[OfferedTool]]

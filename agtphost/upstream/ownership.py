@@ -17,7 +17,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.vocabulary import jsontext
 
-KEPT = 30 * 86_400
+KEEP_SECONDS = 30 * 86_400
 """Seconds that a link is kept after its last change."""
 
 
@@ -79,49 +79,49 @@ class TaskOwnership:
         self._kind = kind
         self._now = now
         self._by_key: dict[str, OwnedTask] = {}
-        self._of: dict[str, dict[str, OwnedTask]] = {}
-        held.watch(kind, self._changed)
+        self._by_owner: dict[str, dict[str, OwnedTask]] = {}
+        held.watch(kind, self._take_item)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _take_item(self, key: str, item: StateItem | None) -> None:
         known = self._by_key.pop(key, None)
         if known is not None:
-            self._of[known.owner].pop(key, None)
-            if not self._of[known.owner]:
-                del self._of[known.owner]
+            self._by_owner[known.owner].pop(key, None)
+            if not self._by_owner[known.owner]:
+                del self._by_owner[known.owner]
         if item is not None:
             link = self._by_key[key] = _link(item.owner, item.value)
-            self._of.setdefault(link.owner, {})[key] = link
+            self._by_owner.setdefault(link.owner, {})[key] = link
 
-    def of(self, owner: str, upstream: str, client: str = "") -> Iterator[OwnedTask]:
+    def list_of(self, owner: str, upstream: str, client: str = "") -> Iterator[OwnedTask]:
         """Return a caller's links with an upstream, the last changed first."""
-        links = self._of.get(owner, {})
+        links = self._by_owner.get(owner, {})
         return (link for link in reversed(list(links.values())) if (link.upstream, link.client) == (upstream, client))
 
-    def all_of(self, owner: str) -> tuple[OwnedTask, ...]:
+    def list_all_of(self, owner: str) -> tuple[OwnedTask, ...]:
         """Return a caller's links with every upstream of the kind."""
-        return tuple(self._of.get(owner, {}).values())
+        return tuple(self._by_owner.get(owner, {}).values())
 
     def by_task(self, owner: str, upstream: str, task_id: str | None) -> OwnedTask | None:
         """Return the newest link of a Task-ID, or None."""
         if task_id is None:
             return None
-        return next((link for link in self.of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
+        return next((link for link in self.list_of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
 
     def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> OwnedTask | None:
         """Return the link of an upstream's id, or None."""
         named = OwnedTask(owner=owner, upstream=upstream, remote_id=remote_id, task_id="", client=client)
         return self._by_key.get(named.key)
 
-    def conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
+    def find_conversation(self, owner: str, upstream: str, session_id: str | None) -> str:
         """Return the upstream's id of the caller's session; empty where it has none."""
         if session_id is None:
             return ""
-        found = (link.conversation for link in self.of(owner, upstream) if link.session_id == session_id)
+        found = (link.conversation for link in self.list_of(owner, upstream) if link.session_id == session_id)
         return next((conversation for conversation in found if conversation), "")
 
     def owns_conversation(self, owner: str, upstream: str, conversation: str) -> bool:
         """Return whether a caller takes part in a conversation."""
-        return any(link.conversation == conversation for link in self.of(owner, upstream))
+        return any(link.conversation == conversation for link in self.list_of(owner, upstream))
 
     def changes(self, link: OwnedTask) -> tuple[Change, ...]:
         """Return the changes that store a link; empty if it is stored unchanged."""
@@ -134,7 +134,7 @@ class TaskOwnership:
             key=link.key,
             value=_value(link, now),
             owner=link.owner,
-            expires_at=(now + KEPT) * 1000,
+            expires_at=(now + KEEP_SECONDS) * 1000,
         )
         return (put,)
 
@@ -175,6 +175,6 @@ def is_remote_id(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
 
 
-def small(value: object, most: int) -> bool:
+def fits(value: object, most: int) -> bool:
     """Return whether a value's JSON has at most ``most`` octets."""
     return len(jsontext.encode(value)) <= most

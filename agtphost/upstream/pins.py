@@ -35,7 +35,7 @@ and the name.
 TOOL_PIN = "mcp-tool-pin"
 """The kind of state items for tools. The key is the server and the tool, on a line each."""
 
-TOLD = "mcp-tool-changed"
+REPORTED = "mcp-tool-changed"
 """The kind of state items, with the keys of :data:`TOOL_PIN`, for the reported changes of a tool."""
 
 DEFINITION = "upstream-definition"
@@ -48,7 +48,7 @@ APPROVED = "upstream-definition-approved"
 MOST_PINS = 8_000
 """Names of one upstream that are approved when first seen, so that one with ever new names does not fill the store."""
 
-MOST_TOLD = 8
+MOST_REPORTED = 8
 """Changes of one tool that are reported until one is approved, so that a changing server does not fill the ledger."""
 
 LONGEST = 64 << 10
@@ -70,7 +70,7 @@ log = Logger(namespace="agtphost.upstreams")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class PinStore:
     """The durable store of approvals."""
 
     held: StateTable
@@ -89,7 +89,7 @@ class Pins:
     """
 
     def __init__(
-        self, protocol: str, upstream: str, configured: Mapping[str, str] | None = None, store: Store | None = None
+        self, protocol: str, upstream: str, configured: Mapping[str, str] | None = None, store: PinStore | None = None
     ) -> None:
         self._protocol = protocol
         self._upstream = upstream
@@ -109,19 +109,19 @@ class Pins:
         """Called once an operator has approved something that is off."""
 
         if store is not None:
-            store.held.watch(self._kind, self._watched)
+            store.held.watch(self._kind, self._take_item)
 
-    def approved(self, name: str) -> str:
+    def approved_digest(self, name: str) -> str:
         """Return the approved digest; empty where the name was never seen."""
         return self._configured.get(name) or self._approved.get(name, "")
 
-    def fixed(self, name: str) -> bool:
+    def is_fixed(self, name: str) -> bool:
         """Return whether the configuration sets the digest, so that no other can be approved."""
         return name in self._configured
 
     # Definitions of an upstream
 
-    async def judge(self, texts: Mapping[str, bytes]) -> frozenset[str]:
+    async def check(self, texts: Mapping[str, bytes]) -> frozenset[str]:
         """
         Compare an upstream's present definitions with the approved ones, and approve new names.
 
@@ -131,8 +131,8 @@ class Pins:
         """
         digests = {name: sha256(text).hexdigest() for name, text in texts.items()}
         await self.remember(digests)
-        off = self.off(digests)
-        self.learn({name: digest for name, digest in digests.items() if name not in off}, texts.__getitem__)
+        off = self.find_off(digests)
+        self.store_texts({name: digest for name, digest in digests.items() if name not in off}, texts.__getitem__)
         return off
 
     async def remember(self, digests: Mapping[str, str]) -> None:
@@ -142,13 +142,13 @@ class Pins:
         :raises NotApproved: the store is down, so that an approval would be lost.
         """
         room = max(MOST_PINS - len(self._approved), 0)
-        first = dict([(name, digest) for name, digest in digests.items() if not self.approved(name)][:room])
+        first = dict([(name, digest) for name, digest in digests.items() if not self.approved_digest(name)][:room])
         if self._store is None:
             self._approved.update(first)
             return
         for at_once in (MOST_AT_ONCE, 1):
             # If another process stored one of them first, that one counts, and the others are tried one by one.
-            left = [(name, digest) for name, digest in first.items() if not self.approved(name)]
+            left = [(name, digest) for name, digest in first.items() if not self.approved_digest(name)]
             for at in range(0, len(left), at_once):
                 batch = left[at : at + at_once]
                 changes = [self._put(name, digest, expected=0) for name, digest in batch]
@@ -161,18 +161,18 @@ class Pins:
                 except LedgerUnavailable as error:
                     raise NotApproved(f"its definition cannot be pinned durably: {error}") from None
 
-    def off(self, digests: Mapping[str, str]) -> frozenset[str]:
+    def find_off(self, digests: Mapping[str, str]) -> frozenset[str]:
         """Return the names whose definition is not the approved one, and report changes to the host's chain."""
-        found = {name: digest for name, digest in digests.items() if self.approved(name) != digest}
+        found = {name: digest for name, digest in digests.items() if self.approved_digest(name) != digest}
         for name, digest in found.items():
-            told = self._told(name)
-            if self.approved(name) and self._store is not None and digest not in told and len(told) < MOST_TOLD:
-                self._waiting[name] = digest, self.approved(name)
-                self._later(0.0)
+            told = self._reported_changes(name)
+            if self.approved_digest(name) and self._store is not None and digest not in told and len(told) < MOST_REPORTED:
+                self._waiting[name] = digest, self.approved_digest(name)
+                self._schedule(0.0)
         self._off = (self._off - digests.keys()) | found.keys()
         return frozenset(found)
 
-    def learn(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> None:
+    def store_texts(self, approved: Mapping[str, str], text: Callable[[str], bytes]) -> None:
         """
         Store the texts of approved definitions, as far as there is room, so that differences can be shown.
 
@@ -181,18 +181,18 @@ class Pins:
         """
         changes = list(self._missing(approved, text))
         if changes:
-            keeping = Deferred.fromCoroutine(self._keep(changes))
+            keeping = Deferred.fromCoroutine(self._store_all(changes))
             keeping.addErrback(lambda failure: log.warn("definitions of {name} are not kept", name=self._upstream))
 
     # For operators
 
-    def shown(self, name: str, present: bytes | None) -> dict[str, Any] | None:
+    def describe(self, name: str, present: bytes | None) -> dict[str, Any] | None:
         """
         Return the approved and the present definition of a name; None where neither is known.
 
         :param present: canonical JSON of the present definition; None where that is not known.
         """
-        approved = self.approved(name)
+        approved = self.approved_digest(name)
         if present is None and not approved:
             return None
         both: dict[str, Any] = {"approved": None, "present": None}
@@ -218,17 +218,17 @@ class Pins:
             self.approve(name, digest)
         if not self._tools:
             return (approved,), event
-        return (Change(kind=TOLD, key=approved.key, value=None), approved), event
+        return (Change(kind=REPORTED, key=approved.key, value=None), approved), event
 
     def approve(self, name: str, digest: str) -> None:
         """Take an approved digest, which the store, if any, has already."""
-        before = self.approved(name)
+        before = self.approved_digest(name)
         self._approved[name] = digest
-        if name in self._off and self.approved(name) != before:
+        if name in self._off and self.approved_digest(name) != before:
             self._waiting.pop(name, None)
             self.on_approval()
 
-    def _watched(self, key: str, item: StateItem | None) -> None:
+    def _take_item(self, key: str, item: StateItem | None) -> None:
         if item is not None and key.startswith(self._prefix):
             self.approve(key.removeprefix(self._prefix), str(item.value[self._member]))
 
@@ -244,55 +244,55 @@ class Pins:
         value = {"sha256": digest} if self._tools else {"approved": digest, "seen": seen}
         return Change(kind=self._kind, key=f"{self._prefix}{name}", value=value, expected=expected)
 
-    def _told(self, name: str) -> tuple[str, ...]:
+    def _reported_changes(self, name: str) -> tuple[str, ...]:
         """Return the changes reported since the last approval; of a card or a manifest the last one."""
-        item = self._item(TOLD if self._tools else PIN, name)
+        item = self._item(REPORTED if self._tools else PIN, name)
         if item is None:
             return ()
         return tuple(item.value["told"]) if self._tools else tuple(filter(None, (item.value["seen"],)))
 
-    def _tells(self, name: str, digest: str, approved: str) -> Change:
+    def _report_change(self, name: str, digest: str, approved: str) -> Change:
         if not self._tools:
             return self._put(name, approved, expected=self._version(PIN, name), seen=digest)
-        told = {"told": [*self._told(name), digest]}
-        return Change(kind=TOLD, key=f"{self._prefix}{name}", value=told, expected=self._version(TOLD, name))
+        told = {"told": [*self._reported_changes(name), digest]}
+        return Change(kind=REPORTED, key=f"{self._prefix}{name}", value=told, expected=self._version(REPORTED, name))
 
     def _event(self, kind: str, name: str, **fields: object) -> StreamEvent:
         named = {"protocol": self._protocol, "upstream": self._upstream, **({"name": name} if name else {})}
         return StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={**named, **fields})
 
-    def _later(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         if self._store is not None and self._timer is None and not self._writing:
             self._timer = self._store.clock.callLater(seconds, self._begin)
 
     def _begin(self) -> None:
         self._timer = None
         self._writing = True
-        Deferred.fromCoroutine(self._write()).addBoth(self._written)
+        Deferred.fromCoroutine(self._write()).addBoth(self._finish_write)
 
     async def _write(self) -> None:
         assert self._store is not None, "without a store nothing is reported"
         batch = dict(list(self._waiting.items())[: MOST_AT_ONCE // 2])
-        changes = [self._tells(name, *entry) for name, entry in batch.items()]
+        changes = [self._report_change(name, *entry) for name, entry in batch.items()]
         events = [self._event(CHANGED, name, sha256=new, approved_sha256=old) for name, (new, old) in batch.items()]
         await self._store.submit(changes, events)
         for name, entry in batch.items():
             if self._waiting.get(name) == entry:
                 del self._waiting[name]
 
-    def _written(self, outcome: Any) -> None:
+    def _finish_write(self, outcome: Any) -> None:
         self._writing = False
         if outcome is None:
             self._pause = RETRY_SECONDS
             if self._waiting:
-                self._later(0.0)
+                self._schedule(0.0)
             return
         if outcome.check(LedgerUnavailable, StaleChange) is None:
             log.failure("changed definitions are not reported", outcome)
         # Changes reported by others in the meantime, or before the store was read, are not reported again.
-        self._waiting = {name: entry for name, entry in self._waiting.items() if entry[0] not in self._told(name)}
+        self._waiting = {name: entry for name, entry in self._waiting.items() if entry[0] not in self._reported_changes(name)}
         if self._waiting:
-            self._later(self._pause)
+            self._schedule(self._pause)
             self._pause = min(self._pause * 2, RETRY_SECONDS_MOST)
 
     # Texts
@@ -320,7 +320,7 @@ class Pins:
             value = {"upstream": self._whole, "sha256": approved[name], "text": octets.decode()}
             yield Change(kind=DEFINITION, key=f"{self._whole}\n{name}", value=value)
 
-    async def _keep(self, changes: Sequence[Change]) -> None:
+    async def _store_all(self, changes: Sequence[Change]) -> None:
         assert self._store is not None, "without a store no text is missing"
         for at in range(0, len(changes), MOST_AT_ONCE):
             await self._store.submit(changes[at : at + MOST_AT_ONCE], ())

@@ -20,7 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from agtphost.handlers.deadlines import Deadlines
-from agtphost.upstream.failures import Busy, Timeout
+from agtphost.upstream.failures import UpstreamBusy, UpstreamTimeout
 
 Caller = str | None
 """Whose share a call counts for; None: the host's own call, which has no limit."""
@@ -66,7 +66,7 @@ class CallQueue:
     def take(self, caller: Caller = None) -> bool:
         """Take a turn if one is free for this caller."""
         # While a turn is free, every waiting caller has its full share, so that this call overtakes none.
-        if self._free > 0 and self._may(caller):
+        if self._free > 0 and self._has_share(caller):
             self._begin(caller)
             return True
         return False
@@ -90,11 +90,11 @@ class CallQueue:
         late = partial(self._expel, caller, turn)
         self._deadlines.add(timeout, late)
 
-        def over(result: object) -> object:
+        def discard(result: object) -> object:
             self._deadlines.discard(late)
             return result
 
-        turn.addBoth(over)
+        turn.addBoth(discard)
         return turn
 
     def give_back(self, caller: Caller = None) -> None:
@@ -116,7 +116,7 @@ class CallQueue:
                 if not turn.called:
                     turn.errback(failure())
 
-    def _may(self, caller: Caller) -> bool:
+    def _has_share(self, caller: Caller) -> bool:
         return caller is None or self._at_work.get(caller, 0) < self._share
 
     def _begin(self, caller: Caller) -> None:
@@ -131,7 +131,7 @@ class CallQueue:
         self._admitting = True
         try:
             while self._free > 0:
-                able = [caller for caller in self._queues if self._may(caller)]
+                able = [caller for caller in self._queues if self._has_share(caller)]
                 if not able:
                     return
                 caller = min(able, key=lambda each: self._at_work.get(each, 0))
@@ -155,14 +155,14 @@ class CallQueue:
         """
         most = max(self._queues, key=lambda each: len(self._queues[each]), default=None)
         if most not in self._queues or len(self._queues[most]) <= wanted:
-            raise Busy("too many calls wait")
+            raise UpstreamBusy("too many calls wait")
         turn = self._queues[most][-1]
         self._leave(most, turn)
-        turn.errback(Busy("too many calls wait, most of them this caller's"))
+        turn.errback(UpstreamBusy("too many calls wait, most of them this caller's"))
 
     def _expel(self, caller: Caller, turn: Deferred[None]) -> None:
         self._leave(caller, turn)
-        turn.errback(Timeout("the deadline passed before the call's turn came"))
+        turn.errback(UpstreamTimeout("the deadline passed before the call's turn came"))
 
     def _leave(self, caller: Caller, turn: Deferred[None]) -> None:
         queue = self._queues.get(caller)
@@ -173,7 +173,7 @@ class CallQueue:
                 del self._queues[caller]
 
 
-class AwaitingStart:
+class StartWaiters:
     """
     The calls that wait for an upstream to start.
 
@@ -196,20 +196,20 @@ class AwaitingStart:
 
         :raises TimeoutError: through the Deferred, where it did not start in time.
         """
-        waiter: Deferred[None] = Deferred(self._gives_up)
+        waiter: Deferred[None] = Deferred(self._remove)
         self._waiters[waiter] = caller
         return waiter.addTimeout(seconds, self._clock)
 
-    def _gives_up(self, waiter: Deferred[None]) -> None:
+    def _remove(self, waiter: Deferred[None]) -> None:
         self._waiters.pop(waiter, None)
 
-    def up(self) -> None:
+    def resume_all(self) -> None:
         """Resume every waiting call, since the upstream started."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.callback(None)
 
-    def failed(self, failure: Callable[[], Exception]) -> None:
+    def fail_all(self, failure: Callable[[], Exception]) -> None:
         """Fail every waiting call, each with a separate error, since the upstream did not start."""
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:

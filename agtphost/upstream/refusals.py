@@ -7,19 +7,19 @@ from typing import Any
 
 from agtphost.errors import Refusal
 from agtphost.upstream.failures import (
-    Busy,
-    Cancelled,
-    Down,
+    UpstreamBusy,
+    CallCancelled,
+    UpstreamDown,
     ErrorAnswer,
-    Lost,
+    UpstreamLost,
     NotApproved,
     NotReading,
-    Refused,
+    UpstreamRefused,
     RulesUnmatched,
-    Timeout,
-    TooLong,
-    Unreadable,
-    Unsendable,
+    UpstreamTimeout,
+    AnswerTooLong,
+    UnreadableAnswer,
+    UnsendableCall,
     UpstreamFailure,
 )
 from agtphost.vocabulary import a2a_errors, jsontext
@@ -34,24 +34,24 @@ _KINDS = {
 """The kind of upstream of each protocol, and the members of a refusal's body with its name and its state."""
 
 _TABLE: tuple[tuple[type[UpstreamFailure], Reason, str], ...] = (
-    (Timeout, Reason.UPSTREAM_TIMEOUT, "did not answer in time; whether the call had an effect is unknown."),
-    (Cancelled, Reason.UPSTREAM_CANCELLED, "had not answered when the call was given up."),
-    (Busy, Reason.UPSTREAM_BUSY, "has too many calls waiting."),
+    (UpstreamTimeout, Reason.UPSTREAM_TIMEOUT, "did not answer in time; whether the call had an effect is unknown."),
+    (CallCancelled, Reason.UPSTREAM_CANCELLED, "had not answered when the call was given up."),
+    (UpstreamBusy, Reason.UPSTREAM_BUSY, "has too many calls waiting."),
     (
-        TooLong,
+        AnswerTooLong,
         Reason.UPSTREAM_ANSWER_TOO_LONG,
         "answered with more than the limit of {limit} octets, which is not passed on; the call had its effect.",
     ),
-    (Unreadable, Reason.UPSTREAM_ANSWER_REFUSED, "answered with something that its protocol does not allow."),
+    (UnreadableAnswer, Reason.UPSTREAM_ANSWER_REFUSED, "answered with something that its protocol does not allow."),
     (
         NotReading,
         Reason.UPSTREAM_LOST,
         "stopped reading and was ended during the call; whether it had an effect is unknown.",
     ),
-    (Lost, Reason.UPSTREAM_LOST, "went away during the call; whether it had an effect is unknown."),
-    (Refused, Reason.UPSTREAM_REFUSED, "refused the call below its protocol."),
+    (UpstreamLost, Reason.UPSTREAM_LOST, "went away during the call; whether it had an effect is unknown."),
+    (UpstreamRefused, Reason.UPSTREAM_REFUSED, "refused the call below its protocol."),
     (NotApproved, Reason.UPSTREAM_DOWN, "is not what the operator approved."),
-    (Unsendable, Reason.UPSTREAM_CALL_REFUSED, "cannot be sent the call."),
+    (UnsendableCall, Reason.UPSTREAM_CALL_REFUSED, "cannot be sent the call."),
     (UpstreamFailure, Reason.UPSTREAM_FAILED, "could not be called."),
 )
 """The first matching row counts; the last matches always."""
@@ -111,11 +111,11 @@ def refusal(
     kind, member, state_member = _KINDS[protocol]
     named: dict[str, object] = {member: upstream, **(details or {})}
     who = f"The {kind} {upstream}"
-    answer = _answer_in(protocol, failure)
+    answer = _protocol_error(protocol, failure)
     if answer is not None:
-        return _answered(who, named, *answer)
-    if isinstance(failure, Down) or (isinstance(failure, Lost) and not failure.sent):
-        again, state = (failure.retry_after, failure.state) if isinstance(failure, Down) else (1, "lost")
+        return _error_refusal(who, named, *answer)
+    if isinstance(failure, UpstreamDown) or (isinstance(failure, UpstreamLost) and not failure.sent):
+        again, state = (failure.retry_after, failure.state) if isinstance(failure, UpstreamDown) else (1, "lost")
         return Refusal(
             Reason.UPSTREAM_DOWN,
             f"{who} is not up; the call was not sent.",
@@ -123,10 +123,10 @@ def refusal(
             details={**named, state_member: state},
             headers=(("Retry-After", str(again)),),
         )
-    if isinstance(failure, Lost):
+    if isinstance(failure, UpstreamLost):
         ended = {"exit_code": failure.exit_code, "signal": failure.signal}
         named.update({name: value for name, value in ended.items() if value is not None})
-    limit = failure.limit if isinstance(failure, TooLong) else None
+    limit = failure.limit if isinstance(failure, AnswerTooLong) else None
     if limit is not None:
         named["most_octets"] = limit
     reason, what = next(row[1:] for row in _TABLE if isinstance(failure, row[0]))
@@ -134,13 +134,13 @@ def refusal(
     return Refusal(reason, f"{who} {what.format(limit=limit)}", details=named, headers=retried)
 
 
-def _answer_in(protocol: str, failure: UpstreamFailure) -> tuple[Reason, Mapping[str, Any]] | None:
+def _protocol_error(protocol: str, failure: UpstreamFailure) -> tuple[Reason, Mapping[str, Any]] | None:
     """Return the reason and the protocol error of an answer; None where it is not an error of the protocol."""
     known = _ERRORS[protocol]
     if isinstance(failure, ErrorAnswer) and None in known:
         code = failure.code if isinstance(failure.code, int) else None
         return known.get(code, known[None]), failure.error
-    if protocol != "acp" or not isinstance(failure, Refused) or failure.status not in known:
+    if protocol != "acp" or not isinstance(failure, UpstreamRefused) or failure.status not in known:
         return None
     try:
         value = jsontext.decode(failure.body)
@@ -150,7 +150,7 @@ def _answer_in(protocol: str, failure: UpstreamFailure) -> tuple[Reason, Mapping
     return (known[failure.status], value) if proper else None
 
 
-def _answered(who: str, named: Mapping[str, object], reason: Reason, error: Mapping[str, Any]) -> Refusal:
+def _error_refusal(who: str, named: Mapping[str, object], reason: Reason, error: Mapping[str, Any]) -> Refusal:
     """Return the response for an error of the upstream's protocol, which is passed on complete."""
     asks = reason is Reason.CAPABILITY_MISSING
     busy = reason is Reason.UPSTREAM_BUSY

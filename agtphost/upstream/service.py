@@ -21,10 +21,10 @@ from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
 from agtphost.config.upstreams import UpstreamSection
-from agtphost.upstream.failures import Cancelled, Down, Lost, Timeout, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, UpstreamDown, UpstreamLost, UpstreamTimeout, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-from agtphost.upstream.queue import AwaitingStart, Caller, CallQueue
-from agtphost.upstream.supervision import Delays, State, supervise
+from agtphost.upstream.queue import StartWaiters, Caller, CallQueue
+from agtphost.upstream.supervision import Delays, UpstreamState, supervise
 
 T = TypeVar("T")
 
@@ -42,19 +42,19 @@ class Counters:
     latency: float = 0.0
     """Seconds of a successful call, moving average; 0 before the first."""
 
-    def succeeded(self, seconds: float) -> None:
+    def count_success(self, seconds: float) -> None:
         """Count a result."""
         self.ok += 1
         self.latency = seconds if self.ok == 1 else self.latency + SMOOTHING * (seconds - self.latency)
 
-    def failed(self, failure: UpstreamFailure) -> None:
+    def count_failure(self, failure: UpstreamFailure) -> None:
         """Count a call without a result."""
         self.errors += 1
-        self.timeouts += isinstance(failure, Timeout)
+        self.timeouts += isinstance(failure, UpstreamTimeout)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class UpstreamSnapshot:
     """The state of one upstream at one moment, without secrets and without data of callers."""
 
     name: str
@@ -73,7 +73,7 @@ class Snapshot:
     waiting: int
     calls: Counters
 
-    def told(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return the members for DESCRIBE."""
         return {
             "state": self.state,
@@ -82,7 +82,7 @@ class Snapshot:
             "latency": round(self.calls.latency, 6),
         }
 
-    def full(self) -> dict[str, object]:
+    def to_full_json(self) -> dict[str, object]:
         """Return everything, for operators."""
         return {**asdict(self), "latency": self.calls.latency}
 
@@ -100,7 +100,7 @@ class UpstreamService(ABC, Service):
     :param jitter: returns a new number from 0 to 1 each time.
     """
 
-    late = "it did not start"
+    late_reason = "it did not start"
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class UpstreamService(ABC, Service):
         self._clock = reactor
         self._log = log
         self._turns = CallQueue(reactor, at_once or settings.max_concurrency, settings.max_queue)
-        self._starting = AwaitingStart(reactor, settings.max_queue)
+        self._starting = StartWaiters(reactor, settings.max_queue)
         self._delays = Delays(jitter)
         self._machine = supervise(self)
         self._counters = Counters()
-        self._state = State.STOPPED
+        self._state = UpstreamState.STOPPED
         self._attempt: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
         self._up_since = 0.0
@@ -136,14 +136,14 @@ class UpstreamService(ABC, Service):
     async def _establish(self) -> None:
         """Connect, and learn what the upstream is; fails with :class:`UpstreamFailure`."""
 
-    def _rose(self, *, first: bool) -> None:
+    def _note_up(self, *, first: bool) -> None:
         """Act on a successful attempt; ``first`` is False if the upstream was up before it."""
 
     def _release(self) -> None:
         """Drop the connection."""
 
     @abstractmethod
-    def _ended(self) -> Deferred[None]:
+    def _wait_until_ended(self) -> Deferred[None]:
         """Return a Deferred that fires when everything of the upstream has ended, because the host stops."""
 
     # The service
@@ -160,12 +160,12 @@ class UpstreamService(ABC, Service):
         """End the upstream; fires when everything of it has ended."""
         super().stopService()  # type: ignore[no-untyped-call]
         self._machine.stop()
-        return self._ended()
+        return self._wait_until_ended()
 
     # Calls
 
     @property
-    def state(self) -> State:
+    def state(self) -> UpstreamState:
         """The present state."""
         return self._state
 
@@ -197,8 +197,8 @@ class UpstreamService(ABC, Service):
         began = self.seconds()
         until = began + seconds
         try:
-            if self._state is not State.UP:
-                await self._risen(seconds, caller, noted)
+            if self._state is not UpstreamState.UP:
+                await self._wait_for_start(seconds, caller, noted)
                 began = self.seconds()
             if not self._turns.take(caller):
                 await noted(self._turns.wait(until - began, caller))
@@ -210,35 +210,35 @@ class UpstreamService(ABC, Service):
                 self._in_flight -= 1
                 self._turns.give_back(caller)
         except UpstreamFailure as failure:
-            self._counters.failed(failure)
-            if isinstance(failure, Lost) and not failure.sent:
-                self.lost(str(failure))
+            self._counters.count_failure(failure)
+            if isinstance(failure, UpstreamLost) and not failure.sent:
+                self.note_loss(str(failure))
             raise
         except CancelledError:
-            given_up = Cancelled("the call was given up")
-            self._counters.failed(given_up)
+            given_up = CallCancelled("the call was given up")
+            self._counters.count_failure(given_up)
             raise given_up from None
-        self._counters.succeeded(self.seconds() - began)
+        self._counters.count_success(self.seconds() - began)
         return result
 
-    def lost(self, reason: str) -> None:
+    def note_loss(self, reason: str) -> None:
         """Fail the upstream: it cannot be reached, or has changed."""
-        if self._state is State.UP:
+        if self._state is UpstreamState.UP:
             self._fail(reason)
 
-    def look_again(self) -> None:
+    def attempt_again(self) -> None:
         """Attempt again now, because the upstream's definition may be accepted now."""
-        if self._state in (State.BACKOFF, State.FAILED):
+        if self._state in (UpstreamState.BACKOFF, UpstreamState.FAILED):
             self.forget()
             self._machine.due()
-        elif self._state is State.UP and self._attempt is None:
+        elif self._state is UpstreamState.UP and self._attempt is None:
             self.forget()
-            self._look()
+            self._attempt_now()
 
-    def moment(self) -> dict[str, Any]:
+    def snapshot_members(self) -> dict[str, Any]:
         """Return the present members of :class:`Snapshot`."""
-        now, up = self.seconds(), self._state is State.UP
-        waits = self._state in (State.BACKOFF, State.FAILED)
+        now, up = self.seconds(), self._state is UpstreamState.UP
+        waits = self._state in (UpstreamState.BACKOFF, UpstreamState.FAILED)
         return {
             "name": self.settings.name,
             "state": self._state.value,
@@ -253,29 +253,29 @@ class UpstreamService(ABC, Service):
 
     # Methods for the state machine: agtphost.upstream.supervision.Effects
 
-    def entered(self, state: State) -> None:
+    def set_state(self, state: UpstreamState) -> None:
         """Store the new state."""
         self._state = state
-        if state is State.UP:
+        if state is UpstreamState.UP:
             self._up_since = self.seconds()
             self._reason = ""
 
     def connect(self) -> None:
         """Begin an attempt."""
         self._attempts += 1
-        self._look()
+        self._attempt_now()
 
     def disconnect(self) -> None:
         """End the attempt and the connection."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.cancel()
-        self._send_away()
+        self._fail_waiting()
 
     def wait(self, delay: float) -> None:
         """Schedule the next attempt."""
         self._next_attempt = self.seconds() + delay
-        self._in(delay, self._machine.due)
+        self._schedule(delay, self._machine.due)
 
     def forget(self) -> None:
         """Cancel the scheduled attempt."""
@@ -283,38 +283,38 @@ class UpstreamService(ABC, Service):
             self._timer.cancel()
         self._timer = None
 
-    def _in(self, delay: float, step: Callable[[], None]) -> None:
+    def _schedule(self, delay: float, step: Callable[[], None]) -> None:
         self.forget()
         self._timer = self._clock.callLater(delay, step)
 
-    def _look(self) -> None:
+    def _attempt_now(self) -> None:
         attempt = Deferred.fromCoroutine(self._establish())
         self._attempt = attempt
         attempt.addTimeout(self.settings.start_timeout, self._clock)
-        attempt.addCallbacks(self._established, self._not_established)
+        attempt.addCallbacks(self._finish_attempt, self._fail_attempt)
 
-    def _established(self, _: None) -> None:
+    def _finish_attempt(self, _: None) -> None:
         self._attempt = None
-        first = self._state is State.STARTING
+        first = self._state is UpstreamState.STARTING
         if first:
             # A synchronous attempt ends within the machine's own step: the state follows after it.
-            self._machine.established()
-        if first or self._state is State.UP:
-            self._rose(first=first)
-        self._starting.up()
+            self._machine.succeed()
+        if first or self._state is UpstreamState.UP:
+            self._note_up(first=first)
+        self._starting.resume_all()
 
-    def _not_established(self, failure: Failure) -> None:
+    def _fail_attempt(self, failure: Failure) -> None:
         self._attempt = None
-        if self._state not in (State.STARTING, State.UP):
+        if self._state not in (UpstreamState.STARTING, UpstreamState.UP):
             return
         error = failure.value
-        if isinstance(error, (TimeoutError, CancelledError, Cancelled)):
-            self._fail(f"{self.late} within {self.settings.start_timeout:g} s")
+        if isinstance(error, (TimeoutError, CancelledError, CallCancelled)):
+            self._fail(f"{self.late_reason} within {self.settings.start_timeout:g} s")
         else:
             self._fail(f"{'' if isinstance(error, UpstreamFailure) else f'{type(error).__name__}: '}{error}")
 
     def _fail(self, reason: str) -> None:
-        up_for = self.seconds() - self._up_since if self._state is State.UP else 0.0
+        up_for = self.seconds() - self._up_since if self._state is UpstreamState.UP else 0.0
         self._reason = reason
         self.forget()
         attempt, self._attempt = self._attempt, None
@@ -323,15 +323,15 @@ class UpstreamService(ABC, Service):
         (self._machine.suspend if given_up else self._machine.retry)(delay)
         if attempt is not None:
             attempt.cancel()
-        self._send_away()
+        self._fail_waiting()
 
-    def _send_away(self) -> None:
+    def _fail_waiting(self) -> None:
         """Drop the connection and fail every call that waits for it."""
         self._release()
         self._turns.fail_all(self._down)
-        self._starting.failed(self._down)
+        self._starting.fail_all(self._down)
 
-    async def _risen(
+    async def _wait_for_start(
         self,
         seconds: float,
         caller: Caller = None,
@@ -344,17 +344,17 @@ class UpstreamService(ABC, Service):
         """
         self._machine.demand()
         state = self._state
-        if state is State.UP:
+        if state is UpstreamState.UP:
             return
-        if state is not State.STARTING or self._delays.failures or not self._starting.admits(caller):
+        if state is not UpstreamState.STARTING or self._delays.failures or not self._starting.admits(caller):
             raise self._down()
         try:
             await noted(self._starting.wait(max(seconds, 0.001), caller))
         except TimeoutError:
-            raise Timeout(f"{self.late} in time") from None
+            raise UpstreamTimeout(f"{self.late_reason} in time") from None
 
-    def _down(self) -> Down:
+    def _down(self) -> UpstreamDown:
         wait = 1.0
-        if self._state in (State.BACKOFF, State.FAILED):
+        if self._state in (UpstreamState.BACKOFF, UpstreamState.FAILED):
             wait = max(self._next_attempt - self.seconds(), 1.0)
-        return Down(self._state.value, ceil(wait), self._reason)
+        return UpstreamDown(self._state.value, ceil(wait), self._reason)

@@ -18,7 +18,7 @@ FIRST_DELAY = 1.0
 LONGEST_DELAY = 60.0
 """Seconds between attempts: 1, 2, 4 ... 60."""
 
-STEADY = 60.0
+STEADY_SECONDS = 60.0
 """Seconds of being up after which the delays start over."""
 
 WINDOW = 60.0
@@ -32,7 +32,7 @@ SPREAD = 0.2
 """The part by which a delay varies, so that servers that failed together do not restart together."""
 
 
-class State(Enum):
+class UpstreamState(Enum):
     """The state of a server, as operators see it."""
 
     STOPPED = "stopped"
@@ -49,7 +49,7 @@ class State(Enum):
 class Effects(Protocol):
     """The effects of the machine."""
 
-    def entered(self, state: State) -> None:
+    def set_state(self, state: UpstreamState) -> None:
         """Take the new state."""
 
     def connect(self) -> None:
@@ -65,7 +65,7 @@ class Effects(Protocol):
         """Cancel the call of ``due``."""
 
 
-class Lifecycle(Protocol):
+class UpstreamLifecycle(Protocol):
     """The inputs of the machine."""
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class Lifecycle(Protocol):
     def demand(self) -> None:
         """Start the server if it waits for its first call."""
 
-    def established(self) -> None:
+    def succeed(self) -> None:
         """Take the success of the attempt."""
 
     def retry(self, delay: float) -> None:
@@ -93,7 +93,7 @@ class Lifecycle(Protocol):
         """Stop the server, since the host stops."""
 
 
-_builder = TypeMachineBuilder(Lifecycle, Effects)  # type: ignore[type-abstract]
+_builder = TypeMachineBuilder(UpstreamLifecycle, Effects)  # type: ignore[type-abstract]
 _stopped = _builder.state("stopped")
 _idle = _builder.state("idle")
 _starting = _builder.state("starting")
@@ -103,56 +103,56 @@ _failed = _builder.state("failed")
 
 # Inputs without effect: a demand that is met or being met, and a loss that is known.
 for _state in (_stopped, _starting, _up, _backoff, _failed):
-    _state.upon(Lifecycle.demand).loop().returns(None)
+    _state.upon(UpstreamLifecycle.demand).loop().returns(None)
 for _state in (_stopped, _idle, _backoff, _failed):
-    _state.upon(Lifecycle.retry).loop().returns(None)
-    _state.upon(Lifecycle.suspend).loop().returns(None)
+    _state.upon(UpstreamLifecycle.retry).loop().returns(None)
+    _state.upon(UpstreamLifecycle.suspend).loop().returns(None)
 for _state in (_idle, _starting, _up, _backoff, _failed):
-    _state.upon(Lifecycle.start).loop().returns(None)
-    _state.upon(Lifecycle.arm).loop().returns(None)
-_stopped.upon(Lifecycle.stop).loop().returns(None)
+    _state.upon(UpstreamLifecycle.start).loop().returns(None)
+    _state.upon(UpstreamLifecycle.arm).loop().returns(None)
+_stopped.upon(UpstreamLifecycle.stop).loop().returns(None)
 
 
-@_stopped.upon(Lifecycle.arm).to(_idle)
-def _armed(machine: Lifecycle, effects: Effects) -> None:
-    effects.entered(State.IDLE)
+@_stopped.upon(UpstreamLifecycle.arm).to(_idle)
+def _enter_idle(machine: UpstreamLifecycle, effects: Effects) -> None:
+    effects.set_state(UpstreamState.IDLE)
 
 
-@_stopped.upon(Lifecycle.start).to(_starting)
-@_idle.upon(Lifecycle.demand).to(_starting)
-@_backoff.upon(Lifecycle.due).to(_starting)
-@_failed.upon(Lifecycle.due).to(_starting)
-def _begin(machine: Lifecycle, effects: Effects) -> None:
-    effects.entered(State.STARTING)
+@_stopped.upon(UpstreamLifecycle.start).to(_starting)
+@_idle.upon(UpstreamLifecycle.demand).to(_starting)
+@_backoff.upon(UpstreamLifecycle.due).to(_starting)
+@_failed.upon(UpstreamLifecycle.due).to(_starting)
+def _enter_starting(machine: UpstreamLifecycle, effects: Effects) -> None:
+    effects.set_state(UpstreamState.STARTING)
     effects.connect()
 
 
-@_starting.upon(Lifecycle.established).to(_up)
-def _risen(machine: Lifecycle, effects: Effects) -> None:
-    effects.entered(State.UP)
+@_starting.upon(UpstreamLifecycle.succeed).to(_up)
+def _enter_up(machine: UpstreamLifecycle, effects: Effects) -> None:
+    effects.set_state(UpstreamState.UP)
 
 
-@_starting.upon(Lifecycle.retry).to(_backoff)
-@_up.upon(Lifecycle.retry).to(_backoff)
-def _delayed(machine: Lifecycle, effects: Effects, delay: float) -> None:
-    effects.entered(State.BACKOFF)
+@_starting.upon(UpstreamLifecycle.retry).to(_backoff)
+@_up.upon(UpstreamLifecycle.retry).to(_backoff)
+def _enter_backoff(machine: UpstreamLifecycle, effects: Effects, delay: float) -> None:
+    effects.set_state(UpstreamState.BACKOFF)
     effects.wait(delay)
 
 
-@_starting.upon(Lifecycle.suspend).to(_failed)
-@_up.upon(Lifecycle.suspend).to(_failed)
-def _given_up(machine: Lifecycle, effects: Effects, delay: float) -> None:
-    effects.entered(State.FAILED)
+@_starting.upon(UpstreamLifecycle.suspend).to(_failed)
+@_up.upon(UpstreamLifecycle.suspend).to(_failed)
+def _enter_failed(machine: UpstreamLifecycle, effects: Effects, delay: float) -> None:
+    effects.set_state(UpstreamState.FAILED)
     effects.wait(delay)
 
 
-@_idle.upon(Lifecycle.stop).to(_stopped)
-@_starting.upon(Lifecycle.stop).to(_stopped)
-@_up.upon(Lifecycle.stop).to(_stopped)
-@_backoff.upon(Lifecycle.stop).to(_stopped)
-@_failed.upon(Lifecycle.stop).to(_stopped)
-def _ended(machine: Lifecycle, effects: Effects) -> None:
-    effects.entered(State.STOPPED)
+@_idle.upon(UpstreamLifecycle.stop).to(_stopped)
+@_starting.upon(UpstreamLifecycle.stop).to(_stopped)
+@_up.upon(UpstreamLifecycle.stop).to(_stopped)
+@_backoff.upon(UpstreamLifecycle.stop).to(_stopped)
+@_failed.upon(UpstreamLifecycle.stop).to(_stopped)
+def _enter_stopped(machine: UpstreamLifecycle, effects: Effects) -> None:
+    effects.set_state(UpstreamState.STOPPED)
     effects.forget()
     effects.disconnect()
 
@@ -186,7 +186,7 @@ class Delays:
         :param up_for: seconds that the server had been up; 0 if it was not.
         :return: seconds until the next attempt, and whether the server counts as failed.
         """
-        if up_for >= STEADY:
+        if up_for >= STEADY_SECONDS:
             self._failures = 0
         self._failures += 1
         self._restarts.append(now)

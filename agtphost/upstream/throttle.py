@@ -46,7 +46,7 @@ class ReadThrottle:
         self._resume = resume
         self._octets = octets * SLICE
         self._part = 1.0
-        self._over_it = 0
+        self._slices_over = 0
         self._left = self._octets
         self._until = 0.0
         self._waiting: IDelayedCall | None = None
@@ -63,20 +63,20 @@ class ReadThrottle:
         if self._left < 0 and self._waiting is None:
             self.pauses += 1
             self._pause()
-            self._waiting = self._clock.callLater(self._until - now, self._over)
+            self._waiting = self._clock.callLater(self._until - now, self._resume_reading)
 
     def _adjust(self, now: float) -> None:
         if self._left < 0 and now < self._until + SLICE:
-            self._over_it += 1
-            if self._over_it > PATIENCE:
+            self._slices_over += 1
+            if self._slices_over > PATIENCE:
                 self._part = max(self._part / 2, SMALLEST)
         else:
-            self._over_it = 0
+            self._slices_over = 0
             slices = min(int((now - self._until) / SLICE) + 1, 8)
             self._part = min(self._part * 2**slices, 1.0)
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the source is paused."""
         return self._waiting is not None
 
@@ -86,7 +86,7 @@ class ReadThrottle:
             self._waiting.cancel()
         self._waiting = None
 
-    def _over(self) -> None:
+    def _resume_reading(self) -> None:
         self._waiting = None
         self._resume()
 
@@ -103,7 +103,7 @@ class LogThrottle:
         self._lines = lines
         self._left = lines
         self._until = 0.0
-        self.suppressed = 0
+        self.suppressed_lines = 0
         """Lines since the start that were not logged."""
 
     def admits(self) -> bool:
@@ -113,7 +113,7 @@ class LogThrottle:
             self._left = self._lines
             self._until = now + 1.0
         if self._left <= 0:
-            self.suppressed += 1
+            self.suppressed_lines += 1
             return False
         self._left -= 1
         return True

@@ -24,12 +24,12 @@ from twisted.web.iweb import IResponse
 from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.handlers.calls import client_span
 from agtphost.handlers.tracing import ClientSpan
-from agtphost.upstream.bodies import Answer
-from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable
+from agtphost.upstream.bodies import AnswerBody
+from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, UpstreamTimeout, AnswerTooLong, UnreadableAnswer
 from agtphost.upstream.https import HTTPSClient, read, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
-from agtphost.upstream.service import Snapshot, UpstreamService
+from agtphost.upstream.service import UpstreamSnapshot, UpstreamService
 from agtphost.vocabulary import jsontext
 
 LONGEST_BODY = 16 << 20
@@ -51,7 +51,7 @@ Take = Callable[[bytes], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class WebReply:
     """An answer of 2xx."""
 
     status: int
@@ -87,7 +87,7 @@ class WebClient:
         body: object = None,
         take: Take | None = None,
         errors: bool = False,
-    ) -> Reply:
+    ) -> WebReply:
         """
         Send a request, and read the answer.
 
@@ -109,7 +109,7 @@ class WebClient:
         try:
             return await working
         except TimeoutError:
-            raise Timeout(f"it did not answer within {seconds:.3g} s") from None
+            raise UpstreamTimeout(f"it did not answer within {seconds:.3g} s") from None
 
     async def close(self) -> None:
         """Close the kept connections."""
@@ -118,7 +118,7 @@ class WebClient:
 
     async def _exchange(
         self, method: str, url: str, fields: Headers, octets: bytes | None, take: Take | None, errors: bool
-    ) -> Reply:
+    ) -> WebReply:
         if self._client is None:
             trust = trust_of(self._ca)
             self._client = HTTPSClient(
@@ -128,29 +128,29 @@ class WebClient:
         return await _read(response, take, errors)
 
 
-async def _read(response: IResponse, take: Take | None, errors: bool) -> Reply:
+async def _read(response: IResponse, take: Take | None, errors: bool) -> WebReply:
     code = int(response.code)
     kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
     good = 200 <= code < 300
     if good and kind == STREAM:
-        reading = _Reading(response, errors)
+        reading = _EventReader(response, errors)
         if take is None:
             reading.discard()
-            raise Unreadable("it answered with a stream where none was asked for")
+            raise UnreadableAnswer("it answered with a stream where none was asked for")
         await reading.each(take)
-        return Reply(status=code, body=b"", streamed=True)
+        return WebReply(status=code, body=b"", streamed=True)
     if not good:
         body = b""
-        with suppress(Lost, Unreadable):  # the status is enough
+        with suppress(UpstreamLost, UnreadableAnswer):  # the status is enough
             body = await read(response, LONGEST_ERROR, measured=False)
-        raise Refused(code, body=body)
+        raise UpstreamRefused(code, body=body)
     body = await read(response, LONGEST_BODY, measured=False)
     if body and kind != "application/json" and not kind.endswith("+json"):
-        raise Unreadable(f"it answered with the content type {kind[:64]!r}")
-    return Reply(status=code, body=body)
+        raise UnreadableAnswer(f"it answered with the content type {kind[:64]!r}")
+    return WebReply(status=code, body=body)
 
 
-class _Reading:
+class _EventReader:
     """A reader of one answer that is a stream of events."""
 
     def __init__(self, response: IResponse, errors: bool) -> None:
@@ -159,7 +159,7 @@ class _Reading:
         self._ended = False
         self._reason: str | None = None
         self._paused = False
-        self._answer = Answer(True, self._take, self._end, LONGEST_BODY, errors=errors)
+        self._answer = AnswerBody(True, self._take, self._end, LONGEST_BODY, errors=errors)
         response.deliverBody(self._answer)  # type: ignore[no-untyped-call]
 
     async def each(self, take: Take) -> None:
@@ -183,9 +183,9 @@ class _Reading:
             if not self._ended:
                 self._answer.abandon("the reader stopped")
         if self._reason is not None:
-            if self._answer.lost:
-                raise Lost(self._reason)
-            raise TooLong(LONGEST_BODY) if self._answer.too_long else Unreadable(self._reason)
+            if self._answer.was_cut:
+                raise UpstreamLost(self._reason)
+            raise AnswerTooLong(LONGEST_BODY) if self._answer.too_long else UnreadableAnswer(self._reason)
 
     def discard(self) -> None:
         """Close the stream unread."""
@@ -209,18 +209,18 @@ class _Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WebSnapshot(Snapshot):
+class WebSnapshot(UpstreamSnapshot):
     """The state of one upstream at one moment."""
 
     protocol: str
 
-    def told(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return the members for DESCRIBE."""
-        return {**super().told(), "failures": self.calls.errors}
+        return {**super().to_json(), "failures": self.calls.errors}
 
-    def full(self) -> dict[str, object]:
+    def to_full_json(self) -> dict[str, object]:
         """Return everything, for operators."""
-        return {**super().full(), "protocol": self.protocol.upper()}
+        return {**super().to_full_json(), "protocol": self.protocol.upper()}
 
 
 class WebUpstream(UpstreamService):
@@ -233,7 +233,7 @@ class WebUpstream(UpstreamService):
     :param pins: the approved definitions.
     """
 
-    late = "it did not say what it is"
+    late_reason = "it did not say what it is"
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class WebUpstream(UpstreamService):
 
     def snapshot(self) -> WebSnapshot:
         """Return the state for operators."""
-        return WebSnapshot(protocol=self.protocol, **self.moment())
+        return WebSnapshot(protocol=self.protocol, **self.snapshot_members())
 
     def request_span(self, name: str) -> ClientSpan | None:
         """
@@ -266,21 +266,21 @@ class WebUpstream(UpstreamService):
 
     @property
     @abstractmethod
-    def said(self) -> object:
+    def description(self) -> object:
         """The upstream's approved description; it is another object once the description has changed."""
 
     @abstractmethod
-    def waiting(self) -> Mapping[str, str]:
+    def list_pending(self) -> Mapping[str, str]:
         """Return the digests of what is off until it is approved, by name."""
 
     def _approval(self) -> None:
         """Attempt again, since an operator approved something that is off."""
-        self.look_again()
+        self.attempt_again()
 
-    def _rose(self, *, first: bool) -> None:
+    def _note_up(self, *, first: bool) -> None:
         if first:
             self._log.event("up", LogLevel.info)
-        self._in(self.settings.refresh, self._look)
+        self._schedule(self.settings.refresh, self._attempt_now)
 
-    def _ended(self) -> Deferred[None]:
+    def _wait_until_ended(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._http.close())

@@ -15,7 +15,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import ItemRow
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Request
 from tests import forking
@@ -134,7 +134,7 @@ async def kept(upstream: Any, *, wait: bool = True) -> AsyncIterator[Any]:
     service.startService()
     try:
         if wait:
-            await until(lambda: service.state is State.UP, 20, f"not up: {service.snapshot()}")
+            await until(lambda: service.state is UpstreamState.UP, 20, f"not up: {service.snapshot()}")
         yield upstream
     finally:
         await service.stopService()

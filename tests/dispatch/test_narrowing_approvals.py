@@ -20,7 +20,7 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.approval import ApproveTool
 from agtphost.errors import Refusal
-from agtphost.upstream.pins import Pins, Store
+from agtphost.upstream.pins import Pins, PinStore
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.identity.issued import of_key
@@ -286,9 +286,9 @@ def test_an_approved_tool_is_that_definition_of_that_tool() -> None:
     pins = Pins("mcp", "files")
     pins.approve("work", ONE)
     pins.approve("host", TWO)
-    assert not pins.off({"work": ONE}) and pins.off({"work": TWO})
+    assert not pins.find_off({"work": ONE}) and pins.find_off({"work": TWO})
     pins.approve("work", TWO)
-    assert not pins.off({"work": TWO}) and pins.off({"work": ONE}) and pins.off({"host": ONE})
+    assert not pins.find_off({"work": TWO}) and pins.find_off({"work": ONE}) and pins.find_off({"host": ONE})
 
 
 def _approving(shown: str) -> tuple[Pins, list[Any]]:
@@ -309,10 +309,10 @@ def test_an_approval_of_a_tool_is_of_the_definition_that_was_shown() -> None:
     """With the digest of another one, 409 and it stays off; with the present one's it is that and no later one."""
     pins, (failed,) = _approving("3" * 64)
     assert (failed.status, failed.reason) == (409, "definition-changed-again")
-    assert pins.off({"work": TWO}) and not pins.off({"work": ONE})
+    assert pins.find_off({"work": TWO}) and not pins.find_off({"work": ONE})
     pins, (done,) = _approving(TWO)
     assert done.result["mcp_response"]["definition_digest"] == TWO
-    assert not pins.off({"work": TWO}) and pins.off({"work": "3" * 64})
+    assert not pins.find_off({"work": TWO}) and pins.find_off({"work": "3" * 64})
 
 
 def test_an_approved_upstream_is_that_statement_of_that_agent() -> None:
@@ -322,11 +322,11 @@ def test_an_approved_upstream_is_that_statement_of_that_agent() -> None:
     async def submit(changes: Any, events: Any) -> None:
         book.commit(changes)
 
-    store = Store(held=book, submit=submit, clock=Clock())
+    store = PinStore(held=book, submit=submit, clock=Clock())
 
     def off(**found: bytes) -> set[str]:
         answers: list[Any] = []
-        ensureDeferred(Pins("acp", "bee", {}, store).judge(found)).addBoth(answers.append)
+        ensureDeferred(Pins("acp", "bee", {}, store).check(found)).addBoth(answers.append)
         return set(answers[0])
 
     assert off(echo=FIRST, other=FIRST) == set()

@@ -27,7 +27,7 @@ from agtphost.methods.inspection.inspect import Inspection
 from agtphost.methods.inspection.upstreams import UpstreamReport
 from agtphost.negotiation.termination import Termination
 from agtphost.stores.memory import MemoryStore
-from agtphost.upstream.approval import Approve
+from agtphost.upstream.approval import ApproveDefinition
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.reasons import Reason
 from tests.identity.issued import CALLER, DESK, REGISTRAR, STRANGER, agent, of_agent, of_key, of_other_kind
@@ -122,7 +122,7 @@ def tool(kind: Kind) -> object:
 
 
 def card(kind: Kind) -> object:
-    return Approve("a2a", "helper", Pins("a2a", "helper", {}), dict, AUTHORIZATION).handle(kind.context())
+    return ApproveDefinition("a2a", "helper", Pins("a2a", "helper", {}), dict, AUTHORIZATION).handle(kind.context())
 
 
 def sweep(kind: Kind) -> object:

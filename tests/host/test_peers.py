@@ -21,7 +21,7 @@ from agtphost.host.a2a_front import front_facts
 from agtphost.host.upstreams import acp_servers
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Assurance
-from agtphost.upstream.pins import Store
+from agtphost.upstream.pins import PinStore
 from tests.dispatch.hosts import CALLER, DispatchHost
 
 HEAD = '[host]\nserver_id = "h"\nprofile = "development"\nstate_dir = "state"\n'
@@ -39,7 +39,7 @@ async def unused(changes: object, events: object) -> None:
     raise AssertionError("nothing was asked for")
 
 
-STORE = Store(held=StateTable(), submit=unused, clock=Clock())
+STORE = PinStore(held=StateTable(), submit=unused, clock=Clock())
 
 
 def test_an_agent_is_configured(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from agtphost.host.listener import PATIENCE, Announcement
 from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.signals import Signals
 from agtphost.stores import MemoryStore
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from tests.audit.drafting import KEY
 
 
@@ -149,7 +149,7 @@ class Port:
 class Upstream:
     """A server's state."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: UpstreamState) -> None:
         self.state = state
         self.name = "mcp.files"
 
@@ -161,7 +161,7 @@ def lines(events: list[Any]) -> list[str]:
 SUMMARY = {"server_id": "localhost", "agents": 1, "endpoints": 3, "tools": 5}
 
 
-def announcing(*states: State) -> tuple[Running, Port, list[Upstream], Announcement]:
+def announcing(*states: UpstreamState) -> tuple[Running, Port, list[Upstream], Announcement]:
     clock, port, servers = Running(), Port(), [Upstream(state) for state in states]
     announcement = Announcement(clock, port, servers, lambda: SUMMARY)  # type: ignore[arg-type]
     announcement.startService()
@@ -172,12 +172,12 @@ def test_ready_is_said_once_the_port_accepts_and_the_servers_are_up() -> None:
     """Interface section 1: one line with address, server id and counts, not before both."""
     events, close = observed()
     try:
-        clock, port, servers, _ = announcing(State.STARTING, State.IDLE)
+        clock, port, servers, _ = announcing(UpstreamState.STARTING, UpstreamState.IDLE)
         assert lines(events) == []
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
         clock.advance(0.9)
         assert lines(events) == []
-        servers[0].state = State.UP
+        servers[0].state = UpstreamState.UP
         clock.advance(0.1)
         clock.advance(5)
         assert lines(events) == [
@@ -191,7 +191,7 @@ def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
     """One bad upstream does not keep the others from being used; what the line waits for is said."""
     events, close = observed()
     try:
-        clock, port, _, _ = announcing(State.STARTING)
+        clock, port, _, _ = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv6Address("TCP", "::1", 4480))
         clock.pump([0.05] * int(PATIENCE / 0.05 - 2))
         assert lines(events) == ["the port accepts; still starting, for 9 s at most: mcp.files"]
@@ -208,9 +208,9 @@ def test_a_server_that_cannot_be_reached_does_not_hold_the_line_back() -> None:
     """Interface section 1: ready once the port accepts; an upstream that failed is not waited for again."""
     events, close = observed()
     try:
-        clock, port, servers, _ = announcing(State.BACKOFF, State.STARTING, State.UP)
+        clock, port, servers, _ = announcing(UpstreamState.BACKOFF, UpstreamState.STARTING, UpstreamState.UP)
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
-        servers[0].state, servers[1].state = State.STARTING, State.BACKOFF
+        servers[0].state, servers[1].state = UpstreamState.STARTING, UpstreamState.BACKOFF
         clock.advance(0.05)
         assert [line.split(" (")[0] for line in lines(events)] == [
             "agtphost ready: agtp://127.0.0.1:4480",
@@ -245,7 +245,7 @@ def test_a_host_that_stopped_meanwhile_says_nothing() -> None:
     """No ready line after the end, and no timer left."""
     events, close = observed()
     try:
-        clock, port, _, announcement = announcing(State.STARTING)
+        clock, port, _, announcement = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
         announcement.stopService()  # type: ignore[no-untyped-call]
         clock.advance(PATIENCE + 1)

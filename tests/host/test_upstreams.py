@@ -13,7 +13,7 @@ from agtphost.config import MCPServerSection
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.upstreams import call_tracker, mcp_adapter
 from agtphost.identity.peer import Assurance
-from agtphost.upstream.pins import Store
+from agtphost.upstream.pins import PinStore
 from tests.host.hosts import reloaded
 from tests.system.hosting import sample
 
@@ -83,7 +83,7 @@ def test_each_entry_is_a_service(entries: list[MCPServerSection]) -> None:
         clock,
         entries,
         {},
-        pins=Store(held=held, submit=submit, clock=clock),
+        pins=PinStore(held=held, submit=submit, clock=clock),
         calls=call_tracker(clock, held, time.time),
         authorization=Authorization(),
     )

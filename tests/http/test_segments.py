@@ -22,7 +22,7 @@ from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
 from agtphost.http.tls import Connections, https_options
-from agtphost.upstream.https import HTTPSClient, Octets, trust_of
+from agtphost.upstream.https import HTTPSClient, BytesProducer, trust_of
 from agtphost.upstream.web import WebClient
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.bridge.test_http import ACCEPT, HANDSHAKE, run, serving
@@ -135,7 +135,7 @@ async def mcp(url: str) -> None:
     agent, pool = client.agent, client.pool
     fields = Headers({"Content-Type": ["application/json"]})
     for _ in range(2):
-        await readBody(await agent.request(b"POST", url.encode(), fields, Octets(b"x" * 200)))  # type: ignore[no-untyped-call]
+        await readBody(await agent.request(b"POST", url.encode(), fields, BytesProducer(b"x" * 200)))  # type: ignore[no-untyped-call]
     await pool.closeCachedConnections()  # type: ignore[no-untyped-call]
 
 

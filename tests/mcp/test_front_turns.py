@@ -34,7 +34,7 @@ from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 from agtphost.methods.discovery.description import at_once
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import Encoded
 from agtphost.vocabulary.mount_paths import MountPath
@@ -59,7 +59,7 @@ class Listing(Toolbox):
     def __init__(self, *tools: Binding) -> None:
         super().__init__(*(replace(tool, details={"mcp": {"inputSchema": {"type": "object"}}}) for tool in tools))
         catalogue = SimpleNamespace(bindings={tool.name: tool for tool in self.bound}, ttl=None)
-        server: Any = SimpleNamespace(state=State.UP, catalogue=catalogue)
+        server: Any = SimpleNamespace(state=UpstreamState.UP, catalogue=catalogue)
         self._list = list_binding([server])
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:

@@ -16,8 +16,8 @@ from twisted.internet.defer import maybeDeferred
 from twisted.web.http_headers import Headers
 
 from agtphost.http.fetch import MAX_OCTETS, Fetcher, FetchError
-from agtphost.upstream.failures import Lost, TooLong
-from agtphost.upstream.https import HTTPSClient, authorities, read, trust_of
+from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.https import HTTPSClient, trust_only, read, trust_of
 from agtphost.upstream.octet_limit import MOST_HEAD
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says
@@ -70,17 +70,17 @@ async def test_only_the_named_authorities_are_trusted() -> None:
     async with serving(says(answer(200, {"a": 1}))) as (authority, server):
         other = Authority()
         other.root = issue(name="another root", authority=True)
-        both = authorities(other.root.pem() + authority.root.pem())
+        both = trust_only(other.root.pem() + authority.root.pem())
         url = f"https://localhost:{server.number}/"
         response = await HTTPSClient(reactor, both, addresses=None).request("GET", url, Headers())
         assert await read(response, 100) == b'{"a": 1}'
-        for trust in (authorities(other.root.pem()), trust_of(None)):
-            with pytest.raises(Lost, match="certificate"):
+        for trust in (trust_only(other.root.pem()), trust_of(None)):
+            with pytest.raises(UpstreamLost, match="certificate"):
                 await HTTPSClient(reactor, trust, addresses=None).request("GET", url, Headers())
         assert len(server.heard) == 1
     for pem in (b"", b"none", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         with pytest.raises(ValueError):
-            authorities(pem)
+            trust_only(pem)
 
 
 @pytest_twisted.ensureDeferred
@@ -89,7 +89,7 @@ async def test_an_address_policy_is_asked_before_anything_is_sent() -> None:
     async with serving(says(answer(200, {}))) as (authority, server):
         guarded = HTTPSClient(reactor, authority.trust, addresses=AddressPolicy(), resolver=Names(["127.0.0.1"]))
         for scheme in ("https", "http"):
-            with pytest.raises(Lost) as refused:
+            with pytest.raises(UpstreamLost) as refused:
                 await guarded.request("GET", f"{scheme}://localhost:{server.number}/", Headers())
             assert not refused.value.sent
         assert server.connections == 0
@@ -104,7 +104,7 @@ async def test_a_body_is_bounded() -> None:
             client = HTTPSClient(reactor, authority.trust, addresses=None, connections=1)
             url = f"https://localhost:{server.number}/"
             assert await read(await client.request("GET", url, Headers()), 5) == b"abcde"
-            with pytest.raises(TooLong):
+            with pytest.raises(AnswerTooLong):
                 await read(await client.request("GET", url, Headers()), 4)
             assert await read(await client.request("GET", url, Headers()), 5) == b"abcde"
             assert server.connections == 2

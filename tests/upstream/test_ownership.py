@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.upstream import ownership as module
-from agtphost.upstream.ownership import KEPT, OwnedTask, TaskOwnership, is_remote_id
+from agtphost.upstream.ownership import KEEP_SECONDS, OwnedTask, TaskOwnership, is_remote_id
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from tests.adapters.peers import Book
 
@@ -22,12 +22,12 @@ def test_a_link_is_found_by_each_of_its_names() -> None:
     book.commit(links.changes(ONE))
     assert links.by_task(ALICE, "u", "T-1") == replace(ONE, updated=1000)
     assert links.by_remote(ALICE, "u", "r1") == replace(ONE, updated=1000)
-    assert links.conversation(ALICE, "u", "S-1") == "c1"
+    assert links.find_conversation(ALICE, "u", "S-1") == "c1"
     assert links.owns_conversation(ALICE, "u", "c1")
     for owner, upstream in ((BOB, "u"), (ALICE, "v")):
         assert links.by_task(owner, upstream, "T-1") is None
         assert links.by_remote(owner, upstream, "r1") is None
-        assert links.conversation(owner, upstream, "S-1") == ""
+        assert links.find_conversation(owner, upstream, "S-1") == ""
         assert not links.owns_conversation(owner, upstream, "c1")
 
 
@@ -53,7 +53,7 @@ def test_what_did_not_change_is_not_written() -> None:
     book.commit(links.changes(ONE))
     assert links.changes(replace(ONE, updated=0)) == ()
     changes = links.changes(replace(ONE, state="completed"))
-    assert [change.expires_at for change in changes] == [(1000 + KEPT) * 1000]
+    assert [change.expires_at for change in changes] == [(1000 + KEEP_SECONDS) * 1000]
 
 
 def test_one_caller_has_so_many_links_and_no_more() -> None:
@@ -63,7 +63,7 @@ def test_one_caller_has_so_many_links_and_no_more() -> None:
     book.commit(links.changes(replace(ONE, owner=BOB)))
     for number in range(ITEM_KINDS["a2a-task"].per_owner + 5):
         book.commit(links.changes(replace(ONE, remote_id=f"r{number}", task_id=f"T-{number}")))
-    assert len(list(links.of(ALICE, "u"))) == ITEM_KINDS["a2a-task"].per_owner
+    assert len(list(links.list_of(ALICE, "u"))) == ITEM_KINDS["a2a-task"].per_owner
     assert links.by_task(ALICE, "u", "T-4") is None
     assert links.by_task(ALICE, "u", "T-5") is not None
     assert links.by_task(BOB, "u", "T-1") is not None

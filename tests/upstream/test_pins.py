@@ -19,13 +19,13 @@ from agtphost.upstream.pins import (
     LONGEST,
     MOST_OF_ONE,
     MOST_PINS,
-    MOST_TOLD,
+    MOST_REPORTED,
     PIN,
     PINNED,
-    TOLD,
+    REPORTED,
     TOOL_PIN,
     Pins,
-    Store,
+    PinStore,
 )
 from tests.fakes import FakeLedger
 
@@ -42,7 +42,7 @@ class PinnedHost:
         self.protocol = protocol
         self.clock = Clock()
         self.ledger = FakeLedger() if ledger is None else ledger
-        self.store = Store(held=self.ledger.held, submit=self.submit, clock=self.clock)
+        self.store = PinStore(held=self.ledger.held, submit=self.submit, clock=self.clock)
 
     async def submit(self, changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
         await self.ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
@@ -52,14 +52,14 @@ class PinnedHost:
 
     def judged(self, pins: Pins, **found: bytes) -> set[str]:
         answers: list[Any] = []
-        ensureDeferred(pins.judge(found)).addBoth(answers.append)
+        ensureDeferred(pins.check(found)).addBoth(answers.append)
         self.clock.advance(0)
         if not isinstance(answers[0], frozenset):
             raise answers[0].value
         return set(answers[0])
 
     def off(self, pins: Pins, **digests: str) -> set[str]:
-        off = set(pins.off(digests))
+        off = set(pins.find_off(digests))
         self.clock.pump([0.0] * 5)
         return off
 
@@ -114,7 +114,7 @@ def test_the_items_are_those_of_earlier_versions() -> None:
     items = {
         (kind, item.key): item.value
         for host in (web, tools)
-        for kind in (PIN, TOOL_PIN, TOLD, DEFINITION)
+        for kind in (PIN, TOOL_PIN, REPORTED, DEFINITION)
         for item in host.ledger.held.all(kind)
     }
     text = {"sha256": ONE, "text": FIRST.decode()}
@@ -133,7 +133,7 @@ def test_the_configuration_wins() -> None:
     assert host.judged(host.pins(), echo=FIRST) == set()
     pins = host.pins({"echo": TWO})
     assert host.judged(pins, echo=FIRST) == {"echo"} and host.judged(pins, echo=SECOND) == set()
-    assert pins.fixed("echo") and not pins.fixed("other")
+    assert pins.is_fixed("echo") and not pins.is_fixed("other")
 
 
 @BOTH
@@ -158,7 +158,7 @@ def test_of_two_approvals_the_second_is_told_so(protocol: str) -> None:
     host.commit(*one)
     with pytest.raises(StaleChange):
         host.commit(*two)
-    assert host.pins().approved("echo") == TWO
+    assert host.pins().approved_digest("echo") == TWO
 
 
 @BOTH
@@ -171,7 +171,7 @@ def test_a_first_sight_that_comes_second_is_no_approval(protocol: str) -> None:
     host.ledger.held.watch = kept  # type: ignore[method-assign]
     assert host.judged(late, echo=FIRST, other=FIRST) == set()
     assert host.judged(unaware, echo=SECOND, third=FIRST) == {"echo", "third"}
-    assert {name: late.approved(name) for name in ("echo", "third")} == {"echo": ONE, "third": ONE}
+    assert {name: late.approved_digest(name) for name in ("echo", "third")} == {"echo": ONE, "third": ONE}
 
 
 def test_the_text_of_what_was_approved_is_kept() -> None:
@@ -181,16 +181,16 @@ def test_the_text_of_what_was_approved_is_kept() -> None:
     long = b'{"says":"' + b"x" * LONGEST + b'"}'
     host.judged(host.pins(), long=long)
     pins = host.pins()
-    assert pins.shown("echo", SECOND) == {
+    assert pins.describe("echo", SECOND) == {
         "approved": {"sha256": ONE, "definition": FIRST.decode()},
         "present": {"sha256": TWO, "definition": SECOND.decode()},
         "off": True,
     }
-    unknown = pins.shown("long", SECOND)
+    unknown = pins.describe("long", SECOND)
     assert unknown is not None and set(unknown["approved"]) == {"sha256", "unknown"}
     # What is shown as approved has the approved digest, whatever is kept.
-    assert (host.pins({"echo": "3" * 64}).shown("echo", FIRST) or {})["approved"].keys() == {"sha256", "unknown"}
-    assert pins.shown("nobody", None) is None
+    assert (host.pins({"echo": "3" * 64}).describe("echo", FIRST) or {})["approved"].keys() == {"sha256", "unknown"}
+    assert pins.describe("nobody", None) is None
 
 
 def test_an_upstream_that_makes_up_definitions_fills_no_store() -> None:
@@ -200,7 +200,7 @@ def test_an_upstream_that_makes_up_definitions_fills_no_store() -> None:
     assert host.judged(host.pins(), **texts) == set()
     kept = list(host.ledger.held.all(DEFINITION))
     assert 10 < len(kept) < 20 and sum(item.octets for item in kept) <= MOST_OF_ONE + (64 << 10)
-    assert all(host.pins().approved(name) for name in texts)
+    assert all(host.pins().approved_digest(name) for name in texts)
 
 
 def test_an_upstream_that_makes_up_names_fills_no_store() -> None:
@@ -208,9 +208,9 @@ def test_an_upstream_that_makes_up_names_fills_no_store() -> None:
     pins = Pins("mcp", "bee")
     names = [f"tool-{number}" for number in range(MOST_PINS + 1)]
     ensureDeferred(pins.remember(dict.fromkeys(names, ONE)))
-    assert pins.off(dict.fromkeys(names, ONE)) == {names[-1]}
+    assert pins.find_off(dict.fromkeys(names, ONE)) == {names[-1]}
     pins.approve(names[-1], ONE)
-    assert not pins.off(dict.fromkeys(names, ONE))
+    assert not pins.find_off(dict.fromkeys(names, ONE))
 
 
 def test_a_server_that_changes_all_day_fills_no_ledger() -> None:
@@ -219,9 +219,9 @@ def test_a_server_that_changes_all_day_fills_no_ledger() -> None:
     pins = host.pins({"work": ONE, "other": ONE})
     for number in range(100):
         assert host.off(pins, work=str(number)) == {"work"}
-    assert len(host.events) == MOST_TOLD
+    assert len(host.events) == MOST_REPORTED
     host.off(pins, other="1")
-    assert len(host.events) == MOST_TOLD + 1
+    assert len(host.events) == MOST_REPORTED + 1
 
 
 def test_many_tools_are_told_together() -> None:

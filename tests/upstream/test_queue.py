@@ -7,7 +7,7 @@ import random
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from agtphost.upstream.failures import Busy, Lost, Timeout
+from agtphost.upstream.failures import UpstreamBusy, UpstreamLost, UpstreamTimeout
 from agtphost.upstream.queue import CallQueue, may_await_start
 from tests.rows import each_row
 
@@ -28,8 +28,8 @@ class Calls:
             return
         try:
             turn = self.turns.wait(60.0, caller)
-        except Busy:
-            self.failed.append((caller, Busy))
+        except UpstreamBusy:
+            self.failed.append((caller, UpstreamBusy))
             return
         self.waiting.append(turn)
         turn.addCallbacks(
@@ -84,10 +84,10 @@ def test_a_full_room_has_a_place_for_whoever_has_less_in_it() -> None:
     for _ in range(7):
         calls.call("hog")
     calls.call("hog")
-    assert calls.failed == [("hog", Busy)]
+    assert calls.failed == [("hog", UpstreamBusy)]
     for _ in range(4):
         calls.call("a")
-    assert calls.failed[1:] == [("hog", Busy)] * 3 + [("a", Busy)]
+    assert calls.failed[1:] == [("hog", UpstreamBusy)] * 3 + [("a", UpstreamBusy)]
     assert calls.turns.waiting == 6
 
 
@@ -98,10 +98,10 @@ def test_those_that_wait_time_out_leave_and_are_sent_away() -> None:
         calls.call(caller)
     calls.waiting[0].cancel()
     calls.clock.advance(60.0)
-    assert [kind for _, kind in calls.failed][1:] == [Timeout, Timeout]
+    assert [kind for _, kind in calls.failed][1:] == [UpstreamTimeout, UpstreamTimeout]
     calls.call("a")
-    calls.turns.fail_all(lambda: Lost("gone"))
-    assert calls.failed[-1] == ("a", Lost)
+    calls.turns.fail_all(lambda: UpstreamLost("gone"))
+    assert calls.failed[-1] == ("a", UpstreamLost)
     for caller in ("a", "b"):
         calls.end(caller)
     assert (calls.turns.waiting, calls.turns.take("x"), calls.turns.take("y")) == (0, True, True)

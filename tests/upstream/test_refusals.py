@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from agtphost.upstream.failures import (
-    Busy,
-    Cancelled,
-    Down,
+    UpstreamBusy,
+    CallCancelled,
+    UpstreamDown,
     ErrorAnswer,
-    Lost,
+    UpstreamLost,
     NotApproved,
     NotReading,
-    Refused,
+    UpstreamRefused,
     RulesUnmatched,
-    Timeout,
-    TooLong,
-    Unreadable,
-    Unsendable,
+    UpstreamTimeout,
+    AnswerTooLong,
+    UnreadableAnswer,
+    UnsendableCall,
     UpstreamFailure,
 )
 from agtphost.upstream.refusals import refusal
@@ -23,18 +23,18 @@ from agtphost.vocabulary import jsontext
 from tests.rows import each_row
 
 ROWS = [
-    (Timeout("t"), 408, "upstream-timeout", None),
-    (Cancelled("c"), 409, "upstream-cancelled", None),
-    (Unsendable("u"), 422, "upstream-call-refused", None),
-    (Busy("b"), 429, "upstream-busy", "1"),
-    (Unreadable("u"), 500, "upstream-answer-refused", None),
-    (TooLong(9), 500, "upstream-answer-too-long", None),
+    (UpstreamTimeout("t"), 408, "upstream-timeout", None),
+    (CallCancelled("c"), 409, "upstream-cancelled", None),
+    (UnsendableCall("u"), 422, "upstream-call-refused", None),
+    (UpstreamBusy("b"), 429, "upstream-busy", "1"),
+    (UnreadableAnswer("u"), 500, "upstream-answer-refused", None),
+    (AnswerTooLong(9), 500, "upstream-answer-too-long", None),
     (UpstreamFailure("f"), 500, "upstream-failed", None),
-    (Down("backoff", 7, "r"), 503, "upstream-down", "7"),
-    (Lost("l", sent=False), 503, "upstream-down", "1"),
-    (Lost("l", exit_code=3), 503, "upstream-lost", "1"),
+    (UpstreamDown("backoff", 7, "r"), 503, "upstream-down", "7"),
+    (UpstreamLost("l", sent=False), 503, "upstream-down", "1"),
+    (UpstreamLost("l", exit_code=3), 503, "upstream-lost", "1"),
     (NotReading("n"), 503, "upstream-lost", "1"),
-    (Refused(401, "r"), 503, "upstream-refused", "1"),
+    (UpstreamRefused(401, "r"), 503, "upstream-refused", "1"),
     (NotApproved("n"), 503, "upstream-down", "1"),
 ]
 
@@ -64,7 +64,7 @@ def test_one_outcome_has_one_reason(
     assert (said.status, said.reason, dict(said.headers).get("Retry-After")) == (status, reason, retry)
     assert named.items() <= said.details.items()
     assert "one" in said.explanation
-    assert said.remedy or isinstance(failure, Cancelled) or type(failure) is UpstreamFailure
+    assert said.remedy or isinstance(failure, CallCancelled) or type(failure) is UpstreamFailure
 
 
 @each_row(("protocol", "code", "status", "reason"), ERRORS)
@@ -78,8 +78,8 @@ def test_errors_of_a_protocol_are_told_whole(protocol: str, code: object, status
     failure: UpstreamFailure = ErrorAnswer(error)
     if protocol == "acp":
         assert isinstance(code, int)
-        failure = Refused(code, body=jsontext.encode(error))
-        assert refusal("acp", "one", Refused(code, body=b"no error")).reason == "upstream-refused"
+        failure = UpstreamRefused(code, body=jsontext.encode(error))
+        assert refusal("acp", "one", UpstreamRefused(code, body=b"no error")).reason == "upstream-refused"
     said = refusal(protocol, "one", failure, {"task_id": "t"})
     assert (said.status, said.reason) == (status, reason)
     assert said.details["task_id"] == "t"

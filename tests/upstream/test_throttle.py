@@ -54,6 +54,6 @@ def test_a_closed_allowance_pauses_and_resumes_nothing_more() -> None:
     """The end of a link leaves no timer behind."""
     source = Source(UNSOLICITED_OCTETS)
     source.allowance.spend(UNSOLICITED_OCTETS)
-    assert source.allowance.paused and not source.running
+    assert source.allowance.is_paused and not source.running
     source.allowance.close()
-    assert not source.allowance.paused and not source.clock.getDelayedCalls()
+    assert not source.allowance.is_paused and not source.clock.getDelayedCalls()

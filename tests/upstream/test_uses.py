@@ -21,7 +21,7 @@ from agtphost.client.bootstrap_fetch import BootstrapFetcher
 from agtphost.client.tls import TLSSettings
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.fetch import Fetcher, FetchError
-from agtphost.upstream.failures import Lost
+from agtphost.upstream.failures import UpstreamLost
 from agtphost.upstream.https import trust_of
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.handlers.upstreams import answer, says
@@ -126,7 +126,7 @@ async def test_a_foreign_text_reaches_no_address_of_the_operator(use: Use, tmp_p
     async with serving(says(answer(200, b"{}"))) as (authority, server):
         ca = tmp_path / "ca.pem"
         ca.write_bytes(authority.root.pem())
-        with pytest.raises((Lost, FetchError), match="must not be connected to"):
+        with pytest.raises((UpstreamLost, FetchError), match="must not be connected to"):
             await use(ca, server.number, None)
         assert server.connections == 0
         assert await use(ca, server.number, LOCAL) == b"{}"

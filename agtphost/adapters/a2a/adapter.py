@@ -57,7 +57,7 @@ class A2AAdapter(WebAdapter[A2AAgent]):
     def _describe_for_operators(self, upstream: A2AAgent) -> Mapping[str, object]:
         return {
             "version": None if upstream.card is None else upstream.card.interface.version,
-            "approved": {"card": upstream.pins.approved(CARD)},
+            "approved": {"card": upstream.pins.approved_digest(CARD)},
             "waiting_for_approval": {} if upstream.candidate is None else {"card": upstream.candidate.digest},
         }
 
@@ -67,7 +67,7 @@ class A2AAdapter(WebAdapter[A2AAgent]):
         if agent is None or name != CARD:
             return None
         card = agent.candidate or agent.card
-        return agent.pins.shown(CARD, None if card is None else card.pinned)
+        return agent.pins.describe(CARD, None if card is None else card.pinned)
 
     async def end(self, link: OwnedTask) -> str:
         """

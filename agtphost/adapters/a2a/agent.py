@@ -12,7 +12,7 @@ from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
 from agtphost.adapters.a2a.dialects import Dialect, A2aOperation, Params
 from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.handlers.tracing import end_span_after, fields_of
-from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.failures import UpstreamRefused, UnreadableAnswer
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.upstream.web import WebUpstream
@@ -67,11 +67,11 @@ class A2AAgent(WebUpstream):
         """The card that the agent shows now, where it is not the approved one."""
 
     @property
-    def said(self) -> Card | None:
+    def description(self) -> Card | None:
         """The approved card, or None."""
         return self.card
 
-    def waiting(self) -> Mapping[str, str]:
+    def list_pending(self) -> Mapping[str, str]:
         """Return the digest of a card that waits for approval."""
         return {} if self.candidate is None else {CARD: self.candidate.digest}
 
@@ -101,7 +101,7 @@ class A2AAgent(WebUpstream):
                 reply = await self._http.exchange(
                     ask.method, ask.url, headers=(*ask.headers, *fields_of(span)), body=ask.body, seconds=left
                 )
-            except Refused as refused:
+            except UpstreamRefused as refused:
                 raise dialect.read_refusal(refused) from None
             return dialect.result(reply.body)
 
@@ -142,7 +142,7 @@ class A2AAgent(WebUpstream):
                     take=event,
                     errors=True,
                 )
-            except Refused as refused:
+            except UpstreamRefused as refused:
                 raise dialect.read_refusal(refused) from None
             if not reply.streamed:
                 await take(dialect.result(reply.body))
@@ -162,16 +162,16 @@ class A2AAgent(WebUpstream):
             reply = await self._http.exchange(
                 "GET", url, headers=(("Accept", "application/json"),), seconds=settings.start_timeout
             )
-        except Refused as refused:
+        except UpstreamRefused as refused:
             raise CardRefused(f"its card cannot be fetched: HTTP {refused.status}") from None
-        except Unreadable as failure:
+        except UnreadableAnswer as failure:
             raise CardRefused(f"its card cannot be read: {failure}") from None
         card = cards.read(reply.body, settings.url, self._keys)
-        if await self.pins.judge({CARD: card.pinned}):
+        if await self.pins.check({CARD: card.pinned}):
             self.candidate = card
-            by = "[[a2a.agent]] pin" if self.pins.fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
+            by = "[[a2a.agent]] pin" if self.pins.is_fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
             raise CardRefused(
-                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self.pins.approved(CARD)}); "
+                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self.pins.approved_digest(CARD)}); "
                 f"approve it by {by}"
             )
         self.candidate = None

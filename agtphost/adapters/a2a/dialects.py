@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from agtphost.adapters.a2a import legacy
 from agtphost.adapters.a2a.card import JSONRPC, Interface
 from agtphost.upstream.bodies import ErrorEvent
-from agtphost.upstream.failures import ErrorAnswer, Refused, Unreadable
+from agtphost.upstream.failures import ErrorAnswer, UpstreamRefused, UnreadableAnswer
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in
 
@@ -116,7 +116,7 @@ class Dialect:
                 raise ErrorAnswer(_error(error))
             answered = value.get("id")
             if "result" not in value or value.get("jsonrpc") != "2.0" or type(answered) is not int or answered != ID:
-                raise Unreadable("its answer is not a JSON-RPC response")
+                raise UnreadableAnswer("its answer is not a JSON-RPC response")
             result = value["result"]
             return legacy.from_old_result(result) if self._old else result
         if "error" in value and len(value) == 1:
@@ -133,20 +133,20 @@ class Dialect:
             return self.result(octets)
         try:
             error: Any = _object(octets).get("error")
-        except Unreadable:
+        except UnreadableAnswer:
             error = None
         if error is None:
             error = "its stream ended with an error that this host cannot read"
         raise ErrorAnswer(_error(error) if self._rpc else _status_error(error))
 
-    def read_refusal(self, failure: Refused) -> Exception:
+    def read_refusal(self, failure: UpstreamRefused) -> Exception:
         """Return the error of an answer outside 2xx: an error of A2A if its body has one."""
         try:
             value = _object(failure.body)
             error = value.get("error")
             if isinstance(error, dict) and (error.get("code") is not None or error.get("status") is not None):
                 return ErrorAnswer(_error(error) if self._rpc else _status_error(error))
-        except Unreadable:
+        except UnreadableAnswer:
             return failure
         return failure
 
@@ -159,9 +159,9 @@ def _object(octets: bytes) -> dict[str, Any]:
     try:
         value = jsontext.decode(octets) if octets else {}
     except jsontext.JSONTextError as error:
-        raise Unreadable(f"its answer is not JSON as this host reads it: {error}") from None
+        raise UnreadableAnswer(f"its answer is not JSON as this host reads it: {error}") from None
     if not isinstance(value, dict):
-        raise Unreadable("its answer is not a JSON object")
+        raise UnreadableAnswer("its answer is not a JSON object")
     return value
 
 

@@ -25,7 +25,7 @@ from agtphost.adapters.a2a.tasks import (
 from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.upstream.failures import Unreadable, UpstreamFailure
+from agtphost.upstream.failures import UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -106,7 +106,7 @@ class SendMessage(A2aAction):
         streaming = self._agent.stream(A2aOperation.STREAM, sending.params, seconds, take, caller)
         await self._await_outcome(streaming, lambda: known)
         if progress.task is None and progress.message is None:
-            raise self._to_refusal(Unreadable("its stream had neither a task nor a message"))
+            raise self._to_refusal(UnreadableAnswer("its stream had neither a task nor a message"))
         return progress
 
     def _link(self, context: BuiltInContext, sending: messages.OutgoingMessage, task: Mapping[str, Any]) -> OwnedTask:
@@ -285,7 +285,7 @@ class ListTasks(A2aAction):
                 "state": link.state,
                 "updated": link.updated,
             }
-            for link in self._links.of(owner_of(context), self._name)
+            for link in self._links.list_of(owner_of(context), self._name)
             if link.remote_id and (wanted is None or link.state == wanted)
         ]
         size = context.input.get("pageSize", 50)

@@ -185,7 +185,7 @@ def _conversation(
     owner = owner_of(context)
     if link is not None and link.conversation:
         return link.conversation
-    known = links.conversation(owner, upstream, context.session_id)
+    known = links.find_conversation(owner, upstream, context.session_id)
     if known:
         return known
     message = payload.get("message")

@@ -29,7 +29,7 @@ from agtphost.adapters.callers import agent_of, caller_of, is_forwarded, owner_o
 from agtphost.audit.drafts import Change
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Withdrawable
-from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.vocabulary import a2a_errors, jsontext
 from agtphost.vocabulary.a2a_push import missing_member
@@ -126,7 +126,7 @@ class A2aRelay(A2aAction):
         except UpstreamFailure as failure:
             raise self._to_refusal(failure, link) from failure
         except CancelledError:
-            raise self._to_refusal(Cancelled(), link) from None
+            raise self._to_refusal(CallCancelled(), link) from None
         return self._answer(context, asked, whose, result)
 
     def _require(self, asked: RelayRequest) -> None:
@@ -161,7 +161,7 @@ class A2aRelay(A2aAction):
         if operation is A2aOperation.PUSH_DELETE:
             return Answer(result={"response": None})
         if not isinstance(result, dict):
-            raise self._to_refusal(Unreadable("its result is not an object"))
+            raise self._to_refusal(UnreadableAnswer("its result is not an object"))
         if operation is A2aOperation.SEND:
             heard = relayed.read_news(result)
         elif operation in (A2aOperation.GET, A2aOperation.CANCEL):
@@ -284,7 +284,7 @@ class A2aRelay(A2aAction):
 def make_room(links: TaskOwnership, new: OwnedTask) -> Change | None:
     """Return the change that forgets a link to make room for a client's new one; None where there is room."""
     of_client: dict[str, list[OwnedTask]] = {}
-    for link in links.all_of(new.owner):
+    for link in links.list_all_of(new.owner):
         if link.key == new.key:
             return None
         of_client.setdefault(link.client, []).append(link)
@@ -308,7 +308,7 @@ def _page_of(result: Any) -> tuple[list[dict[str, Any]], str]:
     tasks = result.get("tasks", []) if isinstance(result, dict) else None
     following = result.get("nextPageToken", "") if isinstance(result, dict) else ""
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise Unreadable("its list of tasks is malformed")
+        raise UnreadableAnswer("its list of tasks is malformed")
     return tasks, following if isinstance(following, str) else ""
 
 

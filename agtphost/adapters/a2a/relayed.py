@@ -104,7 +104,7 @@ class RelayClient:
 
     def all(self) -> list[OwnedTask]:
         """Return its links, the last changed first."""
-        return list(self.links.of(self.owner, self.upstream, self.client))
+        return list(self.links.list_of(self.owner, self.upstream, self.client))
 
     def context(self, given: str) -> str:
         """Return the agent's id for a context of the client."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.upstream.failures import Unreadable
+from agtphost.upstream.failures import UnreadableAnswer
 from agtphost.upstream.ownership import is_remote_id
 
 INPUT_REQUIRED = "TASK_STATE_INPUT_REQUIRED"
@@ -36,7 +36,7 @@ def task_in(result: Any) -> dict[str, Any]:
     if isinstance(result, dict) and isinstance(result.get("task"), dict):
         result = result["task"]
     if not isinstance(result, dict) or not is_remote_id(result.get("id")):
-        raise Unreadable("its answer is not a task")
+        raise UnreadableAnswer("its answer is not a task")
     return result
 
 
@@ -65,11 +65,11 @@ class TaskProgress:
                 if isinstance(event.get(name), dict):
                     take(event[name])
                     return
-        raise Unreadable("it sent something that is neither a task, a message nor an update")
+        raise UnreadableAnswer("it sent something that is neither a task, a message nor an update")
 
     def _take_task(self, task: dict[str, Any]) -> None:
         if not is_remote_id(task.get("id")):
-            raise Unreadable("its task has no proper id")
+            raise UnreadableAnswer("its task has no proper id")
         self._require_same(task["id"])
         self.task = dict(task)
 
@@ -82,13 +82,13 @@ class TaskProgress:
     def _take_artifact(self, update: dict[str, Any]) -> None:
         artifact = update.get("artifact")
         if not isinstance(artifact, dict) or not isinstance(artifact.get("parts", []), list):
-            raise Unreadable("it sent an update without an artifact")
+            raise UnreadableAnswer("it sent an update without an artifact")
         task = self._task_of(update)
         given = task.get("artifacts")
         artifacts = list(given) if isinstance(given, list) else []
         self._parts += len(artifact.get("parts", ())) + 1
         if self._parts > MOST_PARTS or len(artifacts) >= MOST_ARTIFACTS:
-            raise Unreadable("it sent more artifacts than this host gathers")
+            raise UnreadableAnswer("it sent more artifacts than this host gathers")
         for index, known in enumerate(artifacts):
             if isinstance(known, dict) and known.get("artifactId") == artifact.get("artifactId"):
                 if update.get("append") is True:
@@ -104,7 +104,7 @@ class TaskProgress:
     def _task_of(self, update: Mapping[str, Any]) -> dict[str, Any]:
         task_id = update.get("taskId")
         if not is_remote_id(task_id):
-            raise Unreadable("it sent an update that names no task")
+            raise UnreadableAnswer("it sent an update that names no task")
         self._require_same(task_id)
         if self.task is None:
             self.task = {"id": task_id}
@@ -114,4 +114,4 @@ class TaskProgress:
 
     def _require_same(self, task_id: object) -> None:
         if self.task is not None and self.task.get("id") != task_id:
-            raise Unreadable("its events are about different tasks")
+            raise UnreadableAnswer("its events are about different tasks")

@@ -13,7 +13,7 @@ from agtphost.adapters.web_adapter import WebAdapter
 from agtphost.contract.binding import Binding
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.cancellation import AlreadyOver
-from agtphost.upstream.failures import Refused, Unreadable
+from agtphost.upstream.failures import UpstreamRefused, UnreadableAnswer
 from agtphost.upstream.ownership import OwnedTask
 from agtphost.vocabulary.reasons import Reason
 
@@ -39,7 +39,7 @@ class ACPAdapter(WebAdapter[ACPServer]):
 
     def _describe_for_operators(self, upstream: ACPServer) -> Mapping[str, object]:
         return {
-            "approved": {name: upstream.pins.approved(name) for name in (*upstream.manifests, *upstream.changed)},
+            "approved": {name: upstream.pins.approved_digest(name) for name in (*upstream.manifests, *upstream.changed)},
             "waiting_for_approval": dict(upstream.changed),
             "unmatched_rules": [f"agent {name}" for name in upstream.unmatched],
         }
@@ -52,7 +52,7 @@ class ACPAdapter(WebAdapter[ACPServer]):
     def definition(self, upstream: str, name: str) -> Mapping[str, Any] | None:
         """Return the approved and the present manifest of an agent; None for an unknown one."""
         server = self.by_name.get(upstream)
-        return None if server is None else server.pins.shown(name, server.pinned.get(name))
+        return None if server is None else server.pins.describe(name, server.pinned.get(name))
 
     async def end(self, link: OwnedTask) -> str:
         """
@@ -63,10 +63,10 @@ class ACPAdapter(WebAdapter[ACPServer]):
         server = self._upstream_of(link)
         try:
             run = await server.ask("POST", ("runs", link.remote_id, "cancel"), server.settings.timeout)
-        except Refused as refused:
+        except UpstreamRefused as refused:
             if refused.status in (403, 404, 409):
                 raise AlreadyOver(str(refused)) from None
             raise
         if not isinstance(run, dict) or run.get("run_id") != link.remote_id or not isinstance(run.get("status"), str):
-            raise Unreadable("its answer is not the run that was asked for")
+            raise UnreadableAnswer("its answer is not the run that was asked for")
         return str(run["status"])[:32]

@@ -15,7 +15,7 @@ from agtphost.adapters.acp.server import ACPServer
 from agtphost.adapters.callers import agent_of, caller_of, owner_of
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.upstream.failures import Unreadable
+from agtphost.upstream.failures import UnreadableAnswer
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership, is_remote_id
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -54,7 +54,7 @@ class _AcpAction(actions.UpstreamAction):
     def _check_run(self, value: Any, link: OwnedTask | None = None) -> dict[str, Any]:
         proper = isinstance(value, dict) and is_remote_id(value.get("run_id")) and isinstance(value.get("status"), str)
         if not proper or (link is not None and value["run_id"] != link.remote_id):
-            raise self._to_refusal(Unreadable("its answer is not the run that was asked for"))
+            raise self._to_refusal(UnreadableAnswer("its answer is not the run that was asked for"))
         run: dict[str, Any] = value
         return run
 
@@ -117,7 +117,7 @@ class _RunExecution(_AcpAction):
         async def take(event: Any) -> None:
             nonlocal known, last
             if not isinstance(event, dict) or not isinstance(event.get("type"), str):
-                raise Unreadable("it sent a malformed event")
+                raise UnreadableAnswer("it sent a malformed event")
             if isinstance(event.get("run"), dict):
                 last = self._check_run(event["run"], known)
                 if known is None:
@@ -135,7 +135,7 @@ class _RunExecution(_AcpAction):
         streaming = self._server.stream(path, self._seconds(context), body, take, caller_of(context))
         await self._await_outcome(streaming, lambda: known)
         if known is None or not last:
-            raise self._to_refusal(Unreadable("its stream had no run"))
+            raise self._to_refusal(UnreadableAnswer("its stream had no run"))
         if output and not last.get("output"):
             last["output"] = output
         return self._answer(context, last, self._update_link(last, known), extra)
@@ -169,7 +169,7 @@ class CreateRun(_RunExecution):
         body: dict[str, Any] = {"agent_name": agent, "input": payload["input"], "mode": mode}
         session = ""
         if context.session_id is not None:
-            session = self._links.conversation(owner_of(context), self._name, context.session_id)
+            session = self._links.find_conversation(owner_of(context), self._name, context.session_id)
             body["session_id"] = session = session or str(uuid.uuid4())
         task_id = context.task_id or secrets.token_hex(16)
 
@@ -271,7 +271,7 @@ class RunEvents(_AcpAction):
         value = await self._ask(context, "GET", ("runs", link.remote_id, "events"))
         events = value.get("events") if isinstance(value, dict) else None
         if not isinstance(events, list):
-            raise self._to_refusal(Unreadable("its list of events is malformed"))
+            raise self._to_refusal(UnreadableAnswer("its list of events is malformed"))
         return Answer(result={"events": events, "task_id": link.task_id, "acp_run_id": link.remote_id})
 
 
@@ -281,7 +281,7 @@ class ReadSession(_AcpAction):
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """Return the session as the server has it."""
-        session = self._links.conversation(owner_of(context), self._name, context.session_id)
+        session = self._links.find_conversation(owner_of(context), self._name, context.session_id)
         if not session:
             raise not_found(Reason.UNKNOWN_SESSION)
         value = await self._ask(context, "GET", ("sessions", session))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.identity.canonical import canonical
-from agtphost.upstream.failures import NotApproved, Refused, Unreadable
+from agtphost.upstream.failures import NotApproved, UpstreamRefused, UnreadableAnswer
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.upstream.web import WebUpstream
@@ -62,11 +62,11 @@ class ACPServer(WebUpstream):
         """Digests of the manifests that wait for approval, by agent; these agents are off."""
 
     @property
-    def said(self) -> Mapping[str, Mapping[str, Any]]:
+    def description(self) -> Mapping[str, Mapping[str, Any]]:
         """The approved manifests by agent."""
         return self.manifests
 
-    def waiting(self) -> Mapping[str, str]:
+    def list_pending(self) -> Mapping[str, str]:
         """Return the digests of manifests that wait for approval."""
         return self.changed
 
@@ -122,7 +122,7 @@ class ACPServer(WebUpstream):
                 take=event,
             )
             if not reply.streamed:
-                raise Unreadable("it did not answer with a stream")
+                raise UnreadableAnswer("it did not answer with a stream")
 
         await end_span_after(span, self.call(seconds, work, caller))
 
@@ -148,7 +148,7 @@ class ACPServer(WebUpstream):
         if not admitted:
             raise NotApproved("it lists none of the agents that may be reached")
         pinned = {name: pinned_of(manifest) for name, manifest in admitted.items()}
-        off = await self.pins.judge(pinned)
+        off = await self.pins.check(pinned)
         self.pinned = pinned
         if off - self.changed.keys():
             self.say(f"changed manifests are off until approved by agtp upstreams approve: {', '.join(sorted(off))}")
@@ -182,7 +182,7 @@ class ACPServer(WebUpstream):
             reply = await self._http.exchange(
                 "GET", url, headers=(("Accept", "application/json"),), seconds=self.settings.start_timeout
             )
-        except Refused as refused:
+        except UpstreamRefused as refused:
             raise NotApproved(f"its agents cannot be listed: HTTP {refused.status}") from None
         value = _json(reply.body)
         listed = value.get("agents") if isinstance(value, dict) else None
@@ -207,4 +207,4 @@ def _json(octets: bytes) -> Any:
     try:
         return jsontext.decode(octets)
     except jsontext.JSONTextError as error:
-        raise Unreadable(f"its answer is not JSON as this host reads it: {error}") from None
+        raise UnreadableAnswer(f"its answer is not JSON as this host reads it: {error}") from None

@@ -20,7 +20,7 @@ spans, :mod:`.attendance` and :mod:`.elicitation` relay questions of servers to 
 from agtphost.adapters.mcp.adapter import McpAdapter
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.snapshot import ServerSnapshot
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 
 __all__ = [
     "McpAdapter",

@@ -24,9 +24,9 @@ from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
-from agtphost.upstream.offered import Offered
+from agtphost.upstream.offered import OfferedTool
 from agtphost.upstream.refusals import rules_unmatched
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.mcp_members import ROOTS
 from agtphost.vocabulary.reasons import Reason
@@ -105,7 +105,7 @@ class McpAdapter:
         """Return the approved and the present definition of a tool; None for an unknown tool."""
         found = self._servers.get(upstream)
         tool = None if found is None else found.catalogue.tools.get(name)
-        return None if found is None or tool is None else found.catalogue.pins.shown(name, defining_octets(tool.definition))
+        return None if found is None or tool is None else found.catalogue.pins.describe(name, defining_octets(tool.definition))
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """
@@ -141,7 +141,7 @@ class McpAdapter:
         return [
             binding
             for _, server in sorted(self._servers.items())
-            if server.state in (State.UP, State.IDLE)
+            if server.state in (UpstreamState.UP, UpstreamState.IDLE)
             for binding in server.catalogue.bindings.values()
         ]
 
@@ -171,18 +171,18 @@ class McpAdapter:
 
     def describe_protocols(self) -> Sequence[Mapping[str, object]]:
         """Return the entries of :meth:`hosted_protocols` with the present state of each server, for DESCRIBE."""
-        return [{**entry, **self._servers[str(entry["name"])].snapshot().told()} for entry in self.hosted_protocols()]
+        return [{**entry, **self._servers[str(entry["name"])].snapshot().to_json()} for entry in self.hosted_protocols()]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Return the full state of each server, for operators."""
         reports = []
         for name, server in sorted(self._servers.items()):
-            report = {"name": name, "protocol": "MCP", **server.snapshot().full()}
-            report["instances"] = [each.snapshot().full() for each in server.instances.all()]
+            report = {"name": name, "protocol": "MCP", **server.snapshot().to_full_json()}
+            report["instances"] = [each.snapshot().to_full_json() for each in server.instances.all()]
             reports.append(report)
         return reports
 
-    def list_offered(self) -> Iterator[Offered]:
+    def list_offered(self) -> Iterator[OfferedTool]:
         """Return every tool of every server, including those that are off, for operators."""
         for name, server in self._servers.items():
             yield from server.catalogue.list_offered(name, server.state.value)

@@ -9,7 +9,7 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.errors import Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.upstream.approval import Approve
+from agtphost.upstream.approval import ApproveDefinition
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.reasons import Reason
 
@@ -17,7 +17,7 @@ APPROVE_SCOPE = "mcp:tools:approve"
 """The scope of agents that may approve tools."""
 
 
-class ApproveTool(Approve):
+class ApproveTool(ApproveDefinition):
     """
     The handler that approves the present definition of a tool.
 
@@ -27,7 +27,7 @@ class ApproveTool(Approve):
 
     kind = "mcp"
     scope = APPROVE_SCOPE
-    said = "Tools are approved by operators."
+    refusal_text = "Tools are approved by operators."
 
     def __init__(
         self, servers: Mapping[str, McpServer], tool: str, server: str | None, authorization: Authorization

@@ -29,7 +29,7 @@ from agtphost.audit.state import StateTable
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
-from agtphost.upstream.failures import Cancelled, Unreadable, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary.holdings import ITEM_KINDS
 from agtphost.vocabulary.mcp_members import ROOTS
@@ -108,7 +108,7 @@ class CallTracker:
         except UpstreamFailure as failure:
             raise refusal("mcp", server.settings.name, failure) from failure
         except CancelledError:
-            raise refusal("mcp", server.settings.name, Cancelled("the call was cancelled")) from None
+            raise refusal("mcp", server.settings.name, CallCancelled("the call was cancelled")) from None
         kind = result.get("resultType")
         if kind == "input_required":
             return self._answer_input_required(context, call, instance, asking, result, agent_id)
@@ -225,7 +225,7 @@ class CallTracker:
                 return result
             answers = {name: configured_roots(roots) for name in requests}
             asking.again = repeat_members(result.get("requestState"), answers)
-        raise Unreadable("the server asks for its roots again and again")
+        raise UnreadableAnswer("the server asks for its roots again and again")
 
     def _take_waiting(self, context: BuiltInContext, call: McpCall, agent_id: str) -> WaitingRequest | None:
         token = call.repetition.get("requestState")
@@ -269,11 +269,11 @@ class CallTracker:
         task_id = result.get("taskId")
         server = call.server.settings.name
         if type(task_id) is not str or not 0 < len(task_id) <= 256 or not task_id.isprintable():
-            raise refusal("mcp", server, Unreadable("the server's task has no identifier"))
+            raise refusal("mcp", server, UnreadableAnswer("the server's task has no identifier"))
         key = f"{server} {task_id}"
         known = self.items.get(TASK, key)
         if known is not None and known.owner != agent_id:
-            raise refusal("mcp", server, Unreadable("the server gave two tasks one identifier"))
+            raise refusal("mcp", server, UnreadableAnswer("the server gave two tasks one identifier"))
         change = Change(
             kind=TASK,
             key=key,

@@ -18,7 +18,7 @@ from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.upstream.failures import ErrorAnswer, RulesUnmatched, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
-from agtphost.upstream.offered import CHANGED, DISABLED, INVALID, ON, UNMATCHED, Offered
+from agtphost.upstream.offered import CHANGED, DISABLED, INVALID, ON, UNMATCHED, OfferedTool
 from agtphost.upstream.pins import Pins
 from agtphost.vocabulary.uri_templates import fits
 
@@ -246,7 +246,7 @@ class ToolCatalogue:
     def _adopt(self, tools: Mapping[str, McpTool]) -> None:
         offered = self._select_enabled(tools)
         digests = {name: tool.digest for name, tool in offered.items()}
-        changed = self.pins.off(digests)
+        changed = self.pins.find_off(digests)
         for name in sorted(changed - self.changed_tools):
             self._log.event(f"the definition of tool {name[:64]!r} changed; it is off until approved again")
         self._match(tools)
@@ -261,7 +261,7 @@ class ToolCatalogue:
         }
         self.tools, self.changed_tools, self.was_listed = tools, changed, True
         approved = {name: digest for name, digest in digests.items() if name not in changed}
-        self.pins.learn(approved, lambda name: defining_octets(offered[name].definition))
+        self.pins.store_texts(approved, lambda name: defining_octets(offered[name].definition))
         if before is not None and before != self._digests():
             self._announce()
 
@@ -284,7 +284,7 @@ class ToolCatalogue:
         """Tools that are off because a schema is invalid, with the errors."""
         return {name: tool.invalid for name, tool in self._select_enabled(self.tools).items() if tool.invalid}
 
-    def list_offered(self, server: str, state: str) -> Iterator[Offered]:
+    def list_offered(self, server: str, state: str) -> Iterator[OfferedTool]:
         """
         Return every tool, for operators.
 
@@ -295,7 +295,7 @@ class ToolCatalogue:
             kept = DISABLED if name not in offered else CHANGED if name in self.changed_tools else ""
             kept = kept or (INVALID if tool.invalid else UNMATCHED if self.is_off else ON)
             described = tool.definition.get("description")
-            yield Offered(
+            yield OfferedTool(
                 protocol="mcp",
                 upstream=server,
                 name=name,
@@ -304,8 +304,8 @@ class ToolCatalogue:
                 description=described if isinstance(described, str) else "",
                 why="; ".join(tool.invalid),
                 sha256=tool.digest,
-                approved=self.pins.approved(name),
-                fixed=self.pins.fixed(name),
+                approved_sha256=self.pins.approved_digest(name),
+                is_fixed=self.pins.is_fixed(name),
                 binding=self.bindings.get(name),
             )
 

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
-from agtphost.upstream.failures import Timeout
+from agtphost.upstream.failures import UpstreamTimeout
 
 GATHER_SECONDS = 0.02
 """Seconds to wait for further questions before the caller is asked, since servers may ask several."""
@@ -147,7 +147,7 @@ class PendingCall:
         waiter, self._waiter = self._waiter, None
         self.give_up()
         if waiter is not None and not waiter.called:
-            waiter.errback(Timeout(f"the server did not answer within {seconds:g} s"))
+            waiter.errback(UpstreamTimeout(f"the server did not answer within {seconds:g} s"))
 
 
 def pending_of(pending_calls: Collection[PendingCall], within: int | None) -> PendingCall | None:

@@ -23,7 +23,7 @@ from agtphost.adapters.mcp.requests import IsMcpServer
 from agtphost.adapters.mcp.roots import Roots, RootsNeeded, declares_roots, digest_of, keeps_session
 from agtphost.adapters.mcp.versions import META, STATELESS
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.upstream.failures import Busy, UpstreamFailure
+from agtphost.upstream.failures import UpstreamBusy, UpstreamFailure
 
 Key = tuple[str, str, bool, str]
 """
@@ -93,7 +93,7 @@ class CallerInstances(Generic[T]):
         found = self._by_key.get(key)
         if found is None:
             if self._stopped:
-                raise Busy("the host stops")
+                raise UpstreamBusy("the host stops")
             own = [each for each in self._by_key if each[0] == key[0]]
             if len(own) >= self._share:
                 self._make_room(own)
@@ -120,7 +120,7 @@ class CallerInstances(Generic[T]):
                 self.evicted += 1
                 self._end(key)
                 return
-        raise Busy("as many processes or sessions as may be are busy")
+        raise UpstreamBusy("as many processes or sessions as may be are busy")
 
     def _end(self, key: Key) -> None:
         ended = self._by_key.pop(key).stopService()

@@ -26,7 +26,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
 from agtphost.handlers.deadlines import Deadlines, Late
-from agtphost.upstream.failures import Cancelled, ErrorAnswer, Lost, Timeout, Unsendable, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, ErrorAnswer, UpstreamLost, UpstreamTimeout, UnsendableCall, UpstreamFailure
 
 METHOD_NOT_FOUND = -32601
 
@@ -101,7 +101,7 @@ class JsonRpcPeer:
         clock: IReactorTime,
         open_link: OpenLink,
         on_notification: Notified,
-        on_lost: Callable[[Lost], None],
+        on_lost: Callable[[UpstreamLost], None],
         on_request: Serve | None = None,
     ) -> None:
         self._clock = clock
@@ -114,7 +114,7 @@ class JsonRpcPeer:
         """Calls in flight that continue an earlier one, by the id of that earlier call."""
 
         self._last_id = 0
-        self._loss: Lost | None = None
+        self._loss: UpstreamLost | None = None
         self.quick_seconds = 0.0
         """The duration of quick answers; see :class:`agtphost.adapters.mcp.links.Receiver`."""
 
@@ -164,7 +164,7 @@ class JsonRpcPeer:
         :raises UpstreamFailure: through the Deferred, always.
         """
         self._last_id = call_id = self._last_id + 1
-        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, Cancelled("it was cancelled")))
+        deferred: Deferred[Any] = Deferred(lambda _: self._give_up(call_id, CallCancelled("it was cancelled")))
         message: Message = {"jsonrpc": "2.0", "id": call_id, "method": method}
         if sink is not None:
             params = dict(params or {})
@@ -180,12 +180,12 @@ class JsonRpcPeer:
             call.began = self._deadlines.add(timeout, call.late)
         try:
             if self._loss is not None:
-                raise self._loss.again()
+                raise self._loss.copy()
             self.link.send(message, headers)
         except UpstreamFailure as failure:
             self.fail_call(call_id, failure)
         except (ValueError, TypeError, RecursionError) as error:
-            self.fail_call(call_id, Unsendable(f"the request is not JSON: {error}"))
+            self.fail_call(call_id, UnsendableCall(f"the request is not JSON: {error}"))
         return deferred
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
@@ -231,7 +231,7 @@ class JsonRpcPeer:
         call.deferred.errback(failure)
         return True
 
-    def fail_all(self, failure: Lost) -> None:
+    def fail_all(self, failure: UpstreamLost) -> None:
         """End every call; nothing can be sent any more."""
         if self._loss is not None:
             return
@@ -239,7 +239,7 @@ class JsonRpcPeer:
         # Report the loss before calls fail, so that a failed caller's next step finds the server down.
         self._on_lost(failure)
         for call_id in list(self._calls):
-            self.fail_call(call_id, failure.again())
+            self.fail_call(call_id, failure.copy())
 
     def _take(self, call_id: int) -> _PendingRequest | None:
         call = self._calls.pop(call_id, None)
@@ -308,7 +308,7 @@ class JsonRpcPeer:
             self.respond(call_id, {"error": {"code": METHOD_NOT_FOUND, "message": "Method not found"}})
 
     def _expire(self, call_id: int, timeout: float) -> None:
-        self._give_up(call_id, Timeout(f"the server did not answer within {timeout:g} s"))
+        self._give_up(call_id, UpstreamTimeout(f"the server did not answer within {timeout:g} s"))
 
     def _give_up(self, call_id: int, failure: UpstreamFailure) -> None:
         call = self._take(call_id)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from agtphost.upstream.failures import Lost, UpstreamFailure
+from agtphost.upstream.failures import UpstreamLost, UpstreamFailure
 
 Message = dict[str, Any]
 """One JSON-RPC message as decoded: nothing added, nothing dropped."""
@@ -52,7 +52,7 @@ class Receiver(Protocol):
     def quick_seconds(self) -> float:
         """Seconds that quick answers take at present; 0 before the first answer."""
 
-    def fail_all(self, failure: Lost) -> None:
+    def fail_all(self, failure: UpstreamLost) -> None:
         """Fail every call in flight, because the link ended."""
 
 

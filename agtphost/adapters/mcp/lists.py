@@ -19,7 +19,7 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.peer import Assurance
 from agtphost.upstream.failures import UpstreamFailure
 from agtphost.upstream.refusals import refusal
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.reasons import Reason
 
 PAGE = 200
@@ -51,7 +51,7 @@ class ToolList:
         offered = {
             binding.name: binding
             for server in self._servers
-            if server.state in (State.UP, State.IDLE)
+            if server.state in (UpstreamState.UP, UpstreamState.IDLE)
             for binding in server.catalogue.bindings.values()
             if binding.name > cursor
         }
@@ -63,7 +63,7 @@ class ToolList:
             for binding in listed[:PAGE]
         ]
         result: dict[str, Any] = {"tools": page}
-        ttl = shortest(*(server.catalogue.ttl for server in self._servers if server.state in (State.UP, State.IDLE)))
+        ttl = shortest(*(server.catalogue.ttl for server in self._servers if server.state in (UpstreamState.UP, UpstreamState.IDLE)))
         if ttl is not None:
             result["ttlMs"] = ttl
         if len(listed) > PAGE:
@@ -150,7 +150,7 @@ class ResourceList:
         agent_id = owner_of(context)
         terms = server.terms
         lacking = terms is not None and KINDS[self._kind].capability not in terms.capabilities
-        if lacking or (not self._strict and server.state not in (State.UP, State.IDLE)):
+        if lacking or (not self._strict and server.state not in (UpstreamState.UP, UpstreamState.IDLE)):
             return {}, None
         try:
             instance = server.instance_of(agent_id, context.session_id)

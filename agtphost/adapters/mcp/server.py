@@ -37,7 +37,7 @@ from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, Nego
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance
-from agtphost.upstream.failures import ErrorAnswer, Lost, Refused, Unreadable, UpstreamFailure
+from agtphost.upstream.failures import ErrorAnswer, UpstreamLost, UpstreamRefused, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
@@ -157,7 +157,7 @@ class McpServer(UpstreamService):
             able = self._capabilities()
             terms = await negotiate(peer, CLIENT, known.protocol, known.start_timeout, probe=probing, capabilities=able)
         except UpstreamFailure as failure:
-            self.refused_revision = isinstance(failure, (NegotiationFailed, Refused, ErrorAnswer))
+            self.refused_revision = isinstance(failure, (NegotiationFailed, UpstreamRefused, ErrorAnswer))
             # Some servers die of a method they do not know, others of its absence: alternate.
             self._probe = not probing and not self._handshake
             raise
@@ -165,7 +165,7 @@ class McpServer(UpstreamService):
         await self.catalogue.load(session)
         self._session = session
 
-    def _rose(self, *, first: bool) -> None:
+    def _note_up(self, *, first: bool) -> None:
         session = self._session
         assert session is not None, "a server that is up was negotiated with"
         self._log.event(f"up, protocol {session.terms.version}, {len(self.catalogue.bindings)} tools", LogLevel.info)
@@ -183,7 +183,7 @@ class McpServer(UpstreamService):
         if peer is not None:
             self._closing = peer.link.close()
 
-    def _ended(self) -> Deferred[None]:
+    def _wait_until_ended(self) -> Deferred[None]:
         return DeferredList([self._wait_until_closed(), self.instances.stop()]).addCallback(lambda _: None)
 
     # Calls
@@ -199,7 +199,7 @@ class McpServer(UpstreamService):
         self._at_work += 1
         try:
             if self._session is None:
-                await self._risen(self.settings.start_timeout if seconds is None else seconds)
+                await self._wait_for_start(self.settings.start_timeout if seconds is None else seconds)
         finally:
             self._at_work -= 1
 
@@ -281,7 +281,7 @@ class McpServer(UpstreamService):
             else:
                 result = await self._attendance.perform(send, session, left, asking)
             if type(result) is not dict:
-                raise Unreadable("the server's result is not an object")
+                raise UnreadableAnswer("the server's result is not an object")
             return result
 
         self.last_used = self._clock.seconds()
@@ -335,7 +335,7 @@ class McpServer(UpstreamService):
     def snapshot(self) -> ServerSnapshot:
         """Return the state for operators, without secrets and without data of callers."""
         peer = self._peer
-        moment = self.moment()
+        moment = self.snapshot_members()
         moment["in_flight"] = peer.in_flight if peer is not None else 0
         return ServerSnapshot(
             **moment,
@@ -388,9 +388,9 @@ class McpServer(UpstreamService):
     def _take_request(self, method: str, params: Mapping[str, Any], call_id: int | str, within: int | None) -> bool:
         return self._attendance.take_request(self._peer, method, params, call_id, within)
 
-    def _take_loss(self, failure: Lost) -> None:
+    def _take_loss(self, failure: UpstreamLost) -> None:
         """End the service's connection; while starting, the attempt's own failure has the same reason."""
-        self.lost(str(failure))
+        self.note_loss(str(failure))
 
     def _wait_until_closed(self) -> Deferred[None]:
         """Return a Deferred that fires when the last link is closed."""

@@ -13,7 +13,7 @@ from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.tools import McpTool, render_headers
 from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirror_headers
-from agtphost.upstream.failures import Cancelled, Timeout, Unreadable
+from agtphost.upstream.failures import CallCancelled, UpstreamTimeout, UnreadableAnswer
 
 MAX_PAGES = 100
 """Pages of one list; a server with more is broken or hostile."""
@@ -107,7 +107,7 @@ class ClientSession:
         left = None if seconds is None else seconds - (self.peer.seconds() - began)
         try:
             return await self.request("tasks/result", {"taskId": task_id}, left, asking, continues=first)
-        except (Cancelled, Timeout):
+        except (CallCancelled, UpstreamTimeout):
             self.request("tasks/cancel", {"taskId": task_id}, CANCEL_SECONDS).addErrback(lambda _: None)
             raise
 
@@ -137,18 +137,18 @@ class ClientSession:
         for _ in range(MAX_PAGES):
             page = await self.request(method, params, seconds)
             if type(page) is not dict or type(page.get(member)) is not list:
-                raise Unreadable(f"the server's {method} is not a list")
+                raise UnreadableAnswer(f"the server's {method} is not a list")
             entries.extend(page[member])
             entries.ttl = shortest(entries.ttl, page.get("ttlMs"))
             cursor = page.get("nextCursor")
             if cursor is None:
                 return entries
             if type(cursor) is not str:
-                raise Unreadable(f"a cursor of the server's {method} is not a string")
+                raise UnreadableAnswer(f"a cursor of the server's {method} is not a string")
             if len(entries) > MAX_ENTRIES:
-                raise Unreadable(f"the server's {method} has more than {MAX_ENTRIES} entries")
+                raise UnreadableAnswer(f"the server's {method} has more than {MAX_ENTRIES} entries")
             params = {"cursor": cursor}
-        raise Unreadable(f"the server's {method} has more than {MAX_PAGES} pages")
+        raise UnreadableAnswer(f"the server's {method} has more than {MAX_PAGES} pages")
 
 
 class ListedEntries(list[object]):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agtphost.upstream.service import Snapshot
+from agtphost.upstream.service import UpstreamSnapshot
 
 if TYPE_CHECKING:
     from agtphost.adapters.mcp.versions import Negotiated
@@ -16,7 +16,7 @@ MAX_INSTRUCTIONS = 8192
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerSnapshot(Snapshot):
+class ServerSnapshot(UpstreamSnapshot):
     """The state of one server at one moment."""
 
     transport: str
@@ -52,10 +52,10 @@ class ServerSnapshot(Snapshot):
     link: Mapping[str, object] = field(default_factory=dict)
     """Counters of the link, and the last stderr lines under ``stderr``: for operators only."""
 
-    def told(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """Return what DESCRIBE shows besides name and version: AGTP-API section 8.6."""
         return {
-            **super().told(),
+            **super().to_json(),
             "era": self.era,
             "capabilities": dict(self.capabilities),
             "server_info": dict(self.server),
@@ -64,9 +64,9 @@ class ServerSnapshot(Snapshot):
             "changed_tools": list(self.changed_tools),
         }
 
-    def full(self) -> dict[str, object]:
+    def to_full_json(self) -> dict[str, object]:
         """Return everything, for operators."""
-        shown = super().full()
+        shown = super().to_full_json()
         shown["link"] = {name: list(v) if isinstance(v, tuple) else v for name, v in self.link.items()}
         shown["changed_tools"] = list(self.changed_tools)
         shown["unmatched_rules"] = list(self.unmatched_rules)

@@ -35,7 +35,7 @@ from agtphost.adapters.mcp.gathering import ReadBatcher
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, find_call_id
-from agtphost.upstream.failures import Busy, Lost, NotReading, TooLong, Unreadable
+from agtphost.upstream.failures import UpstreamBusy, UpstreamLost, NotReading, AnswerTooLong, UnreadableAnswer
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
@@ -119,7 +119,7 @@ class StdioLink(ProcessProtocol):
         self._paused = False
         self._lost = False
         self._reason: str | None = None
-        self._exit: Lost | None = None
+        self._exit: UpstreamLost | None = None
         self._output_ended = False
         self._process_ended = False
         self._closers: list[Deferred[None]] = []
@@ -167,7 +167,7 @@ class StdioLink(ProcessProtocol):
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """Send or queue a message; see :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
-            raise Lost("the process has ended")
+            raise UpstreamLost("the process has ended")
         line = jsontext.encode(message) + b"\n"
         if not self._paused and not self._queue and self._receiver.in_flight < 2:
             self._put(line)  # The server waits for it.
@@ -175,7 +175,7 @@ class StdioLink(ProcessProtocol):
         if self._queued + len(line) > QUEUED_OCTETS:
             self._flush()
             if self._paused and self._queued + len(line) > QUEUED_OCTETS:
-                raise Busy("the server does not read its input")
+                raise UpstreamBusy("the server does not read its input")
         self._queue.append(line)
         self._queued += len(line)
         if not self._paused and not self._flush_scheduled:
@@ -199,7 +199,7 @@ class StdioLink(ProcessProtocol):
                 self._close_pipes()
         return closed
 
-    def abort(self, reason: str, kind: type[Lost] = Lost) -> None:
+    def abort(self, reason: str, kind: type[UpstreamLost] = UpstreamLost) -> None:
         """End the process: TERM, KILL. Calls in flight fail now."""
         if self._process_ended or self._reason is not None:
             return
@@ -251,7 +251,7 @@ class StdioLink(ProcessProtocol):
         code, number = getattr(reason.value, "exitCode", None), getattr(reason.value, "signal", None)
         how = f"by signal {number}" if number is not None else f"with exit code {code}"
         said = f"{self._reason}; it ended {how}" if self._reason else f"the process ended {how}"
-        self._exit = Lost(said, exit_code=code, signal=number)
+        self._exit = UpstreamLost(said, exit_code=code, signal=number)
         # Answers written before the end are still worth reading, and the end of the pipes must be seen.
         self._throttle.close()
         self._read_again()
@@ -330,7 +330,7 @@ class StdioLink(ProcessProtocol):
 
     def _delay_reading(self) -> None:
         """Pause reading for a moment where answers come one by one; not for long ones, which would fill the pipe."""
-        if self._lost or self._exit is not None or self._throttle.paused or self._lines.has_begun:
+        if self._lost or self._exit is not None or self._throttle.is_paused or self._lines.has_begun:
             return
         reader = self._process.pipes.get(1)
         if reader is not None and self._batcher.begin_delay(self._receiver.in_flight, self._receiver.quick_seconds):
@@ -338,14 +338,14 @@ class StdioLink(ProcessProtocol):
 
     def _read_batch(self) -> None:
         """Read what has come, and let the reactor read again."""
-        if self._lost or self._throttle.paused:
+        if self._lost or self._throttle.is_paused:
             return  # The code that resumes reading reads all of it.
         data = self._read_more()
         self._batcher.note_result(bool(data))
         if data:
             self.outReceived(data)
         reader = self._process.pipes.get(1)
-        if reader is not None and not (self._batcher.is_delaying or self._lost or self._throttle.paused):
+        if reader is not None and not (self._batcher.is_delaying or self._lost or self._throttle.is_paused):
             reader.startReading()
 
     def _input_fd(self) -> int | None:
@@ -360,7 +360,7 @@ class StdioLink(ProcessProtocol):
     def _take_lines(self) -> None:
         """Process lines until none is left, or they exceed the server's allowance."""
         unread = self._unread
-        while unread and not self._throttle.paused:
+        while unread and not self._throttle.is_paused:
             self._take_line(unread.popleft())
 
     def _take_line(self, line: bytes | LongLine) -> None:
@@ -389,13 +389,13 @@ class StdioLink(ProcessProtocol):
         # An answer without an id can only belong to the one call in flight; among several, none is guessed.
         call_id = self._receiver.only_call if line.call_id is None and line.ended and line.answers else line.call_id
         if call_id is not None:
-            line.settled = self._receiver.fail_call(call_id, TooLong(line.limit))
+            line.settled = self._receiver.fail_call(call_id, AnswerTooLong(line.limit))
 
     def _take_unreadable(self, line: bytes, error: ValueError) -> None:
         self._throttle.spend(len(line))
         call_id = find_call_id(line)
         if call_id is not None:
-            self._receiver.fail_call(call_id, Unreadable(f"the server's answer is refused: {error}"))
+            self._receiver.fail_call(call_id, UnreadableAnswer(f"the server's answer is refused: {error}"))
             return
         self._garbage += 1
         self._log.say(f"wrote a line that is not a message: {line[:200].decode('utf-8', 'replace')}")
@@ -406,7 +406,7 @@ class StdioLink(ProcessProtocol):
     def _abort_output_closed(self) -> None:
         self.abort("the server closed its output")
 
-    def _finish(self, kind: type[Lost] = Lost) -> None:
+    def _finish(self, kind: type[UpstreamLost] = UpstreamLost) -> None:
         """Fail the calls in flight, once."""
         if not self._lost:
             self._lost = True
@@ -458,7 +458,7 @@ class StdioLink(ProcessProtocol):
 
     def _read_again(self) -> None:
         self._take_lines()
-        if self._throttle.paused:
+        if self._throttle.is_paused:
             return
         if not self._process_ended and not (self._lost and self._exit is None):
             self._process.resumeProducing()

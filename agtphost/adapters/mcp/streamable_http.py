@@ -26,8 +26,8 @@ from twisted.web.iweb import IResponse
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import find_call_id
 from agtphost.adapters.mcp.token_source import TokenSource
-from agtphost.upstream.bodies import MAX_MESSAGE, Answer
-from agtphost.upstream.failures import Busy, Lost, Refused, TooLong, Unreadable, UpstreamFailure
+from agtphost.upstream.bodies import MAX_MESSAGE, AnswerBody
+from agtphost.upstream.failures import UpstreamBusy, UpstreamLost, UpstreamRefused, AnswerTooLong, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.https import HTTPSClient
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
@@ -71,7 +71,7 @@ class _Post:
         self.answers = False
         """Whether it answers a request of the server."""
 
-        self.answer: Answer | None = None
+        self.answer: AnswerBody | None = None
         self.throttle: ReadThrottle | None = None
         self.deferred: Deferred[None] | None = None
         self.last_id = ""
@@ -141,7 +141,7 @@ class HttpLink:
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         """Send a message; see :class:`agtphost.adapters.mcp.links.Link`."""
         if self._lost:
-            raise Lost("the link was closed")
+            raise UpstreamLost("the link was closed")
         if message.get("method") == "notifications/cancelled":
             self._cancel(message["params"]["requestId"])
             if self._stateless:
@@ -151,7 +151,7 @@ class HttpLink:
         if "method" not in message:
             # Each is a separate request, and the server decides how many there are.
             if self._answering >= ANSWERS_AT_ONCE:
-                raise Busy("the server asks faster than it takes answers")
+                raise UpstreamBusy("the server asks faster than it takes answers")
             self._answering += 1
             post.answers = True
         fields = self._headers(headers)
@@ -173,7 +173,7 @@ class HttpLink:
 
     def abort(self, reason: str) -> None:
         """Fail every call now and drop the endpoint."""
-        self._end(Lost(reason))
+        self._end(UpstreamLost(reason))
 
     @property
     def _stateless(self) -> bool:
@@ -210,14 +210,14 @@ class HttpLink:
         elif post.call_id is None:
             await self._read_body(response, post, lambda _: None)
         elif response.code == 202:
-            raise Refused(202, "the server accepted a request but will not answer it")
+            raise UpstreamRefused(202, "the server accepted a request but will not answer it")
         else:
             await self._read_body(response, post, partial(self._take_text, post))
             await self._resume(post)
         if post.call_id is not None and not post.answered:
             streamed = post.answer is not None and post.answer.stream
             why = "the answer ended without a result"
-            self._receiver.fail_call(post.call_id, Lost(why) if streamed else Unreadable(why))
+            self._receiver.fail_call(post.call_id, UpstreamLost(why) if streamed else UnreadableAnswer(why))
         self._posts.discard(post)
 
     async def _resume(self, post: _Post) -> None:
@@ -293,14 +293,14 @@ class HttpLink:
             self._bearer.drop_token()
         if response.code == 404 and self._session is not None:
             self._session = None
-            self._end(Lost("the server forgot the session"))
+            self._end(UpstreamLost("the server forgot the session"))
             return
         error = _rpc_error(texts)
         if error is not None:
             # The body has no id, or a foreign one, where the refusal came before parsing.
             self._receiver.take_message({"jsonrpc": "2.0", "id": post.call_id, "error": error})
             return
-        refusal = Refused(response.code, f"the server refused the request with HTTP {response.code}")
+        refusal = UpstreamRefused(response.code, f"the server refused the request with HTTP {response.code}")
         self._receiver.fail_call(post.call_id, refusal)
 
     async def _read_body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
@@ -308,20 +308,20 @@ class HttpLink:
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None
         if 200 <= response.code < 300 and not expected:
-            raise Refused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
+            raise UpstreamRefused(response.code, f"the server answered with {kind[:64] or 'no'} content type")
         ended: Deferred[str | None] = Deferred()
-        post.answer = answer = Answer(stream, take, ended.callback, limit or MAX_MESSAGE)
+        post.answer = answer = AnswerBody(stream, take, ended.callback, limit or MAX_MESSAGE)
         response.deliverBody(answer)  # type: ignore[no-untyped-call]
         reason = await ended
         post.last_id = answer.last_id or post.last_id
-        if not final or (answer.lost and post.last_id and not post.answered and not self._stateless):
+        if not final or (answer.was_cut and post.last_id and not post.answered and not self._stateless):
             # The stream can be resumed from its last event.
             return
         if reason is not None and post.call_id is not None and not post.answered:
             post.answered = True
-            ending: UpstreamFailure = Lost(reason) if answer.lost else Unreadable(reason)
+            ending: UpstreamFailure = UpstreamLost(reason) if answer.was_cut else UnreadableAnswer(reason)
             if answer.too_long:
-                ending = TooLong(limit or MAX_MESSAGE)
+                ending = AnswerTooLong(limit or MAX_MESSAGE)
             self._receiver.fail_call(post.call_id, ending)
 
     def _take_text(self, post: _Post, octets: bytes) -> None:
@@ -334,7 +334,7 @@ class HttpLink:
             alone = post.answer is not None and not post.answer.stream
             if post.call_id is not None and (alone or find_call_id(octets) == post.call_id):
                 post.answered = True
-                refusal = Unreadable(f"the server's answer is refused: {error}")
+                refusal = UnreadableAnswer(f"the server's answer is refused: {error}")
                 self._receiver.fail_call(post.call_id, refusal)
             else:
                 self._log.say(f"sent an event that is not a message: {octets[:200].decode('utf-8', 'replace')}")
@@ -378,21 +378,21 @@ class HttpLink:
         error = failure.value
         if self._lost or (isinstance(error, CancelledError) and post.answered):
             return
-        if isinstance(error, Refused):
+        if isinstance(error, UpstreamRefused):
             if post.call_id is not None:
                 self._receiver.fail_call(post.call_id, error)
             return
-        if isinstance(error, Lost):
+        if isinstance(error, UpstreamLost):
             reason = str(error)
         else:
             reason = f"the request failed: {type(error).__name__}: {str(error)[:200]}"
         self._log.say(reason, LogLevel.warn)
-        if isinstance(error, Lost) and not error.sent:
-            self._end(Lost(reason))
+        if isinstance(error, UpstreamLost) and not error.sent:
+            self._end(UpstreamLost(reason))
         elif post.call_id is not None:
-            self._receiver.fail_call(post.call_id, Lost(reason))
+            self._receiver.fail_call(post.call_id, UpstreamLost(reason))
 
-    def _end(self, failure: Lost) -> None:
+    def _end(self, failure: UpstreamLost) -> None:
         if self._lost:
             return
         self._lost = True
@@ -405,7 +405,7 @@ class HttpLink:
             self._bearer.stop()
         session, self._session = self._session, None
         fields = self._headers((("Mcp-Session-Id", session),)) if session is not None else None
-        self._end(Lost("the host closed the link"))
+        self._end(UpstreamLost("the host closed the link"))
         if fields is not None:
             fields.removeHeader("Content-Type")
             request = Deferred.fromCoroutine(self._client.request("DELETE", self._url, fields))

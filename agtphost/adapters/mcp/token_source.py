@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 
 from agtphost.config.upstreams import OAuthClient
-from agtphost.upstream.failures import Lost, Refused, TooLong, UpstreamFailure
+from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, AnswerTooLong, UpstreamFailure
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext
@@ -93,7 +93,7 @@ class TokenSource:
             failure = error
             raise
         except Exception as error:
-            failure = Refused(0, f"the token request failed: {type(error).__name__}")
+            failure = UpstreamRefused(0, f"the token request failed: {type(error).__name__}")
             raise failure from error
         finally:
             self._fetching = None
@@ -101,7 +101,7 @@ class TokenSource:
                 if failure is None:
                     waiter.callback(None)
                 else:
-                    waiter.errback(Refused(0, str(failure)))
+                    waiter.errback(UpstreamRefused(0, str(failure)))
 
     async def _ask(self) -> None:
         given = self._credentials
@@ -123,9 +123,9 @@ class TokenSource:
         answer = await asking
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
-            raise Refused(0, "the token endpoint answered without a token")
+            raise UpstreamRefused(0, "the token endpoint answered without a token")
         if str(answer.get("token_type", "")).lower() != "bearer":
-            raise Refused(0, "the token endpoint gave a token of another type than bearer")
+            raise UpstreamRefused(0, "the token endpoint gave a token of another type than bearer")
         lifetime = answer.get("expires_in", LIFETIME)
         lifetime = float(lifetime) if type(lifetime) in (int, float) and lifetime > 0 else LIFETIME
         self._log.conceal(token)
@@ -137,15 +137,15 @@ class TokenSource:
         try:
             response = await self._client.request("POST", self._credentials.token_url, fields, body)
             octets = await read(response, MAX_ANSWER)
-        except (Lost, TooLong) as failure:
+        except (UpstreamLost, AnswerTooLong) as failure:
             # The failure is the token endpoint's, not the server's.
-            raise Refused(0, f"the token request failed: {failure}") from None
+            raise UpstreamRefused(0, f"the token request failed: {failure}") from None
         if response.code != 200:
-            raise Refused(response.code, f"the token endpoint answered with HTTP {response.code}")
+            raise UpstreamRefused(response.code, f"the token endpoint answered with HTTP {response.code}")
         try:
             return jsontext.decode(octets)
         except ValueError:
-            raise Refused(response.code, "the token endpoint's answer is not JSON") from None
+            raise UpstreamRefused(response.code, "the token endpoint's answer is not JSON") from None
 
     def _renew_in(self, seconds: float) -> None:
         if self._timer is not None and self._timer.active():

@@ -16,7 +16,7 @@ from typing import Any
 
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
-from agtphost.upstream.failures import ErrorAnswer, NotApproved, Refused, Timeout
+from agtphost.upstream.failures import ErrorAnswer, NotApproved, UpstreamRefused, UpstreamTimeout
 
 STATELESS = "2026-07-28"
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -167,7 +167,7 @@ async def _probe(peer: JsonRpcPeer, client: Mapping[str, str], seconds: float) -
         except ErrorAnswer as error:
             if error.code != UNSUPPORTED_VERSION or not _speaks_stateless(error.error.get("data")):
                 return None
-        except (Timeout, Refused):
+        except (UpstreamTimeout, UpstreamRefused):
             return None
     return None
 

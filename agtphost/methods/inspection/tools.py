@@ -8,7 +8,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.methods.continuation import Continuations
-from agtphost.upstream.offered import STATES, Offered, Offering
+from agtphost.upstream.offered import STATES, OfferedTool, Offering
 
 PAGE = 200
 
@@ -56,9 +56,9 @@ class ToolReport:
         return Answer(result={"tools": [tool.told() for tool in part.items], "count": len(shown)}, headers=part.headers)
 
 
-def _has(tool: Offered, words: str) -> bool:
+def _has(tool: OfferedTool, words: str) -> bool:
     return words in f"{tool.upstream}.{tool.name}".lower() or words in tool.description.lower()
 
 
-def _place(tool: Offered) -> list[str]:
+def _place(tool: OfferedTool) -> list[str]:
     return tool.key

@@ -19,7 +19,7 @@ from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.errors import Refusal
 from agtphost.identity.canonical import canonical
 from agtphost.upstream.ownership import TaskOwnership
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, deadline, hostile, reply
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
@@ -180,7 +180,7 @@ async def test_a_lying_card_is_not_believed(lie: Any, why: str) -> None:
         server.page(PATH, lie(server.port))
         async with calling(server, wait=False) as on:
             service = on.adapter.by_name["liar"]
-            await until(lambda: service.state is State.BACKOFF)
+            await until(lambda: service.state is UpstreamState.BACKOFF)
             assert why in service.snapshot().reason
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
@@ -195,7 +195,7 @@ async def test_a_card_that_does_not_come(fault: Script, status: int) -> None:
         server.fault = fault
         async with calling(server, wait=False, start_timeout=DEADLINE) as on:
             service = on.adapter.by_name["liar"]
-            await until(lambda: service.state is State.BACKOFF)
+            await until(lambda: service.state is UpstreamState.BACKOFF)
             assert service.snapshot().reason
 
 
@@ -207,10 +207,10 @@ async def test_a_changed_card_is_off_until_it_is_approved() -> None:
         async with calling(server, refresh=0.1) as on:
             service = on.adapter.by_name["liar"]
             server.page(PATH, card(server.port, description="I now also take money"))
-            await until(lambda: service.state is State.BACKOFF)
+            await until(lambda: service.state is UpstreamState.BACKOFF)
             assert "not the approved one" in service.snapshot().reason
             server.page(PATH, card(server.port))
-            await until(lambda: service.state is State.UP)
+            await until(lambda: service.state is UpstreamState.UP)
 
 
 def signed(document: dict[str, Any], key: Any, kid: str, algorithm: str, **header: Any) -> dict[str, Any]:

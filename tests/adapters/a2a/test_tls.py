@@ -17,7 +17,7 @@ from agtphost.adapters.a2a.card import PATH
 from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.http.pages import Page, Pages
 from agtphost.http.tls import Connections, https_options
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.a2a.test_hostile import card
 from tests.adapters.mcp.hosting import until
 from tests.adapters.peers import kept
@@ -66,7 +66,7 @@ async def test_the_configured_authority_is_believed(credentials: Credentials) ->
         served(credentials) as port,
         connected(f"https://localhost:{port}", ca=str(credentials.trust)) as agent,
     ):
-        await until(lambda: agent.state is State.UP, 5.0, str(agent.snapshot()))
+        await until(lambda: agent.state is UpstreamState.UP, 5.0, str(agent.snapshot()))
 
 
 @pytest_twisted.ensureDeferred
@@ -77,5 +77,5 @@ async def test_another_authority_is_not(credentials: Credentials, tmp_path: Path
         for ca in (None, str(other.trust)):
             async with connected(f"https://localhost:{port}", ca=ca) as agent:
                 service = agent
-                await until(lambda service=service: service.state is State.BACKOFF, 6.0, str(service.snapshot()))
+                await until(lambda service=service: service.state is UpstreamState.BACKOFF, 6.0, str(service.snapshot()))
                 assert agent.card is None

@@ -14,7 +14,7 @@ from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.errors import Refusal
 from agtphost.upstream.ownership import TaskOwnership
-from agtphost.upstream.supervision import State
+from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.hostile import FAULTS, STREAM_FAULTS, Script, Server, deadline, hostile
 from tests.adapters.mcp.hosting import pause, until
 from tests.adapters.peers import AdapterCalls, Book, kept, seconds
@@ -84,7 +84,7 @@ async def test_a_list_that_is_none(listed: Any) -> None:
         server.page("/agents", listed)
         async with calling(server, wait=False) as on:
             service = on.adapter.by_name["bee"]
-            await until(lambda: service.state is State.BACKOFF)
+            await until(lambda: service.state is UpstreamState.BACKOFF)
             assert service.snapshot().reason
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
@@ -113,14 +113,14 @@ async def test_a_name_that_is_not_listed_shuts_the_server(rules: dict[str, Any])
         sentence = "the configuration names 'lair', which it does not list (did you mean 'liar'?)"
         async with calling(server, wait=False, unmatched_rules="off", **rules) as on:
             service = on.adapter.by_name["bee"]
-            await until(lambda: service.state is State.BACKOFF)
+            await until(lambda: service.state is UpstreamState.BACKOFF)
             assert sentence in service.snapshot().reason
             assert "off until that is fixed" in service.snapshot().reason
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
             refusal, _ = await outcome(on)
             assert (refusal.status, refusal.reason) == (503, "upstream-down")
         async with calling(server, unmatched_rules="warn", **rules) as on:
-            assert on.adapter.by_name["bee"].state is State.UP
+            assert on.adapter.by_name["bee"].state is UpstreamState.UP
             assert on.adapter.upstreams()[0]["unmatched_rules"] == ["agent lair"]
         async with calling(server, unmatched_rules="off", agents=("liar",)) as on:
             assert on.adapter.upstreams()[0]["unmatched_rules"] == []

@@ -17,7 +17,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 
-from agtphost.adapters.mcp import McpServer, State, stdio
+from agtphost.adapters.mcp import McpServer, UpstreamState, stdio
 from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, pause, until
 from tests.programmes import length
@@ -69,18 +69,18 @@ async def cycles(numbers: Iterator[int], seen: Counter[str], ways: int) -> None:
         settings = MCPServerSection(name="s", command=("/bin/sh", "-c", SERVERS[kind]), protocol="2025-11-25")
         server = McpServer(reactor, settings, ENVIRON)
         server.startService()
-        await until(lambda server=server: server.state is not State.STARTING, 30)  # type: ignore[misc]
+        await until(lambda server=server: server.state is not UpstreamState.STARTING, 30)  # type: ignore[misc]
         way = number // len(SERVERS) % ways
         if way == 2 and kind != "alone":
             # Without its launcher a server dies, by the kernel's doing; what it started is nobody's then.
             way = 3
-        assert server.state is State.UP or kind == "that ends itself", server.snapshot()
-        if server.state is State.UP:
+        assert server.state is UpstreamState.UP or kind == "that ends itself", server.snapshot()
+        if server.state is UpstreamState.UP:
             ended(server, way)
             if way:
-                await until(lambda server=server: server.state is State.BACKOFF, 30)  # type: ignore[misc]
+                await until(lambda server=server: server.state is UpstreamState.BACKOFF, 30)  # type: ignore[misc]
         await server.stopService()
-        assert server.state is State.STOPPED
+        assert server.state is UpstreamState.STOPPED
         seen[f"{kind}, ended by {('its host', 'SIGKILL', 'SIGKILL to the launcher', 'SIGTERM')[way]}"] += 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet import reactor, task
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.handlers.built_in import BuiltInContext
 from tests import forking
@@ -63,7 +63,7 @@ async def hosted(
     server.startService()
     try:
         if wait:
-            await until(lambda: server.state is State.UP, 60, f"not up: {server.snapshot()}")
+            await until(lambda: server.state is UpstreamState.UP, 60, f"not up: {server.snapshot()}")
         yield server
     finally:
         await server.stopService()

@@ -15,12 +15,12 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.long_lines import BoundedLines, LongLine, answered_id, find_call_id
 from agtphost.adapters.mcp.stdio import READ, StdioLink
-from agtphost.upstream.bodies import EventStream, Lines, MessageTooLong
+from agtphost.upstream.bodies import EventStreamParser, LineSplitter, MessageTooLong
 from agtphost.upstream.log import UpstreamLog
 from tests.rows import each_row
 
 
-def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:
+def fed(reader: LineSplitter | EventStreamParser, octets: bytes, size: int) -> list[bytes]:
     """What comes out when the octets arrive ``size`` at a time."""
     found: list[bytes] = []
     for start in range(0, len(octets), size):
@@ -32,9 +32,9 @@ def fed(reader: Lines | EventStream, octets: bytes, size: int) -> list[bytes]:
 def test_lines_come_out_as_they_went_in(lines: list[bytes], size: int) -> None:
     """Any lines, cut anywhere, are the same lines, and an unfinished one is held back."""
     octets = b"".join(line + b"\n" for line in lines) + b"rest"
-    reader = Lines()
+    reader = LineSplitter()
     assert fed(reader, octets, size) == lines
-    assert reader.held == 4
+    assert reader.pending_octets == 4
 
 
 @given(st.lists(st.binary(max_size=24).filter(lambda b: b"\n" not in b), max_size=8), st.integers(1, 50))
@@ -111,10 +111,10 @@ def test_a_full_reading_may_be_the_last(ended: bool) -> None:
 @each_row("size", [1, 7, 64, 1000])
 def test_a_line_over_the_limit_is_refused(size: int) -> None:
     """T-MC: a line may have exactly its limit; one octet more is refused, finished or not."""
-    assert fed(Lines(100), b"x" * 100 + b"\n", size) == [b"x" * 100]
+    assert fed(LineSplitter(100), b"x" * 100 + b"\n", size) == [b"x" * 100]
     for end in (b"", b"\n", b"\nmore\n"):
         with pytest.raises(MessageTooLong):
-            fed(Lines(100), b"ok\n" + b"x" * 101 + end, size)
+            fed(LineSplitter(100), b"ok\n" + b"x" * 101 + end, size)
 
 
 @each_row("size", [1, 2, 3, 1000])
@@ -127,15 +127,15 @@ def test_events_come_out_of_a_stream(size: int) -> None:
         b": ping\r\n\r\nevent: message\r\ndata: one\r\n\r\ndata: two\ndata:  lines\nid: 7\n\n"
         b"event: other\ndata: no\n\nid: 8\ndata:\n\nretry: 5\n\ndata:three\n\ndata: unfinished\n"
     )
-    assert fed(EventStream(), stream, size) == [b"one", b"two\n lines", b"three"]
+    assert fed(EventStreamParser(), stream, size) == [b"one", b"two\n lines", b"three"]
 
 
 def test_an_event_over_the_limit_is_refused() -> None:
     """An event of many short lines has the same limit as one of a long line."""
     with pytest.raises(MessageTooLong):
-        fed(EventStream(100), b"data: 0123456789\n" * 11, 5)
+        fed(EventStreamParser(100), b"data: 0123456789\n" * 11, 5)
     with pytest.raises(MessageTooLong):
-        fed(EventStream(100), b"data: " + b"x" * 200, 5)
+        fed(EventStreamParser(100), b"data: " + b"x" * 200, 5)
 
 
 @each_row(

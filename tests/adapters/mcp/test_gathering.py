@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from agtphost.adapters.mcp.gathering import LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, DELAY_DIVISOR, ReadBatcher
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.stdio import PIECE, QUEUED_OCTETS, READ, StdioLink
-from agtphost.upstream.failures import Busy
+from agtphost.upstream.failures import UpstreamBusy
 from agtphost.upstream.log import UpstreamLog
 
 QUICK = 0.012
@@ -250,7 +250,7 @@ def test_what_one_turn_sends_is_bounded(process: Process) -> None:
     process.asked()
     for _ in range(12):
         process.ask(1, padding=QUEUED_OCTETS // 10)
-    assert process.pending and [type(getattr(each, "value", each)) for each in process.done] == [int, Busy, Busy]
+    assert process.pending and [type(getattr(each, "value", each)) for each in process.done] == [int, UpstreamBusy, UpstreamBusy]
     assert [json.loads(line)["id"] for line in process.taken().splitlines()] == list(range(10, 20))
 
 

@@ -12,7 +12,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.config.upstreams import MCPServerSection
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, until
 from tests.adapters.mcp.test_operations import BOB, CALL, Host
@@ -103,9 +103,9 @@ async def test_lists_end_by_their_deadline(script: Path, fault: str, status: int
             assert refusal.status == status
             assert reactor.seconds() - began < 3 + late.seconds  # type: ignore[attr-defined]
             assert (await ask("mcp.resources.list")).result["mcp_response"]["resources"] == []
-            assert server.state is State.UP
+            assert server.state is UpstreamState.UP
         else:
-            await until(lambda: server.state is State.BACKOFF)
+            await until(lambda: server.state is UpstreamState.BACKOFF)
             assert (await ask.refused("mcp.resources.list", {"server": "srv"})).status == status
 
 
@@ -138,7 +138,7 @@ async def test_a_process_that_dies_while_its_caller_thinks(script: Path) -> None
         ask = Host(server)
         first = await ask(CALL, {"tool": "work"}, task_id="t")
         instance = server.instances.all()[0]
-        await until(lambda: instance.state is State.BACKOFF)
+        await until(lambda: instance.state is UpstreamState.BACKOFF)
         (name,) = first.result["inputRequests"]
         payload = {"tool": "work", "inputResponses": {name: {}}, "requestState": first.result["requestState"]}
         refusal = await ask.refused(CALL, payload, task_id="t")
@@ -190,7 +190,7 @@ async def test_odd_results_are_harmless(script: Path, fault: str, status: int) -
                 assert answer.result["inputRequests"] == {}
         else:
             assert (await ask.refused(CALL, {"tool": "work"})).status == status
-        assert server.state is State.UP
+        assert server.state is UpstreamState.UP
 
 
 CYCLES = length(4, 80)

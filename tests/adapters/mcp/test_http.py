@@ -20,8 +20,8 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
-from agtphost.adapters.mcp import McpServer, State
-from agtphost.upstream.failures import Lost, Refused, Timeout, TooLong, Unreadable, UpstreamFailure
+from agtphost.adapters.mcp import McpServer, UpstreamState
+from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, UpstreamTimeout, AnswerTooLong, UnreadableAnswer, UpstreamFailure
 from tests.adapters.mcp.hosting import heard, history, hosted, until
 from tests.adapters.mcp.hosting import sdk as sdk_command
 
@@ -98,7 +98,7 @@ async def test_a_deadline_ends_the_call_at_the_server(protocol: str) -> None:
         hosted(url=f"http://127.0.0.1:{port}/mcp", protocol=protocol) as server,
     ):
         for within in (0.3, 3.0, 20.0):  # As long as its server takes to begin.
-            assert isinstance(await failure_of(call(server, "sleep", within, seconds=300)), Timeout)
+            assert isinstance(await failure_of(call(server, "sleep", within, seconds=300)), UpstreamTimeout)
             if await history(server):
                 break
         assert await heard("cancelled", lambda: history(server)) == ["began", "cancelled"]
@@ -121,12 +121,12 @@ async def test_a_killed_http_server_fails_calls_and_is_tried_again() -> None:
         await heard("began", lambda: history(server))
         began = time.monotonic()
         process.signalProcess("KILL")
-        assert isinstance(await failure_of(slow), Lost)
+        assert isinstance(await failure_of(slow), UpstreamLost)
         assert time.monotonic() - began < 10
         for _ in range(8):
             # A kept connection may have to be found dead first.
             await failure_of(call(server, "add", a=1, b=1))
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
 
 
 @pytest_twisted.ensureDeferred
@@ -162,10 +162,10 @@ async def test_tls_is_verified(tmp_path: Path) -> None:
         async with hosted(url=f"https://127.0.0.1:{port}/mcp", ca=str(pem)) as server:
             assert (await call(server, "add", a=2, b=3))["content"][0]["text"] == "5"
         async with hosted(url=f"https://127.0.0.1:{port}/mcp", wait=False) as server:
-            await until(lambda: server.state is State.BACKOFF)
+            await until(lambda: server.state is UpstreamState.BACKOFF)
             assert "certificate" in server.snapshot().reason.lower()
         async with hosted(url=f"https://127.0.0.1:{port}/mcp", wait=False, ca=str(tmp_path / "no.pem")) as server:
-            await until(lambda: server.state is State.BACKOFF)
+            await until(lambda: server.state is UpstreamState.BACKOFF)
 
 
 class Odd(Resource):
@@ -259,16 +259,16 @@ def html(request: Request, call_id: int) -> bytes:
 @pytest.mark.parametrize(
     ("work", "kind"),
     [
-        (cut, Lost),
-        (no_answer, Lost),
-        (html, Refused),
-        *[(status(code), Refused) for code in (202, 301, 307, 400, 401, 429, 500, 503)],
-        (lambda request, call_id: b"{nonsense", Unreadable),
-        (lambda request, call_id: answer(call_id + 1, {}), Unreadable),
-        (lambda request, call_id: answer(str(call_id), {}), Unreadable),
-        (lambda request, call_id: answer(call_id, float("nan")), Unreadable),
-        (lambda request, call_id: answer(call_id, "x" * (17 << 20)), TooLong),
-        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (17 << 20))[1], TooLong),
+        (cut, UpstreamLost),
+        (no_answer, UpstreamLost),
+        (html, UpstreamRefused),
+        *[(status(code), UpstreamRefused) for code in (202, 301, 307, 400, 401, 429, 500, 503)],
+        (lambda request, call_id: b"{nonsense", UnreadableAnswer),
+        (lambda request, call_id: answer(call_id + 1, {}), UnreadableAnswer),
+        (lambda request, call_id: answer(str(call_id), {}), UnreadableAnswer),
+        (lambda request, call_id: answer(call_id, float("nan")), UnreadableAnswer),
+        (lambda request, call_id: answer(call_id, "x" * (17 << 20)), AnswerTooLong),
+        (lambda request, call_id: (streamed(request), b"data: " + b"x" * (17 << 20))[1], AnswerTooLong),
     ],
 )
 @pytest_twisted.ensureDeferred
@@ -281,7 +281,7 @@ async def test_bad_answers_fail_one_call(work: Callable[[Request, int], Any], ki
         began = time.monotonic()
         assert type(await failure_of(call(server, within=60))) is kind
         assert time.monotonic() - began < 30
-        assert server.state is State.UP
+        assert server.state is UpstreamState.UP
 
 
 @pytest_twisted.ensureDeferred
@@ -289,7 +289,7 @@ async def test_a_hanging_answer_ends_at_its_deadline() -> None:
     """A server that never answers holds its call for as long as its deadline says."""
     async with odd(lambda request, call_id: NOT_DONE_YET) as (server, endpoint):
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server, within=0.3)), Timeout)
+        assert isinstance(await failure_of(call(server, within=0.3)), UpstreamTimeout)
         assert 0.29 < time.monotonic() - began < 10
         await until(lambda: ("POST", "notifications/cancelled", "session-1") in endpoint.seen)
 
@@ -335,7 +335,7 @@ async def test_a_flooding_stream_is_throttled() -> None:
         return NOT_DONE_YET
 
     async with odd(flooding) as (server, _):
-        assert isinstance(await failure_of(call(server, within=1.5)), Timeout)
+        assert isinstance(await failure_of(call(server, within=1.5)), UpstreamTimeout)
         assert sent[0] < 40 << 20
 
 
@@ -354,9 +354,9 @@ async def test_a_forgotten_session_is_begun_anew() -> None:
     async with odd(work) as (server, endpoint):
         await call(server)
         endpoint.session = "gone"
-        assert isinstance(await failure_of(call(server)), Lost)
+        assert isinstance(await failure_of(call(server)), UpstreamLost)
         assert len(runs) == 1
-        await until(lambda: server.state is State.UP)
+        await until(lambda: server.state is UpstreamState.UP)
         await call(server)
         assert (len(runs), endpoint.sessions) == (2, 2)
         assert "session-" not in repr(server.snapshot())

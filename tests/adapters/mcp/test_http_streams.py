@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from agtphost.adapters.mcp import McpServer, State, streamable_http
+from agtphost.adapters.mcp import McpServer, UpstreamState, streamable_http
 from agtphost.adapters.mcp.subscribers import Subscriber
 from agtphost.config.secret import Secret
 from agtphost.config.upstreams import OAuthClient
-from agtphost.upstream.failures import Lost, Refused
+from agtphost.upstream.failures import UpstreamLost, UpstreamRefused
 from tests.adapters.mcp.hosting import hosted, pause, until
 from tests.adapters.mcp.servers.streaming import Endpoint, TokenEndpoint, listen
 
@@ -48,7 +48,7 @@ async def test_a_stream_that_ends_early_is_resumed(tool: str) -> None:
 async def test_a_stream_that_cannot_be_resumed_fails_its_call() -> None:
     """The control: where the server refuses to go on, the call has no result, and is not sent again."""
     async with streaming() as (endpoint, server):
-        with pytest.raises(Lost):
+        with pytest.raises(UpstreamLost):
             await server.call_tool("deaf", {}, {}, 10)
         assert endpoint.calls == ["deaf"]
         assert (await server.call_tool("plain", {}, {}, 10))["content"]
@@ -117,7 +117,7 @@ async def test_a_token_is_renewed_before_it_expires_and_after_a_refusal() -> Non
         assert endpoint.tokens[-1] in {f"token-{number}" for number in range(2, len(tokens.forms) + 1)}
     async with guarded() as (endpoint, tokens, server):
         endpoint.refuse.add("token-1")
-        with pytest.raises(Refused):
+        with pytest.raises(UpstreamRefused):
             await server.call_tool("plain", {}, {}, 10)
         await server.call_tool("plain", {}, {}, 10)
         assert endpoint.tokens[-1] == "token-2"
@@ -135,7 +135,7 @@ async def test_without_a_token_nothing_is_sent() -> None:
     try:
         url = f"http://127.0.0.1:{ports[0].getHost().port}/mcp"
         async with hosted(url=url, oauth=credentials, wait=False) as server:
-            await until(lambda: server.state is State.BACKOFF)
+            await until(lambda: server.state is UpstreamState.BACKOFF)
             assert "token endpoint" in server.snapshot().reason
             assert endpoint.tokens == []
             await pause(0)
@@ -149,7 +149,7 @@ async def test_the_servers_own_stream_is_open_before_the_first_call() -> None:
     """What a server asks there in the course of the first call would be lost otherwise."""
     async with streaming() as (endpoint, server):
         # Its tools were listed, so a call was made.
-        assert server.state is State.UP
+        assert server.state is UpstreamState.UP
         assert endpoint.order[:2] == ["GET", "tools/list"]
 
 

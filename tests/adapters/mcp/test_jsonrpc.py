@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.upstream.failures import Busy, Cancelled, ErrorAnswer, Lost, Timeout, UpstreamFailure
+from agtphost.upstream.failures import UpstreamBusy, CallCancelled, ErrorAnswer, UpstreamLost, UpstreamTimeout, UpstreamFailure
 
 
 class RecordingLink:
@@ -25,7 +25,7 @@ class RecordingLink:
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
         if self.full:
-            raise Busy("full")
+            raise UpstreamBusy("full")
         self.sent.append(message)
 
     def set_version(self, version: str) -> None: ...
@@ -45,7 +45,7 @@ class Case:
     def __init__(self) -> None:
         self.clock = Clock()
         self.notifications: list[tuple[str, Mapping[str, Any]]] = []
-        self.losses: list[Lost] = []
+        self.losses: list[UpstreamLost] = []
         self.peer = JsonRpcPeer(
             self.clock, RecordingLink, lambda m, p: self.notifications.append((m, p)), self.losses.append
         )
@@ -100,7 +100,7 @@ def test_a_deadline_cancels_at_the_server_and_drops_the_late_answer(case: Case) 
     case.clock.advance(4.999)
     assert outcomes == []
     case.clock.advance(0.001)
-    assert isinstance(outcomes[0], Timeout)
+    assert isinstance(outcomes[0], UpstreamTimeout)
     assert case.link.sent[1]["method"] == "notifications/cancelled"
     assert case.link.sent[1]["params"]["requestId"] == 1
     assert case.peer.take_message({"jsonrpc": "2.0", "id": 1, "result": {}}) is False
@@ -121,7 +121,7 @@ def test_cancelling_the_deferred_gives_the_call_up(case: Case) -> None:
     call = case.peer.request("tools/call", {}, 5.0)
     call.addErrback(lambda failure: outcomes.append(failure.value))
     call.cancel()
-    assert isinstance(outcomes[0], Cancelled)
+    assert isinstance(outcomes[0], CallCancelled)
     assert case.link.sent[1]["method"] == "notifications/cancelled"
     assert not case.clock.getDelayedCalls()
 
@@ -129,9 +129,9 @@ def test_cancelling_the_deferred_gives_the_call_up(case: Case) -> None:
 def test_the_end_of_the_link_fails_every_call_once(case: Case) -> None:
     """T-MC: EOF fails all pending at once with the exit code, later calls fail with it too."""
     calls = [case.call() for _ in range(50)]
-    gone = Lost("the process ended with exit code 7", exit_code=7)
+    gone = UpstreamLost("the process ended with exit code 7", exit_code=7)
     case.peer.fail_all(gone)
-    case.peer.fail_all(Lost("again"))
+    case.peer.fail_all(UpstreamLost("again"))
     assert all([str(gone)] == [str(outcome) for outcome in outcomes] for outcomes in calls)
     assert len({id(outcomes[0]) for outcomes in calls}) == 50
     assert case.losses == [gone]
@@ -192,7 +192,7 @@ def test_errors_come_out_whole(case: Case) -> None:
 def test_what_cannot_be_sent_fails_its_own_call(case: Case) -> None:
     """A full queue refuses one call and leaves no trace of it."""
     case.link.full = True
-    assert isinstance(case.call()[0], Busy)
+    assert isinstance(case.call()[0], UpstreamBusy)
     assert case.peer.in_flight == 0
     assert not case.clock.getDelayedCalls()
 

@@ -17,7 +17,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters.mcp.stdio import TERMINATE_SECONDS, StdioLink
-from agtphost.upstream.failures import Lost, UpstreamFailure
+from agtphost.upstream.failures import UpstreamLost, UpstreamFailure
 from agtphost.upstream.log import UpstreamLog
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 
@@ -45,14 +45,14 @@ class Ear:
     """A receiver that only wants to know the end."""
 
     def __init__(self) -> None:
-        self.ended: Deferred[Lost] = Deferred()
+        self.ended: Deferred[UpstreamLost] = Deferred()
 
     def take_message(self, message: object) -> bool:
         return False
 
     def fail_call(self, call_id: int, failure: UpstreamFailure) -> None: ...
 
-    def fail_all(self, failure: Lost) -> None:
+    def fail_all(self, failure: UpstreamLost) -> None:
         self.ended.callback(failure)
 
 

@@ -14,7 +14,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from agtphost.adapters.mcp import McpAdapter, McpServer, State
+from agtphost.adapters.mcp import McpAdapter, McpServer, UpstreamState
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from agtphost.contract.binding import Binding
 from agtphost.errors import Refusal
@@ -414,7 +414,7 @@ async def test_a_crash_of_one_instance_is_nobody_elses() -> None:
         refusal = await ask.refused(CALL, {"tool": "exit"})
         assert (refusal.status, refusal.details["exit_code"]) == (503, 4)
         assert said(await ask(CALL, {"tool": "pid"}, who=BOB)) == mine
-        assert ask.server.state is State.UP
+        assert ask.server.state is UpstreamState.UP
 
 
 @pytest_twisted.ensureDeferred

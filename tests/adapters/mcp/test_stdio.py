@@ -14,15 +14,15 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred, DeferredList
 
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.upstream.failures import (
-    Busy,
+    UpstreamBusy,
     ErrorAnswer,
-    Lost,
+    UpstreamLost,
     NotReading,
-    Timeout,
-    TooLong,
-    Unreadable,
+    UpstreamTimeout,
+    AnswerTooLong,
+    UnreadableAnswer,
     UpstreamFailure,
 )
 from tests.adapters.mcp.hosting import alive, heard, history, hosted, hostile, pause, sdk, until
@@ -83,7 +83,7 @@ async def test_a_deadline_reaches_the_server(protocol: str) -> None:
         for within in (0.3, 3.0, 20.0):  # As long as its server takes to begin.
             slow = call(server, "sleep", within, seconds=300)
             assert (await call(server, "add", a=1, b=1))["content"][0]["text"] == "2"
-            assert isinstance(await failure_of(slow), Timeout)
+            assert isinstance(await failure_of(slow), UpstreamTimeout)
             if await history(server):
                 break
         assert await heard("cancelled", lambda: history(server)) == ["began", "cancelled"]
@@ -99,9 +99,9 @@ async def test_a_crash_fails_every_call_at_once(code: int) -> None:
     async with hosted(hostile("crash", code)) as server:
         calls = [call(server) for _ in range(12)]
         failures = [await failure_of(each) for each in calls]
-        assert [(type(f), getattr(f, "exit_code", None)) for f in failures] == [(Lost, code)] * 12
-        assert server.state is State.BACKOFF
-        await until(lambda: server.state is State.UP)
+        assert [(type(f), getattr(f, "exit_code", None)) for f in failures] == [(UpstreamLost, code)] * 12
+        assert server.state is UpstreamState.BACKOFF
+        await until(lambda: server.state is UpstreamState.UP)
         assert server.snapshot().restarts == 1
 
 
@@ -122,7 +122,7 @@ async def test_a_crash_is_noticed_in_milliseconds() -> None:
             os.kill(child, signal.SIGKILL)
             failure = await failure_of(pending)
             delays.append(time.monotonic() - began)
-            assert isinstance(failure, Lost)
+            assert isinstance(failure, UpstreamLost)
             assert failure.signal == signal.SIGKILL
     assert min(delays) < 0.010, delays
 
@@ -132,7 +132,7 @@ async def test_a_signal_is_named() -> None:
     """T-MC-3: a segmentation fault is reported as its signal."""
     async with hosted(hostile("segfault")) as server:
         failure = await failure_of(call(server))
-        assert isinstance(failure, Lost)
+        assert isinstance(failure, UpstreamLost)
         assert failure.signal == signal.SIGSEGV
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_before_the_end_still_counts() -> None:
     """T-MC-4: what was written before exiting is read."""
     async with hosted(hostile("answer-then-exit")) as server:
         assert (await call(server))["content"][0]["text"] == "done"
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
 
 
 @pytest.mark.parametrize("fault", ["close-stdout", "close-stdin", "half-line"])
@@ -156,7 +156,7 @@ async def test_closed_descriptors_end_the_server(fault: str) -> None:
         assert isinstance(await failure_of(first), UpstreamFailure)
         assert isinstance(await failure_of(second), UpstreamFailure)
         assert time.monotonic() - began < 30
-        assert server.state is not State.UP
+        assert server.state is not UpstreamState.UP
 
 
 @pytest_twisted.ensureDeferred
@@ -176,11 +176,11 @@ async def test_an_endless_line_ends_the_process() -> None:
     async with hosted(hostile("endless-answer")) as server:
         snapshot = server.snapshot()
         before = psutil.Process().memory_info().rss
-        with pytest.raises(TooLong):
+        with pytest.raises(AnswerTooLong):
             await call(server, "work", 60.0)
         # Somebody waits for another answer: the line goes on at full speed, and ends no later than its bound.
         failure = await failure_of(call(server, "work", 120.0))
-        assert isinstance(failure, Lost)
+        assert isinstance(failure, UpstreamLost)
         assert "without a newline" in str(failure)
         assert psutil.Process().memory_info().rss - before < 96 << 20
         await until(lambda: not alive(snapshot.pid or 0))
@@ -191,7 +191,7 @@ async def test_endless_garbage_is_read_at_its_share_and_harms_no_other_call() ->
     """T-MC-7: a line that is no answer, without a newline, is skipped as slowly as any garbage; its call times out."""
     async with hosted(hostile("endless-line")) as server:
         before = psutil.Process().memory_info().rss
-        assert isinstance(await failure_of(call(server, "work", 8.0)), Timeout)
+        assert isinstance(await failure_of(call(server, "work", 8.0)), UpstreamTimeout)
         link = server.snapshot().link
         assert link["too_long"] == 1
         assert link["pauses"] >= 1  # type: ignore[operator]
@@ -205,7 +205,7 @@ async def test_an_answer_that_is_too_long_ends_its_own_call(how: str) -> None:
     async with hosted(hostile("long-answers")) as server:
         pid = server.snapshot().pid
         for _ in range(2):
-            with pytest.raises(TooLong):
+            with pytest.raises(AnswerTooLong):
                 await call(server, "work", 20.0, how=how)
             assert (await call(server, "work", 20.0, how="short"))["content"][0]["text"] == "done"
         found = server.snapshot()
@@ -240,9 +240,9 @@ async def test_an_answer_that_is_no_result_fails_its_call_now(fault: str) -> Non
     """
     async with hosted(hostile(fault)) as server:
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server, within=60)), Unreadable)
+        assert isinstance(await failure_of(call(server, within=60)), UnreadableAnswer)
         assert time.monotonic() - began < 30
-        assert server.state is State.UP
+        assert server.state is UpstreamState.UP
 
 
 @pytest_twisted.ensureDeferred
@@ -308,7 +308,7 @@ async def test_a_hanging_call_ends_at_its_deadline() -> None:
     """T-MC-14: at its own deadline, which is not the server's."""
     async with hosted(hostile("hang")) as server:
         began = time.monotonic()
-        assert isinstance(await failure_of(call(server, within=0.3)), Timeout)
+        assert isinstance(await failure_of(call(server, within=0.3)), UpstreamTimeout)
         assert 0.29 < time.monotonic() - began < 10
 
 
@@ -316,7 +316,7 @@ async def test_a_hanging_call_ends_at_its_deadline() -> None:
 async def test_a_late_answer_is_dropped_and_counted() -> None:
     """T-MC-15: the answer to a call that timed out reaches nobody."""
     async with hosted(hostile("late", 0.4)) as server:
-        assert isinstance(await failure_of(call(server, within=0.1)), Timeout)
+        assert isinstance(await failure_of(call(server, within=0.1)), UpstreamTimeout)
         assert (await call(server))["content"][0]["text"] == "done"
         assert server.snapshot().link["late"] == 1
 
@@ -335,8 +335,8 @@ async def test_a_server_that_does_not_read_is_bounded() -> None:
         results = await DeferredList(calls, consumeErrors=True)
         kinds = [type(failure.value) for ok, failure in results if not ok]
         assert len(kinds) == 30
-        assert kinds.count(Busy) >= 10
-        assert kinds.count(Timeout) >= 5
+        assert kinds.count(UpstreamBusy) >= 10
+        assert kinds.count(UpstreamTimeout) >= 5
 
 
 @pytest.mark.parametrize("octets", [10, 200_000])
@@ -351,7 +351,7 @@ async def test_a_server_that_stops_reading_is_ended_and_started_anew(octets: int
         failures = [await failure_of(call(server, "work", 30.0, text="x" * octets))]
         assert [type(failure) for failure in failures] == [NotReading]
         await until(lambda: not alive(child))
-        await until(lambda: server.state is State.UP)
+        await until(lambda: server.state is UpstreamState.UP)
         assert (await call(server))["content"][0]["text"] == "done"
 
 
@@ -405,7 +405,7 @@ async def test_every_page_is_walked() -> None:
 async def test_a_server_that_cannot_start_is_retried(fault: str) -> None:
     """T-MC-20: it goes to back-off with a reason, and calls are refused meanwhile."""
     async with hosted(hostile(fault), wait=False) as server:
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
         seen = server.snapshot()
         assert seen.reason
         assert seen.next_attempt_in is not None
@@ -417,10 +417,10 @@ async def test_a_server_that_cannot_start_is_retried(fault: str) -> None:
 async def test_a_program_that_does_not_exist() -> None:
     """The reason says so, on stderr and as exit code 127."""
     async with hosted(("/nonexistent/server",), wait=False) as server:
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
         assert "127" in server.snapshot().reason
     async with hosted((sys.executable,), cwd="/nonexistent", wait=False) as server:
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
 
 
 @pytest_twisted.ensureDeferred
@@ -436,7 +436,7 @@ async def test_a_server_that_never_answers_is_ended() -> None:
     """T-MC-21: start_timeout ends the attempt and the process."""
     async with hosted(hostile("mute"), wait=False, start_timeout=0.5) as server:
         pid = await until(lambda: server.snapshot().pid)
-        await until(lambda: server.state is State.BACKOFF)
+        await until(lambda: server.state is UpstreamState.BACKOFF)
         assert "did not start within 0.5 s" in server.snapshot().reason
         await until(lambda: not alive(pid))
 

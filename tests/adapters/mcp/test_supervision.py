@@ -9,10 +9,10 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.upstream.failures import Busy, Down, Lost, Timeout
+from agtphost.upstream.failures import UpstreamBusy, UpstreamDown, UpstreamLost, UpstreamTimeout
 from agtphost.upstream.supervision import Delays, supervise
 
 TOOL = {"name": "work", "inputSchema": {"type": "object"}}
@@ -24,7 +24,7 @@ class Recorder:
     def __init__(self) -> None:
         self.seen: list[object] = []
 
-    def set_state(self, state: State) -> None:
+    def set_state(self, state: UpstreamState) -> None:
         self.seen.append(state)
 
     def connect(self) -> None:
@@ -45,19 +45,19 @@ def test_the_machine_causes_each_effect_in_order() -> None:
     effects = Recorder()
     machine = supervise(effects)
     machine.start()
-    machine.established()
+    machine.succeed()
     machine.retry(1.0)
     machine.due()
     machine.suspend(300.0)
     machine.demand()
     machine.due()
-    machine.established()
+    machine.succeed()
     machine.stop()
     machine.retry(9.0)
     machine.stop()
     assert effects.seen == [
-        State.STARTING, "connect", State.UP, State.BACKOFF, 1.0, State.STARTING, "connect",
-        State.FAILED, 300.0, State.STARTING, "connect", State.UP, State.STOPPED, "forget", "disconnect",
+        UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.BACKOFF, 1.0, UpstreamState.STARTING, "connect",
+        UpstreamState.FAILED, 300.0, UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.STOPPED, "forget", "disconnect",
     ]  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def test_a_lazy_server_waits_for_demand() -> None:
     machine.arm()
     machine.demand()
     machine.demand()
-    assert effects.seen == [State.IDLE, State.STARTING, "connect"]
+    assert effects.seen == [UpstreamState.IDLE, UpstreamState.STARTING, "connect"]
 
 
 def test_delays_double_to_a_minute_and_then_give_up() -> None:
@@ -117,7 +117,7 @@ class ScriptedLink:
         elif "id" in message and self.server.alive:
             self.receiver.take_message({"jsonrpc": "2.0", "id": message["id"], **self.answer(str(method))})
         elif "id" in message:
-            self.receiver.fail_all(Lost("the process ended with exit code 1", exit_code=1))
+            self.receiver.fail_all(UpstreamLost("the process ended with exit code 1", exit_code=1))
 
     def answer(self, method: str) -> dict[str, Any]:
         if method == "initialize":
@@ -176,24 +176,24 @@ def test_a_server_is_restarted_after_1_2_4_seconds() -> None:
     """
     server = SupervisedServer()
     server.server.startService()
-    assert server.server.state is State.UP
+    assert server.server.state is UpstreamState.UP
     server.alive = False
-    server.links[-1].receiver.fail_all(Lost("the process ended with exit code 5", exit_code=5))
+    server.links[-1].receiver.fail_all(UpstreamLost("the process ended with exit code 5", exit_code=5))
     for delay in (1.0, 2.0, 4.0, 8.0, 16.0):
-        assert server.server.state is State.BACKOFF
+        assert server.server.state is UpstreamState.BACKOFF
         down = server.call()[0]
-        assert isinstance(down, Down)
+        assert isinstance(down, UpstreamDown)
         assert (down.state, down.retry_after) == ("backoff", delay)
         attempts = len(server.links)
         server.clock.advance(delay - 0.01)
         assert len(server.links) == attempts
         server.clock.advance(0.01)
         assert len(server.links) == attempts + 1
-    assert server.server.state is State.FAILED
+    assert server.server.state is UpstreamState.FAILED
     assert server.server.snapshot().next_attempt_in == 300
     server.alive = True
     server.clock.advance(300)
-    assert server.server.state is State.UP
+    assert server.server.state is UpstreamState.UP
 
 
 def test_a_crash_fails_calls_and_never_replays_them() -> None:
@@ -203,11 +203,11 @@ def test_a_crash_fails_calls_and_never_replays_them() -> None:
     server = SupervisedServer(max_concurrency=2)
     server.server.startService()
     calls = [server.call() for _ in range(4)]
-    server.links[-1].receiver.fail_all(Lost("the process ended with exit code 5", exit_code=5))
+    server.links[-1].receiver.fail_all(UpstreamLost("the process ended with exit code 5", exit_code=5))
     assert [outcomes[0].exit_code for outcomes in calls[:2]] == [5] * 2
-    assert [(type(outcomes[0]), outcomes[0].state) for outcomes in calls[2:]] == [(Down, "backoff")] * 2
+    assert [(type(outcomes[0]), outcomes[0].state) for outcomes in calls[2:]] == [(UpstreamDown, "backoff")] * 2
     server.clock.advance(1.0)
-    assert server.server.state is State.UP
+    assert server.server.state is UpstreamState.UP
     assert (len(server.links), server.links[-1].calls) == (2, [])
     assert server.server.snapshot().restarts == 1
 
@@ -217,14 +217,14 @@ def test_calls_take_turns_and_the_queue_is_bounded() -> None:
     server = SupervisedServer(max_concurrency=2, max_queue=3)
     server.server.startService()
     calls = [server.call(10.0 + number) for number in range(5)]
-    assert isinstance(server.call()[0], Busy)
+    assert isinstance(server.call()[0], UpstreamBusy)
     assert len(server.links[0].calls) == 2
     assert server.server.snapshot().waiting == 3
     server.answer()
     assert calls[0] == [{"content": []}]
     assert len(server.links[0].calls) == 2
     server.clock.advance(12.5)
-    assert [isinstance(c[0], Timeout) for c in calls if c and c != [{"content": []}]] == [True, True]
+    assert [isinstance(c[0], UpstreamTimeout) for c in calls if c and c != [{"content": []}]] == [True, True]
     while server.links[0].calls:
         server.answer()
     assert all(calls)
@@ -238,7 +238,7 @@ def test_turns_given_back_are_all_free_again() -> None:
     for _ in range(5):
         calls = [server.call(1.0) for _ in range(4)]
         server.clock.advance(1.0)
-        assert all(isinstance(outcomes[0], Timeout) for outcomes in calls)
+        assert all(isinstance(outcomes[0], UpstreamTimeout) for outcomes in calls)
         server.links[0].calls.clear()
     first, second = server.call(), server.call()
     assert len(server.links[0].calls) == 2
@@ -251,9 +251,9 @@ def test_a_lazy_server_starts_with_its_first_call() -> None:
     """Nothing is started before; then the call goes through."""
     server = SupervisedServer(start="lazy")
     server.server.startService()
-    assert (server.server.state, server.links) == (State.IDLE, [])
+    assert (server.server.state, server.links) == (UpstreamState.IDLE, [])
     outcomes = server.call()
-    assert server.server.state is State.UP
+    assert server.server.state is UpstreamState.UP
     server.answer()
     assert outcomes == [{"content": []}]
 
@@ -269,8 +269,8 @@ def test_a_start_that_hangs_is_given_up() -> None:
         server.clock.advance(5.0)
     finally:
         ScriptedLink.answer = original  # type: ignore[method-assign]
-    assert server.server.state is State.BACKOFF
-    assert isinstance(outcomes[0], Down)
+    assert server.server.state is UpstreamState.BACKOFF
+    assert isinstance(outcomes[0], UpstreamDown)
     assert server.links[0].closed
 
 
@@ -310,9 +310,9 @@ def test_an_approval_outlives_a_restart_of_the_server() -> None:
     server.server.startService()
     for tools, expected in (([TOOL], {"work"}), ([{**TOOL, "description": "Other."}], set())):
         server.tools = tools
-        server.links[-1].receiver.fail_all(Lost("gone"))
+        server.links[-1].receiver.fail_all(UpstreamLost("gone"))
         server.clock.advance(4.0)
-        assert server.server.state is State.UP
+        assert server.server.state is UpstreamState.UP
         assert set(server.server.catalogue.bindings) == expected
 
 
@@ -324,7 +324,7 @@ def test_stopping_ends_everything() -> None:
     stopped = server.server.stopService()
     assert stopped.called
     assert server.links[0].closed
-    assert server.server.state is State.STOPPED
-    server.links[0].receiver.fail_all(Lost("the host ended the process"))
+    assert server.server.state is UpstreamState.STOPPED
+    server.links[0].receiver.fail_all(UpstreamLost("the host ended the process"))
     assert outcomes
     assert not server.clock.getDelayedCalls()

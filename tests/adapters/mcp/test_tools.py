@@ -11,7 +11,7 @@ from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import deceptive_character, digest_of, parameter_headers, read_tools, render_headers
 from agtphost.adapters.mcp.versions import header_value
 from agtphost.config.upstreams import ToolOverride
-from agtphost.upstream.log import UpstreamLog, escaped
+from agtphost.upstream.log import UpstreamLog, escape_text
 from tests.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -181,5 +181,5 @@ def test_stderr_is_escaped_bounded_and_redacted() -> None:
     assert third == "\ufffd"
     log.stderr(b"more\n" * 1000)
     assert len(log.lines) <= 20
-    assert log.suppressed >= 980
-    assert escaped("ok ü") == "ok ü"
+    assert log.suppressed_lines >= 980
+    assert escape_text("ok ü") == "ok ü"
