@@ -64,7 +64,7 @@ class HostLink:
             if on_event is not None and isinstance(event, dict):
                 on_event(event)
 
-        return await self._patiently(
+        return await self._retry_until_up(
             lambda: self.client.call(
                 self.uri,
                 "EXECUTE",
@@ -81,7 +81,7 @@ class HostLink:
 
     async def call(self, call: EndpointCall, wait_for_approval: float | None = None) -> Reply:
         """Call an endpoint; see :class:`agtphost.client.mcp.endpoints.EndpointLink`."""
-        return await self._patiently(
+        return await self._retry_until_up(
             lambda: self.client.call(
                 self.uri,
                 call.method,
@@ -108,7 +108,7 @@ class HostLink:
         """Close the connections."""
         await self.client.close()
 
-    async def _patiently(self, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _retry_until_up(self, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
         """Return a verified answer, trying again while the host is unreachable."""
         end = self.clock.seconds() + self.reconnect
         pause = _FIRST_PAUSE
@@ -121,10 +121,10 @@ class HostLink:
                     raise
                 await deferLater(self.clock, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-        self._believe(reply)
+        self._verify(reply)
         return reply
 
-    def _believe(self, reply: Reply) -> None:
+    def _verify(self, reply: Reply) -> None:
         if not self.keys or reply.record is None:
             return
         verification = reply.verify(self.keys)

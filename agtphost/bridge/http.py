@@ -37,12 +37,12 @@ from agtphost.vocabulary.mount_paths import MountPath
 ADDRESS = "127.0.0.1"
 PATH = "/mcp"
 
-ANYBODY = ""
+WITHOUT_TOKEN = ""
 """The owner of sessions that were opened without a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpLimits:
+class BridgeHttpLimits:
     """The limits for clients."""
 
     idle: float = 1800.0
@@ -66,7 +66,7 @@ class HttpLimits:
     write_seconds: float = 30.0
     """Seconds in which a client must read some of a waiting answer; then the connection is cut."""
 
-    def of_connections(self) -> ConnectionLimits:
+    def connection_limits(self) -> ConnectionLimits:
         """Return the limits for each connection."""
         return HTTP_LIMITS.model_copy(
             update={
@@ -93,12 +93,12 @@ class BridgeResource(Resource):
         server: Server,
         clock: IReactorTime,
         tokens: Sequence[str] = (),
-        limits: HttpLimits | None = None,
+        limits: BridgeHttpLimits | None = None,
         *,
         trust_own_user: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        limits = limits or HttpLimits()
+        limits = limits or BridgeHttpLimits()
         self.longest_body = limits.body
         self._server = server
         self._trust_own_user = trust_own_user
@@ -117,10 +117,10 @@ class BridgeResource(Resource):
 
     def _owner(self, request: BoundedRequest) -> str | None:
         if not self._expected:
-            return ANYBODY
+            return WITHOUT_TOKEN
         given = request.requestHeaders.getRawHeaders(b"authorization") or []
         if not given and self._trust_own_user and self._is_own(request):
-            return ANYBODY
+            return WITHOUT_TOKEN
         # Every token is compared, so that the time does not reveal which one matches.
         known = [owner for expected, owner in self._expected if hmac.compare_digest(b"".join(given[:1]), expected)]
         return known[0] if len(given) == 1 and known else None
@@ -148,7 +148,7 @@ class BridgeResource(Resource):
         self._sessions.end_all()
 
 
-class Listener(HttpService):
+class BridgeListener(HttpService):
     """
     The service that listens on the bridge's port.
 
@@ -162,15 +162,15 @@ class Listener(HttpService):
         server: Server,
         port: int,
         tokens: Sequence[str] = (),
-        limits: HttpLimits | None = None,
+        limits: BridgeHttpLimits | None = None,
         *,
         trust_own_user: bool = False,
     ) -> None:
-        limits = limits or HttpLimits()
+        limits = limits or BridgeHttpLimits()
         self._resource = BridgeResource(server, reactor, tokens, limits, trust_own_user=trust_own_user)
         mount = Mount(surface="mcp", path=MountPath(PATH, below=False), resource=self._resource, home=True)
         listen = f"tcp:{port}:interface={ADDRESS}"
-        super().__init__(reactor, listen, None, (mount,), ("the bridge",), limits.of_connections())
+        super().__init__(reactor, listen, None, (mount,), ("the bridge",), limits.connection_limits())
         self._refused: BaseException | None = None
 
     @property

@@ -21,7 +21,7 @@ def belongs_to_this_user(transport: Any, table: Path = TABLE) -> bool:
     :return: False as well where it is unknown: on other systems than Linux, or for a connection that has ended.
     """
     ours, theirs = transport.getHost(), transport.getPeer()
-    wanted = [_written(theirs.host, theirs.port), _written(ours.host, ours.port)]
+    wanted = [_table_form(theirs.host, theirs.port), _table_form(ours.host, ours.port)]
     try:
         lines = table.read_text("ascii").splitlines()[1:]
     except (OSError, UnicodeDecodeError):
@@ -30,7 +30,7 @@ def belongs_to_this_user(transport: Any, table: Path = TABLE) -> bool:
     return any(len(row) > 7 and row[1:3] == wanted and row[7] == str(os.getuid()) for row in rows)
 
 
-def _written(host: str, port: int) -> str:
+def _table_form(host: str, port: int) -> str:
     """Return an address in the table's form: ``127.0.0.1`` and 80 is ``0100007F:0050`` on a little-endian machine."""
     (number,) = struct.unpack("=I", socket.inet_aton(host))
     return f"{number:08X}:{port:04X}"

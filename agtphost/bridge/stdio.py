@@ -23,7 +23,7 @@ from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, 
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server
 
-LAST_WORDS: Final = 20.0
+LAST_ANSWERS_SECONDS: Final = 20.0
 """Seconds to answer the requests that came before stdin was closed."""
 
 LONGEST_LINE: Final = 64 << 20
@@ -46,17 +46,17 @@ class StdioClient(Protocol):
 
     def __init__(self, server: Server, clock: IReactorTime) -> None:
         self._clock = clock
-        self._conversing = ClientConnection(server, self._write, tells_cancelled=False)
-        self._alone = ClientConnection(server, self._write, MODERN, tells_cancelled=False)
+        self._handshake_connection = ClientConnection(server, self._write, tells_cancelled=False)
+        self._stateless_connection = ClientConnection(server, self._write, MODERN, tells_cancelled=False)
         self._parts: list[bytes] = []
         self._length = 0
-        self._owed: set[RequestId] = set()
-        self._under_way = 0  # those of the unanswered requests that run
+        self._unanswered: set[RequestId] = set()
+        self._in_flight = 0  # those of the unanswered requests that run
         self._waiting: deque[tuple[ClientConnection, Message]] = deque()
         self._beginning = False  # so that an immediate answer does not begin the next request recursively
         self._closed = False  # whether stdin is closed
         self._patience: IDelayedCall | None = None
-        self._over = False
+        self._has_ended = False
         self.done: Deferred[None] = Deferred()
         """Fires when the conversation is over."""
 
@@ -68,59 +68,59 @@ class StdioClient(Protocol):
         for line in lines:
             whole = b"".join((*self._parts, line)).strip()
             self._parts, self._length = [], 0
-            if whole and not self._over:
+            if whole and not self._has_ended:
                 self._take(whole)
         if rest:
             self._parts.append(rest)
             self._length += len(rest)
         if self._length > LONGEST_LINE:
-            self._say(messages.encode_error(None, McpFault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
+            self._send(messages.encode_error(None, McpFault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
             self._end()
 
     def _take(self, octets: bytes) -> None:
         try:
-            found = messages.read_any(octets, self._conversing.revision)
+            found = messages.read_any(octets, self._handshake_connection.revision)
         except McpFault as fault:
-            self._say(messages.encode_error(None, fault))
+            self._send(messages.encode_error(None, fault))
             return
         for message in found:
-            self._heed(message)
+            self._dispatch(message)
 
-    def _heed(self, message: Message) -> None:
+    def _dispatch(self, message: Message) -> None:
         if message.is_request:
             self._ask(message)
         elif message.method:
             # A request is cancelled by its id, in either era, and also while it waits for its turn.
-            self._conversing.take_notification(message)
+            self._handshake_connection.take_notification(message)
             if message.method == "notifications/cancelled":
-                self._alone.take_notification(message)
+                self._stateless_connection.take_notification(message)
                 self._forget(message.params.get("requestId"))
         else:
-            self._conversing.take_answer(message)
+            self._handshake_connection.take_answer(message)
 
     def _ask(self, message: Message) -> None:
         number = message.id
         assert number is not None, "it is a request"
-        taker = self._conversing
+        taker = self._handshake_connection
         try:
-            if number in self._owed:
+            if number in self._unanswered:
                 raise McpFault(INVALID_REQUEST, "A request with that id is in flight.")
             if is_enveloped(message):
-                if self._conversing.revision:
+                if self._handshake_connection.revision:
                     raise McpFault(
                         INVALID_REQUEST, "This conversation began with a handshake: requests have no envelope in it."
                     )
                 check_envelope(message, None)
-                taker = self._alone
+                taker = self._stateless_connection
             if len(self._waiting) >= MOST_WAITING:
                 raise McpFault(INTERNAL_ERROR, f"At most {MOST_WAITING} requests wait for their turn.")
         except McpFault as fault:
-            self._say(messages.encode_error(number, fault))
+            self._send(messages.encode_error(number, fault))
             return
         if message.method in ENDLESS:
             taker.request(message, NO_STREAM)
             return
-        self._owed.add(number)
+        self._unanswered.add(number)
         self._waiting.append((taker, message))
         if not self._beginning:
             self._begin()
@@ -128,15 +128,15 @@ class StdioClient(Protocol):
     def _begin(self) -> None:
         # One place fewer than a conversation has, so that an endless request always finds one.
         self._beginning = True
-        while self._waiting and self._under_way < MOST_RUNNING - 1 and not self._over:
+        while self._waiting and self._in_flight < MOST_RUNNING - 1 and not self._has_ended:
             taker, message = self._waiting.popleft()
-            self._under_way += 1
-            taker.request(message, NO_STREAM).addBoth(self._answered, message)
+            self._in_flight += 1
+            taker.request(message, NO_STREAM).addBoth(self._finish_request, message)
         self._beginning = False
 
-    def _answered(self, _: None, message: Message) -> None:
-        self._under_way -= 1
-        self._settled(message.id)
+    def _finish_request(self, _: None, message: Message) -> None:
+        self._in_flight -= 1
+        self._settle(message.id)
         if not self._beginning:
             self._begin()
 
@@ -144,29 +144,29 @@ class StdioClient(Protocol):
         kept = [(taker, message) for taker, message in self._waiting if message.id != number]
         if len(kept) < len(self._waiting):
             self._waiting = deque(kept)
-            self._settled(number)
+            self._settle(number)
 
-    def _settled(self, number: RequestId | None) -> None:
+    def _settle(self, number: RequestId | None) -> None:
         if number is not None:
-            self._owed.discard(number)
-        if self._closed and not self._owed:
+            self._unanswered.discard(number)
+        if self._closed and not self._unanswered:
             self._end()
 
     def readConnectionLost(self) -> None:
         """Stop reading, since stdin was closed, and wait a limited time for the answers still to come."""
         self._closed = True
-        if self._owed:
-            self._patience = self._clock.callLater(LAST_WORDS, self._end)
+        if self._unanswered:
+            self._patience = self._clock.callLater(LAST_ANSWERS_SECONDS, self._end)
         else:
             self._end()
 
     # Output
 
     def _write(self, _: str, octets: bytes, __: bool) -> None:
-        self._say(octets)
+        self._send(octets)
 
-    def _say(self, octets: bytes) -> None:
-        if not self._over and self.transport is not None:
+    def _send(self, octets: bytes) -> None:
+        if not self._has_ended and self.transport is not None:
             self.transport.write(octets + b"\n")
 
     # The end
@@ -182,13 +182,13 @@ class StdioClient(Protocol):
             self.done.callback(None)
 
     def _end(self) -> None:
-        if self._over:
+        if self._has_ended:
             return
-        self._over = True
+        self._has_ended = True
         if self._patience is not None and self._patience.active():
             self._patience.cancel()
-        self._conversing.end()
-        self._alone.end()
+        self._handshake_connection.end()
+        self._stateless_connection.end()
         if self.transport is not None:
             self.transport.loseConnection()
 

@@ -20,7 +20,7 @@ from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
 SERVICE = "agtp-mcp-bridge"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-PARTING = 1.5
+SHUTDOWN_SECONDS = 1.5
 """Seconds that the end waits for the delivery of the last spans."""
 
 API = "opentelemetry.trace"
@@ -41,10 +41,10 @@ def begin(environ: Mapping[str, str]) -> Callable[[], None]:
         fields = {TRACEPARENT: environ["TRACEPARENT"], TRACESTATE: place.state}
         context.attach(propagate.extract(fields))
     wanted = any(environ.get(name) for name in ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
-    return _exporting(environ) if wanted and extras.is_installed(EXPORTER) else lambda: None
+    return _start_export(environ) if wanted and extras.is_installed(EXPORTER) else lambda: None
 
 
-def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
+def _start_export(environ: Mapping[str, str]) -> Callable[[], None]:
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -59,19 +59,19 @@ def _exporting(environ: Mapping[str, str]) -> Callable[[], None]:
     def end() -> None:
         parting = Thread(target=provider.shutdown, daemon=True)
         parting.start()
-        parting.join(PARTING)
+        parting.join(SHUTDOWN_SECONDS)
 
     return end
 
 
-def follow(server: Server) -> None:
+def trace_requests(server: Server) -> None:
     """Make a span of each request, where OpenTelemetry is installed."""
     if extras.is_installed(API):
         for method, handler in server.handlers.items():
-            server.handlers[method] = _followed(handler)
+            server.handlers[method] = _trace_handler(handler)
 
 
-def _followed(handler: Handler) -> Handler:
+def _trace_handler(handler: Handler) -> Handler:
     from opentelemetry import propagate, trace
 
     tracer = trace.get_tracer(SERVICE)

@@ -122,7 +122,7 @@ def command(
     def build(reactor: Any) -> tuple[HostLink, Server]:
         link = _link(reactor, target, server, verified=not no_verify, approval_wait=approval_wait)
         bridge = Server(link, reactor, server=server, endpoints=not no_endpoints, search=search)
-        traces.follow(bridge)
+        traces.trace_requests(bridge)
         return link, bridge
 
     end_traces = traces.begin(os.environ)
@@ -148,13 +148,13 @@ def _serve(
 
     from agtphost.bridge import stdio
     from agtphost.bridge.host_link import use_steady_clock
-    from agtphost.bridge.http import Listener
+    from agtphost.bridge.http import BridgeListener
 
     use_steady_clock(reactor)
     failures: list[BaseException] = []
     link, bridge = build(reactor)
     over: Deferred[None] = Deferred()
-    listener = None if http is None else Listener(reactor, bridge, http, tokens, trust_own_user=trust_own_user)
+    listener = None if http is None else BridgeListener(reactor, bridge, http, tokens, trust_own_user=trust_own_user)
     if listener is not None:
         try:
             listener.take_port()

@@ -21,7 +21,7 @@ from twisted.internet import reactor as _reactor
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.threads import blockingCallFromThread, deferToThread
 
-from agtphost.bridge.http import HttpLimits, Listener
+from agtphost.bridge.http import BridgeHttpLimits, BridgeListener
 from agtphost.mcp.context import Context
 from agtphost.mcp.revisions import BATCHES
 from agtphost.mcp.server import Server
@@ -107,12 +107,12 @@ class Steps:
 
 
 @asynccontextmanager
-async def serving(limits: HttpLimits | None = None, tokens: Sequence[str] = ()) -> AsyncIterator[tuple[str, Steps]]:
+async def serving(limits: BridgeHttpLimits | None = None, tokens: Sequence[str] = ()) -> AsyncIterator[tuple[str, Steps]]:
     """A port that serves the tool."""
     steps = Steps()
     server = Server(Nobody(), reactor, endpoints=False)
     server.handlers.update({"tools/call": steps.call, "tools/list": steps.list})
-    listener = Listener(reactor, server, 0, tokens, limits)
+    listener = BridgeListener(reactor, server, 0, tokens, limits)
 
     def begin() -> None:
         listener.take_port()
@@ -352,7 +352,7 @@ async def test_one_session_too_many_is_refused_and_the_others_go_on() -> None:
     """503, until one ends."""
 
     async def story() -> None:
-        async with serving(HttpLimits(sessions=2)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+        async with serving(BridgeHttpLimits(sessions=2)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
             first = await opened(client, url)
             await opened(client, url)
             refused = await client.post(url, json=HANDSHAKE, headers=ACCEPT)
@@ -370,7 +370,7 @@ async def test_an_unused_session_ends() -> None:
     """Its id answers 404 afterwards, and its place is free."""
 
     async def story() -> None:
-        limits = HttpLimits(sessions=1, idle=0.2)
+        limits = BridgeHttpLimits(sessions=1, idle=0.2)
         async with serving(limits) as (url, _), httpx.AsyncClient(trust_env=False) as client:
             first = await opened(client, url)
             while (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 503:  # noqa: ASYNC110
@@ -386,7 +386,7 @@ async def test_a_body_that_is_too_large_is_refused(chunked: bool) -> None:
     """413, whether or not the client says how large it is; one of just the size is the control."""
 
     async def story() -> None:
-        async with serving(HttpLimits(body=2_000)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+        async with serving(BridgeHttpLimits(body=2_000)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
             text = json.dumps(HANDSHAKE).encode()
 
             async def parts(octets: bytes) -> AsyncIterator[bytes]:
@@ -438,7 +438,7 @@ async def test_a_header_that_takes_too_long_ends_the_connection(drips: list[byte
     """Nothing, or an octet now and then: the connection is closed when the time is over, however busy it looks."""
 
     async def story() -> None:
-        async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
+        async with serving(BridgeHttpLimits(head_seconds=0.4)) as (url, _):
             answer, seconds = await exchanged(url, drips, 0.05)
             assert seconds < 60
             assert b" 200 " not in answer
@@ -452,7 +452,7 @@ async def test_a_further_request_has_the_same_time_for_its_header() -> None:
     """A connection that had an answer may not drip either."""
 
     async def story() -> None:
-        async with serving(HttpLimits(head_seconds=0.4)) as (url, _):
+        async with serving(BridgeHttpLimits(head_seconds=0.4)) as (url, _):
             whole = b"GET /none HTTP/1.1\r\nHost: %b\r\n\r\n" % httpx.URL(url).netloc
             answer, seconds = await exchanged(url, [whole, b"GET /n", *[b"o"] * 4_000], 0.1)
             assert answer.count(b"HTTP/1.1 404") == 1
@@ -467,7 +467,7 @@ async def test_a_body_that_takes_too_long_is_refused() -> None:
     """408, and no session."""
 
     async def story() -> None:
-        async with serving(HttpLimits(body_gap=0.4)) as (url, _):
+        async with serving(BridgeHttpLimits(body_gap=0.4)) as (url, _):
             head = HEAD % httpx.URL(url).netloc + b"Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n"
             answer, seconds = await exchanged(url, [head, *[b"x"] * 4_000], 0.05)
             assert answer.startswith(b"HTTP/1.1 408")
@@ -482,7 +482,7 @@ async def test_silent_connections_make_room() -> None:
     """Three places, ten silent connections: whoever asks is answered, and of the silent ones three at most stay."""
 
     async def story() -> None:
-        async with serving(HttpLimits(connections=3)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
+        async with serving(BridgeHttpLimits(connections=3)) as (url, _), httpx.AsyncClient(trust_env=False) as client:
             port = httpx.URL(url).port
             silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
             assert (await client.post(url, json=HANDSHAKE, headers=ACCEPT)).status_code == 200

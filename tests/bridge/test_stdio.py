@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from agtphost.bridge import stdio
-from agtphost.bridge.stdio import LAST_WORDS, StdioClient
+from agtphost.bridge.stdio import LAST_ANSWERS_SECONDS, StdioClient
 from agtphost.mcp.context import Context
 from agtphost.mcp.server import Server
 from tests.bridge.nobody import Nobody
@@ -129,7 +129,7 @@ def test_it_is_not_waited_for_ever() -> None:
     talk = Talk()
     talk.call(1)
     talk.client.readConnectionLost()
-    talk.clock.advance(LAST_WORDS - 1)
+    talk.clock.advance(LAST_ANSWERS_SECONDS - 1)
     assert not talk.over
     talk.clock.advance(1)
     assert talk.over and talk.cancelled == 1
