@@ -46,12 +46,12 @@ def makeService(options: Options) -> IService:
 
     from agtphost.config import load
     from agtphost.host.loaded import load_host
-    from agtphost.host.root import Host
+    from agtphost.host.root import HostService
     from agtphost.host.standing_down import StandardError, reasons
 
     path = Path(options["config"])
     try:
-        return Host(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
+        return HostService(load_host(load(path, os.environ), os.environ), reactor, os.environ, StandardError())
     except ConfigurationError as error:
         print(reasons(path, error.problems), file=sys.stderr)
         raise SystemExit(1) from None

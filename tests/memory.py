@@ -14,7 +14,7 @@ from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.sealing import Sealer
-from agtphost.host.foundation import Foundation, authorization_of
+from agtphost.host.foundation import HostServices, authorization_of
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore
 from agtphost.identity.agents import Agent
@@ -124,7 +124,7 @@ class OpenHost(MemoryHost):
         row = {"since": NOW, "reason": None, "successor": None, "deadline": None, **more}
         self.states.apply(who if isinstance(who, str) else who.agent_id, StateRow(status=status, **row))
 
-    def foundation(self, on: Foundation) -> Foundation:
+    def foundation(self, on: HostServices) -> HostServices:
         """With what was exchanged."""
         floor = on.floor if self._floor is None else self._floor
         loaded = replace(on.loaded, **self._loaded)
@@ -136,12 +136,12 @@ class OpenHost(MemoryHost):
             states=self.states,
             records=self._records or kept.records,
         )
-        anew = Foundation.of(loaded, on.reactor, evidence)
+        anew = HostServices.for_host(loaded, on.reactor, evidence)
         if isinstance(self.ledger, FakeLedger):
             anew.lasting.approvals.decisions = None  # Nothing is signed here that an approval could be held against.
         return replace(anew, floor=floor, authorization=authorization_of(loaded, floor))
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         """The adapter that was given, in place of MCP."""
         if self._adapter is None:
             return super().upstreams(on)

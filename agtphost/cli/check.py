@@ -44,18 +44,18 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
     # This command alone imports all modules of a host.
     from twisted.internet import reactor
 
-    from agtphost.host.rehearsal import rehearse, syntax
+    from agtphost.host.rehearsal import rehearse, syntax_problems
 
     try:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
         # A file that is not TOML cannot be checked further, but the syntax of the files next to it can.
-        raise misconfigured(ConfigurationError([*error.problems, *syntax(path.absolute().parent)])) from None
+        raise misconfigured(ConfigurationError([*error.problems, *syntax_problems(path.absolute().parent)])) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
-        from agtphost.host.asking import unasked
+        from agtphost.host.asking import unasked_warnings
 
-        remarks += unasked(config)
+        remarks += unasked_warnings(config)
     else:
         asked = _asked(config, reactor)
         problems += asked[0]
@@ -76,12 +76,12 @@ def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:
     """Ask the MCP servers for their tools; return the problems and remarks about the rules for them."""
     from twisted.internet.defer import Deferred
 
-    from agtphost.host.asking import ask
+    from agtphost.host.asking import ask_servers
 
     outcome: list[Any] = []
 
     def begin() -> None:
-        asking = Deferred.fromCoroutine(ask(config, reactor, os.environ))
+        asking = Deferred.fromCoroutine(ask_servers(config, reactor, os.environ))
         asking.addBoth(outcome.append).addBoth(lambda _: reactor.stop())
 
     reactor.callWhenRunning(begin)

@@ -28,8 +28,8 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import listener
 from agtphost.host.loaded import load_host
 from agtphost.host.log_file import FILE, KEEP, observer_of
-from agtphost.host.root import Host
-from agtphost.host.standing_down import CannotStart, StandardError
+from agtphost.host.root import HostService
+from agtphost.host.standing_down import StartFailed, StandardError
 
 LOOK = 1.0
 """Seconds between checks whether the terminal still exists."""
@@ -77,12 +77,12 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     reasons = _Reasons()
     try:
-        host = Host(load_host(load(file, os.environ), os.environ), reactor, os.environ, reasons)
+        host = HostService(load_host(load(file, os.environ), os.environ), reactor, os.environ, reasons)
         globalLogPublisher.addObserver(_Console(ready))
         host.startService()
     except ConfigurationError as error:
         raise misconfigured(error) from None
-    except CannotStart:
+    except StartFailed:
         raise misconfigured(ConfigurationError(reasons.problems)) from None
     reactor.addSystemEventTrigger("before", "shutdown", host.stopService)
     _end_with_terminal(reactor)

@@ -15,7 +15,7 @@ from agtphost.config.registry import Provider
 from agtphost.config.web_upstreams import A2AAgentSection, ACPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.supply import Supply, anew
+from agtphost.host.supply import ServiceSupply, make_new
 from agtphost.upstream.pins import Pins, PinStore
 from agtphost.vocabulary import jsontext
 
@@ -81,12 +81,12 @@ def card_keys(entry: A2AAgentSection | Provider, config: Config) -> dict[str, Ca
     return keys
 
 
-def web_rules(entry: W, irreversible: bool) -> W:
+def apply_approval_rule(entry: W, irreversible: bool) -> W:
     """Require a person's approval of calls to an upstream where ``irreversible`` calls need one."""
     return entry.model_copy(update={"approval": "required"}) if irreversible else entry
 
 
-def a2a_agents(reactor: Any, config: Config, store: PinStore, supply: Supply = anew) -> list[A2AAgent]:
+def a2a_agents(reactor: Any, config: Config, store: PinStore, supply: ServiceSupply = make_new) -> list[A2AAgent]:
     """
     Return a service for each ``[[a2a.agent]]`` entry.
 
@@ -95,7 +95,7 @@ def a2a_agents(reactor: Any, config: Config, store: PinStore, supply: Supply = a
     :raises ConfigurationError: a key of a card cannot be used.
     """
     agents = []
-    for entry in (web_rules(entry, config.approvals.irreversible) for entry in config.a2a.agent):
+    for entry in (apply_approval_rule(entry, config.approvals.irreversible) for entry in config.a2a.agent):
         keys = card_keys(entry, config)
 
         def make(entry: A2AAgentSection = entry, keys: Mapping[str, CardKey] = keys) -> A2AAgent:
@@ -106,7 +106,7 @@ def a2a_agents(reactor: Any, config: Config, store: PinStore, supply: Supply = a
     return agents
 
 
-def carried_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True) -> tuple[Binding, ...]:
+def bind_execute_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True) -> tuple[Binding, ...]:
     """
     Return bindings of EXECUTE to further paths, each of which names one upstream.
 
@@ -116,7 +116,7 @@ def carried_at(built_ins: Iterable[Binding], *paths: str, operators: bool = True
     return tuple(replace(floor, path=path, operators=floor.operators and operators) for path in paths)
 
 
-def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:
+def relay_bindings(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, ...]:
     """
     Return the binding by which the A2A front forwards operations to agents behind the host, if it forwards any.
 
@@ -125,4 +125,4 @@ def relayed_at(built_ins: Iterable[Binding], config: Config) -> tuple[Binding, .
     """
     if all(entry.upstream is None for entry in config.a2a.front.agent):
         return ()
-    return carried_at(built_ins, "/a2a-relay/{server}", operators=False)
+    return bind_execute_at(built_ins, "/a2a-relay/{server}", operators=False)

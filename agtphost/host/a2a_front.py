@@ -16,8 +16,8 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
-from agtphost.host.surfaces import Served
+from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
+from agtphost.host.surfaces import ServedSurface
 from agtphost.http.a2a_front import Exposed, FrontFacts, FrontResource, FrontSettings
 from agtphost.http.a2a_relay import Relayed
 from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
@@ -31,7 +31,7 @@ from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import jsontext
 
 
-def fronted_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontTaskTable | None:
+def front_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable[[], float]) -> FrontTaskTable | None:
     """Return the tasks of A2A clients, or None without a front."""
     if config.a2a.front.listen is None:
         return None
@@ -69,8 +69,8 @@ def front_facts(
     given = config.a2a.front
     if given.listen is None:
         return None
-    speaker, objections = _speaker(config, directory)
-    exposed, wrong = _exposed(config, directory, upstreams, match)
+    speaker, objections = _calling_agent(config, directory)
+    exposed, wrong = _read_exposed(config, directory, upstreams, match)
     if problems := [*wrong, *objections]:
         raise ConfigurationError(problems)
     return FrontFacts(
@@ -86,8 +86,8 @@ def front_facts(
             claimed=given.scopes,
             tokens=tuple(token.reveal() for token in given.tokens),
             keyholders=keyholders(config, directory),
-            certified=certified if given.client_certificates else None,
-            principal=principal_of(oauth) if given.oauth and oauth is not None else None,
+            certified=verified_certificate if given.client_certificates else None,
+            principal=principal_check(oauth) if given.oauth and oauth is not None else None,
         ),
         offered=lambda agent: bool(offered((agent,))),
     )
@@ -106,12 +106,12 @@ def a2a_front(
     return FrontResource(facts, dispatcher, runs, signer, reactor)
 
 
-def surface(resource: FrontResource) -> Served:
+def build_surface(resource: FrontResource) -> ServedSurface:
     """Return the surface of ``[a2a.front]``."""
-    return Served(name=FRONT, what="the A2A front", resource=resource)
+    return ServedSurface(name=FRONT, what="the A2A front", resource=resource)
 
 
-def _exposed(
+def _read_exposed(
     config: Config,
     directory: AgentDirectory,
     upstreams: Mapping[str, A2AAgent],
@@ -123,14 +123,14 @@ def _exposed(
     exposed: dict[str, Exposed | Relayed] = {}
     for entry in given.agent:
         if entry.upstream is not None:
-            exposed[entry.name] = _relayed(upstreams[entry.upstream])
+            exposed[entry.name] = _relay_to(upstreams[entry.upstream])
             continue
         agent = directory.by_name(entry.name)
         if agent is None:
             message = f'[[a2a.front.agent]] "{entry.name[:64]}" is not a hosted agent'
             problems.append(Problem(message=message, file=str(config.file)))
             continue
-        template, found = _plain(entry.input), match(entry.method, entry.path)
+        template, found = _to_plain(entry.input), match(entry.method, entry.path)
         schema = {} if found is None else _schema_of(found.binding)
         text = text_member(schema, template) if entry.text is None else entry.text
         exposed[entry.name] = Exposed(
@@ -145,14 +145,14 @@ def _exposed(
     return exposed, problems
 
 
-def _speaker(config: Config, directory: AgentDirectory) -> tuple[str, list[Problem]]:
+def _calling_agent(config: Config, directory: AgentDirectory) -> tuple[str, list[Problem]]:
     """
     Return the Agent-ID of the agent that calls for clients of the front, empty where none is named; and the problems.
     """
     named = config.a2a.front.agent_id
     if named is None:
         return "", []
-    agent, objection = agent_named(directory, named)
+    agent, objection = find_agent(directory, named)
     if agent is None:
         unknown = Problem(
             message=f"[a2a.front] agent_id {objection}",
@@ -193,7 +193,7 @@ def _takes_text(schema: Any) -> bool:
     return "string" in ([types] if isinstance(types, str) else types)
 
 
-def _relayed(agent: A2AAgent) -> Relayed:
+def _relay_to(agent: A2AAgent) -> Relayed:
     def card() -> Mapping[str, Any] | None:
         known = agent.card
         return None if known is None or agent.state not in (UpstreamState.UP, UpstreamState.IDLE) else known.document
@@ -202,7 +202,7 @@ def _relayed(agent: A2AAgent) -> Relayed:
     return Relayed(upstream=settings.name, card=card, pushes=bool(settings.push_origins))
 
 
-def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
+def _to_plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table of the configuration file as plain JSON types."""
     plain = jsontext.decode(jsontext.encode(dict(value)))
     assert isinstance(plain, dict), "a table is an object"

@@ -18,11 +18,11 @@ from agtphost.audit.watching import Watcher
 from agtphost.http.access import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"
-AT_ONCE = 16
+LINES_PER_TURN = 16
 """Lines that are written in one reactor turn."""
 
 
-def access_log() -> Callable[[Mapping[str, object]], None]:
+def access_line_writer() -> Callable[[Mapping[str, object]], None]:
     """Return a function that writes the line of one request, given its members."""
     log = Logger(namespace=NAMESPACE)
 
@@ -33,12 +33,12 @@ def access_log() -> Callable[[Mapping[str, object]], None]:
     return write
 
 
-def of_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
+def watch_calls(write: Callable[[Mapping[str, object]], None]) -> Watcher:
     """Return a ledger watcher that writes a line for each finished call, whether its record could be stored or not."""
 
     def saw(group: ObservedGroup) -> Iterator[None]:
         for number, record in enumerate(group.records):
-            if number and not number % AT_ONCE:
+            if number and not number % LINES_PER_TURN:
                 yield
             if record.seconds is None:
                 continue
@@ -74,11 +74,11 @@ class AccessLog:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._watcher = of_calls(access_log())
-        self._on = False
+        self._watcher = watch_calls(access_line_writer())
+        self._is_on = False
 
-    def turn(self, on: bool) -> None:
+    def switch(self, on: bool) -> None:
         """Switch the lines on or off."""
-        if on != self._on:
-            self._on = on
+        if on != self._is_on:
+            self._is_on = on
             (self._ledger.watch if on else self._ledger.unwatch)(self._watcher)

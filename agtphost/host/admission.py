@@ -28,8 +28,8 @@ from agtphost.dispatch.ruling import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealing import Sealer
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.foundation import Foundation
-from agtphost.host.loaded import Loaded
+from agtphost.host.foundation import HostServices
+from agtphost.host.loaded import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import Credentials, IssuerKeys
@@ -69,8 +69,8 @@ class Admission:
         return self.principals.keys
 
 
-def admitting(
-    on: Foundation,
+def build_admission(
+    on: HostServices,
     table: EndpointTable,
     methods: Methods,
     upstreams: Upstreams,
@@ -89,8 +89,8 @@ def admitting(
     """
     config, loaded, evidence = on.config, on.loaded, on.evidence
     catalog, policy, lasting = loaded.catalog, loaded.policy, on.lasting
-    principals = lasting.principals.of(config.policies.oauth)
-    rate = RateGate(config.limits, counted=lasting.counted, floor=on.floor)
+    principals = lasting.principals.credentials_for(config.policies.oauth)
+    rate = RateGate(config.limits, counted=lasting.allowances, floor=on.floor)
     order = gates(
         Collaborators(
             directory=loaded.directory,
@@ -112,7 +112,7 @@ def admitting(
             action=ActionGate(methods.carrier, upstreams.adapters, bound, on.floor),
             principal=principals.gate,
             rate=rate,
-            bounds=(*bounds(config, bound, prices), *methods.delegating.gates, *_procedures(table, on)),
+            bounds=(*bound_gates(config, bound, prices), *methods.delegating.gates, *_procedure_gates(table, on)),
             sessions=methods.floor.gate,
             merchant=purchase.gate,
             ledger=evidence.ledger,
@@ -127,13 +127,13 @@ def admitting(
             narrowings=on.rights.narrowing_of,
         )
     )
-    order = _with_operators(on, order)
+    order = _place_operator_gates(on, order)
     # Decisions ask these same gates, so they cannot differ from calls (design decision 14).
     ruling, decider = RuleSource(config), Decider(order, on.latest)
-    on.registry.tell({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
+    on.registry.add_targets({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
-    on.registry.tell({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
-    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.counted)
+    on.registry.add_targets({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
+    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.allowances)
     return Admission(
         gates=order,
         dispatcher=_dispatcher(on, order, sealer, records),
@@ -143,7 +143,7 @@ def admitting(
     )
 
 
-def _dispatcher(on: Foundation, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
+def _dispatcher(on: HostServices, order: Sequence[IGate], sealer: Sealer, records: RefusalRecords) -> Dispatcher:
     """Return the dispatcher behind the gates."""
     return Dispatcher(
         order,
@@ -162,7 +162,7 @@ def _dispatcher(on: Foundation, order: Sequence[IGate], sealer: Sealer, records:
     )
 
 
-def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
+def _procedure_gates(table: EndpointTable, on: HostServices) -> Sequence[IGate]:
     """
     Return the gate for RUN, and the one for an operator's AUTHORIZE that replaces the built-in, where they are bound.
     """
@@ -174,7 +174,7 @@ def _procedures(table: EndpointTable, on: Foundation) -> Sequence[IGate]:
     return found
 
 
-def bounds(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> Sequence[IGate]:
+def bound_gates(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> Sequence[IGate]:
     """
     Return the gates for scope dimensions and budgets, where the configuration gives them something to check.
 
@@ -187,7 +187,7 @@ def bounds(config: Config, endpoints: Iterable[Binding], prices: PriceList) -> S
     return found
 
 
-def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
+def _place_operator_gates(on: HostServices, order: Sequence[IGate]) -> Sequence[IGate]:
     """
     Return the gates of the host with those of the operator's packages in their places.
 
@@ -205,7 +205,7 @@ def _with_operators(on: Foundation, order: Sequence[IGate]) -> Sequence[IGate]:
     return order
 
 
-def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
+def _sealer(on: HostServices, warnings: Mapping[str, str], ruling: RuleSource) -> Sealer:
     """Return a sealer, which attests answers if evidence is configured."""
     given, server_id, methods = on.config.attestation, on.config.host.server_id, tuple(on.registry.methods())
     kept = failure_changes if "RETRY" in methods else None
@@ -221,7 +221,7 @@ def _sealer(on: Foundation, warnings: Mapping[str, str], ruling: RuleSource) -> 
     )
 
 
-def _server_names(loaded: Loaded) -> Mapping[str, str]:
+def _server_names(loaded: LoadedHost) -> Mapping[str, str]:
     """
     Return the labels of hosted agents by the server names (SNI) that lead to them.
 

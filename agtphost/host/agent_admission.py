@@ -67,14 +67,14 @@ class AgentAdmission(Service):
 
         :raises ConfigurationError: a label is that of an agent which ended less than 90 days ago.
         """
-        problems = list(self.in_the_way())
+        problems = list(self.start_problems())
         if problems:
             raise ConfigurationError(problems)
         known = self._directory.list_known()
         super().startService()  # type: ignore[no-untyped-call]
-        self._begin(self._record_all(known))
+        self._queue_recording(self._record_all(known))
 
-    def in_the_way(self) -> Iterator[Problem]:
+    def start_problems(self) -> Iterator[Problem]:
         """
         Yield a problem for each label that cannot be used again yet; see
         :class:`agtphost.host.rehearsal.IPrecondition`.
@@ -88,13 +88,13 @@ class AgentAdmission(Service):
         super().stopService()  # type: ignore[no-untyped-call]
         return self._recording
 
-    def newcomers(self, found: AgentDirectory) -> list[Agent]:
+    def find_newcomers(self, found: AgentDirectory) -> list[Agent]:
         """Return the agents that the host does not know yet."""
         return [agent for agent in found.list_known() if self._directory.by_id(agent.agent_id) is None]
 
     def objections(self, found: AgentDirectory) -> list[Problem]:
         """Return the problems that keep newcomers from being admitted."""
-        return [problem for agent in self.newcomers(found) if (problem := self._label_problem(agent)) is not None]
+        return [problem for agent in self.find_newcomers(found) if (problem := self._label_problem(agent)) is not None]
 
     async def record(self, found: AgentDirectory) -> bool:
         """
@@ -102,16 +102,16 @@ class AgentAdmission(Service):
 
         :return: whether all of it is on record.
         """
-        newcomers = self.newcomers(found)
+        newcomers = self.find_newcomers(found)
         done: list[bool] = []
 
         async def recording() -> None:
-            done.extend([await self._recorded(agent) for agent in newcomers])
+            done.extend([await self._record_issue(agent) for agent in newcomers])
 
-        await self._begin(recording())
+        await self._queue_recording(recording())
         return all(done) and len(done) == len(newcomers)
 
-    def admitted(self, newcomers: Sequence[Agent]) -> None:
+    def note_admitted(self, newcomers: Sequence[Agent]) -> None:
         """Log that newcomers are admitted, and report that the known agents have changed."""
         for agent in newcomers:
             log.info(
@@ -123,7 +123,7 @@ class AgentAdmission(Service):
         if newcomers:
             self._changed()
 
-    def _begin(self, work: Any) -> Deferred[None]:
+    def _queue_recording(self, work: Any) -> Deferred[None]:
         """
         Record after the recording before this one has ended: two reloads in a row must not record one agent twice.
         """
@@ -142,7 +142,7 @@ class AgentAdmission(Service):
 
     async def _record_all(self, agents: Iterable[Agent]) -> None:
         for agent in agents:
-            await self._recorded(agent)
+            await self._record_issue(agent)
 
     def _label_problem(self, agent: Agent) -> Problem | None:
         """Return the problem of a new agent whose label is still reserved for one that ended, or None."""
@@ -158,14 +158,14 @@ class AgentAdmission(Service):
             hint=f"issue it under another label, or wait until {times.stamp(retention.free_at(kept))}",
         )
 
-    async def _recorded(self, agent: Agent) -> bool:
+    async def _record_issue(self, agent: Agent) -> bool:
         """Return whether the agent's chain says that it was issued, or need not say so."""
         if agent.issue is None or agent.document_status != LifecycleStatus.ACTIVE.value:
             return True
         if self._states.find_recorded(agent.agent_id) is not None:
             return True
         try:
-            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_entry(agent, agent.issue)))
+            await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, event=_genesis_event(agent, agent.issue)))
         except StaleLifecycle:
             # A concurrent request gave the agent its first state and, with it, an event.
             return True
@@ -175,7 +175,7 @@ class AgentAdmission(Service):
         return True
 
 
-def _entry(agent: Agent, statement: Mapping[str, Any]) -> LifecycleEvent:
+def _genesis_event(agent: Agent, statement: Mapping[str, Any]) -> LifecycleEvent:
     """Return the genesis audit entry. It has only the hash of the Genesis, because everyone may read the event."""
     genesis = agent.genesis
     return LifecycleEvent(

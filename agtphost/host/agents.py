@@ -15,7 +15,7 @@ from agtphost.identity.provisioning import HOSTED, descriptions_in
 from agtphost.identity.trust import TrustedIssuers, trusted_issuers
 
 
-def descriptions(config: Config) -> list[Path]:
+def find_descriptions(config: Config) -> list[Path]:
     """Return the description files from which the development profile issues hosted agents."""
     folder = config.identity.agents
     return descriptions_in(folder) if folder is not None and folder.is_dir() else []
@@ -27,7 +27,7 @@ def load(config: Config, problems: list[Problem]) -> list[Agent]:
 
     :param problems: collects problems; an agent with a problem is not admitted.
     """
-    issuers = _trusted(config, problems)
+    issuers = _read_trusted(config, problems)
     agents: list[Agent] = []
     for folder, hosted in _folders(config):
         found, wrong = load_agents(
@@ -49,7 +49,7 @@ def _folders(config: Config) -> list[tuple[Path, bool]]:
     return folders
 
 
-def trusted(config: Config, awaited: Iterable[VerifyingKey] = ()) -> TrustedIssuers:
+def trusted_issuers_of(config: Config, awaited: Iterable[VerifyingKey] = ()) -> TrustedIssuers:
     """
     Return the issuers whose Genesis documents are trusted.
 
@@ -68,9 +68,9 @@ def trusted(config: Config, awaited: Iterable[VerifyingKey] = ()) -> TrustedIssu
     return replace(found, everywhere=frozenset(found.everywhere) | frozenset(awaited))
 
 
-def _trusted(config: Config, problems: list[Problem]) -> TrustedIssuers:
+def _read_trusted(config: Config, problems: list[Problem]) -> TrustedIssuers:
     try:
-        return trusted(config)
+        return trusted_issuers_of(config)
     except (KeyFormatError, OSError) as error:
         problems.append(Problem(message=f"[identity] trusted issuers: {error}", file=str(config.file)))
         return TrustedIssuers()

@@ -75,7 +75,7 @@ def namespace_of(config: Config) -> str:
     return config.agis.namespace or config.host.server_id
 
 
-def unsayable(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
+def document_problems(config: Config, endpoints: Sequence[Endpoint]) -> list[Problem]:
     """
     Return the problems of the host's own document.
 

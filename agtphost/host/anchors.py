@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.host.standing import Known
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
@@ -43,7 +43,7 @@ def published_keys(octets: bytes) -> frozenset[VerifyingKey]:
     return frozenset(found)
 
 
-class AnchorKeys(Looking):
+class AnchorKeys(PeriodicService):
     """
     The keys of one identity provider, fetched at start and periodically, never during a request.
 
@@ -60,7 +60,7 @@ class AnchorKeys(Looking):
         self._fetch = fetch
         self._changed = changed
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         issuer = self._anchor.trusted_issuer or ""
         try:
             keys = published_keys(await self._fetch.key_set(self._anchor.discovery_url or "", issuer))
@@ -77,7 +77,7 @@ class AnchorKeys(Looking):
             self._changed()
 
 
-def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
+def build_anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
     """
     Return the services that refresh anchors of type ``oidc``, and the agents' postures with them.
 
@@ -86,7 +86,7 @@ def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
     kept: list[AnchorKeys] = []
 
     def changed() -> None:
-        judge_anew(kept, config, directory)
+        resolve_postures_again(kept, config, directory)
 
     kept.extend(
         AnchorKeys(reactor, anchor, Fetcher(reactor, anchor.ca), changed)
@@ -96,15 +96,15 @@ def anchors(reactor: Any, config: Config, directory: Known) -> list[AnchorKeys]:
     return kept
 
 
-def judge_anew(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> None:
+def resolve_postures_again(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> None:
     """Call :func:`judge` with the present keys of the anchors; do nothing without anchors."""
     if kept:
-        judge(config, directory, (key for each in kept for key in each.keys))
+        resolve_postures(config, directory, (key for each in kept for key in each.keys))
 
 
-def judge(config: Config, directory: Known, published: Iterable[VerifyingKey]) -> None:
+def resolve_postures(config: Config, directory: Known, published: Iterable[VerifyingKey]) -> None:
     """Resolve the posture of every agent under the issuers that are trusted now."""
-    issuers = agents.trusted(config, published)
+    issuers = agents.trusted_issuers_of(config, published)
     for agent in directory.list_known():
         genesis = agent.genesis
         if genesis is None:

@@ -13,20 +13,20 @@ from agtphost.config import Config
 from agtphost.config.reading import read
 from agtphost.contract.grantable import UNLISTED
 from agtphost.errors import Problem
-from agtphost.host.upstreams import with_rules
+from agtphost.host.upstreams import apply_rule_default
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.grants import ANY, upstream_of
 
 LOOK_EVERY = 0.05
 """Seconds between two checks whether a server has answered."""
 
-MEND = "ask the server's author to correct its schema"
+SCHEMA_HINT = "ask the server's author to correct its schema"
 
 SETTLED = frozenset({UpstreamState.BACKOFF, UpstreamState.FAILED})
 """States in which a server will not answer soon."""
 
 
-async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
+async def ask_servers(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
     """
     Start every MCP server, compare its lists with the rules for them, and stop it again.
 
@@ -34,18 +34,18 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
     """
     production = not config.host.development
     servers = [
-        McpServer(reactor, with_rules(entry.model_copy(update={"start": "eager"}), production), environ)
+        McpServer(reactor, apply_rule_default(entry.model_copy(update={"start": "eager"}), production), environ)
         for entry in config.mcp.server
     ]
     for server in servers:
         server.startService()
     try:
-        await DeferredList([Deferred.fromCoroutine(_answered(server, reactor)) for server in servers])
+        await DeferredList([Deferred.fromCoroutine(_wait_until_known(server, reactor)) for server in servers])
         problems: list[Problem] = []
         remarks: list[str] = []
         for number, server in enumerate(servers):
-            remarks += _grants(config, server)
-            told = _told(config, number, server)
+            remarks += _grant_warnings(config, server)
+            told = _server_problems(config, number, server)
             if server.catalogue.is_off:
                 problems += told
             else:
@@ -55,7 +55,7 @@ async def ask(config: Config, reactor: Any, environ: Mapping[str, str]) -> tuple
         await DeferredList([server.stopService() for server in servers])
 
 
-async def _answered(server: McpServer, reactor: Any) -> None:
+async def _wait_until_known(server: McpServer, reactor: Any) -> None:
     end = reactor.seconds() + server.settings.start_timeout
     while not server.catalogue.was_listed and server.state not in SETTLED and reactor.seconds() < end:
         turn: Deferred[None] = Deferred()
@@ -63,7 +63,7 @@ async def _answered(server: McpServer, reactor: Any) -> None:
         await turn
 
 
-def _grants(config: Config, server: McpServer) -> Iterator[str]:
+def _grant_warnings(config: Config, server: McpServer) -> Iterator[str]:
     """Yield a warning for each tool in ``[[grant]]`` that the server does not have: such an entry grants nothing."""
     name, tools = server.settings.name, [f"{server.settings.name}.{tool}" for tool in server.catalogue.tools]
     for section in config.grant if server.catalogue.was_listed else ():
@@ -78,7 +78,7 @@ def _grants(config: Config, server: McpServer) -> Iterator[str]:
                 yield f"[[grant]] of {section.agent}: {name} has no tool {text}{meant}; the entry grants nothing"
 
 
-def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
+def _server_problems(config: Config, number: int, server: McpServer) -> list[Problem]:
     """Return the problems of a server and of the rules for it, with the line of the server or the rule."""
     catalogue, place = server.catalogue, ("mcp", "server", number)
     locations: list[tuple[str | int, ...]] = [(*place, kind, name) for kind, name in catalogue.unmatched_rules]
@@ -96,7 +96,7 @@ def _told(config: Config, number: int, server: McpServer) -> list[Problem]:
     return [
         Problem(message=message, file=str(config.file), line=document.line(location), hint=hint)
         for message, location, hint in zip(
-            sentences, [*locations, *[place] * rest], [*hints, *[MEND] * rest], strict=True
+            sentences, [*locations, *[place] * rest], [*hints, *[SCHEMA_HINT] * rest], strict=True
         )
     ]
 
@@ -108,7 +108,7 @@ def _hint(server: McpServer, kind: str) -> str:
     return f'write a name that the server lists{known}; or unmatched_rules = "warn"'
 
 
-def unasked(config: Config) -> Iterator[str]:
+def unasked_warnings(config: Config) -> Iterator[str]:
     """Yield a warning for each server whose rules were not compared with its lists, because it was not asked."""
     for server in config.mcp.server:
         ruled = [name for name in ("tools", "pins", "prompts", "resources") if getattr(server, name)]

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from agtphost.host import a2a_front, gateway, mcp_front, registry_http
 from agtphost.host.access_log import AccessLog
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.anchors import anchors, judge_anew
+from agtphost.host.anchors import build_anchors, resolve_postures_again
 from agtphost.host.bootstrap import bootstrap
 from agtphost.host.card_watch import CardWatch
 from agtphost.host.certificate_notices import CertificateNotices
@@ -25,24 +25,24 @@ from agtphost.host.core import Core
 from agtphost.host.domains import DomainWatch
 from agtphost.host.evidence import keep_evidence
 from agtphost.host.expiry import ExpiryWatch
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.generations import Generations
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.listener import Announcement, listening_service
-from agtphost.host.loaded import Loaded
-from agtphost.host.methods import following
-from agtphost.host.metrics import metrics
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.methods import follow_up
+from agtphost.host.metrics import build_metrics_surface
 from agtphost.host.orchestration import orchestration_service
-from agtphost.host.page import page
-from agtphost.host.partings import Partings
-from agtphost.host.revision import Watch
-from agtphost.host.rotation import Rotation
-from agtphost.host.service_manager import ServiceManager
+from agtphost.host.page import build_page_surface
+from agtphost.host.partings import ContractCleanup
+from agtphost.host.revision import UpstreamComparison
+from agtphost.host.rotation import FileRotation
+from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import LedgerService, OrderedServices
-from agtphost.host.surfaces import Served, http_services
-from agtphost.host.unmatched import unmatched
-from agtphost.host.upstreams import Upstreaming
-from agtphost.host.vitals import looking, tell_vitals
+from agtphost.host.surfaces import ServedSurface, http_services
+from agtphost.host.unmatched import find_unmatched
+from agtphost.host.upstreams import UpstreamFactory
+from agtphost.host.vitals import vitals_reader, register_vitals
 from agtphost.http.refusals import Door
 from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
@@ -54,7 +54,7 @@ log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assembled:
+class AssembledHost:
     """A host that is ready to start."""
 
     services: OrderedServices
@@ -62,7 +62,7 @@ class Assembled:
     agents: AgentAdmission
 
 
-def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None) -> Assembled:
+def assemble(loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None) -> AssembledHost:
     """
     Build the host.
 
@@ -73,55 +73,55 @@ def assemble(loaded: Loaded, reactor: Any, environ: Mapping[str, str], store: IC
     :raises agtphost.stores.StoreError: the store cannot be opened.
     :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
-    for remark in unmatched(loaded):
+    for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)
     factory = HandlerFactory(reactor, loaded.config.endpoints.threads)
-    on = Foundation.of(loaded, reactor, keep_evidence(loaded, reactor, store))
-    making = Upstreaming(reactor, on.evidence, environ)
+    on = HostServices.for_host(loaded, reactor, keep_evidence(loaded, reactor, store))
+    making = UpstreamFactory(reactor, on.evidence, environ)
     generations = Generations(on, making, factory)
-    agents = _agents(on, generations)
+    agents = _build_admission(on, generations)
     # Started in this order, stopped in the reverse: the ledger outlives every connection.
     host = OrderedServices()  # type: ignore[no-untyped-call]
     ledger = on.evidence.ledger
-    manager = ServiceManager(reactor, environ, lambda: ledger.healthy or ledger.low)
+    manager = ServiceManagerNotifier(reactor, environ, lambda: ledger.healthy or ledger.low)
     for service in (
         # It stops last, so that the service manager gets its watchdog notices until everything is written.
         manager,
-        *_keeping(on, generations, agents),
+        *_record_services(on, generations, agents),
         factory,
-        _workers(on, generations),
+        _worker_processes(on, generations),
         # These stop together: a server that ignores SIGTERM takes seconds, and there may be many.
-        _together(making.servers.service, making.cancellations.service),
+        _group(making.servers.service, making.cancellations.service),
         on.lasting.delegated.service,
         orchestration_service(on, lambda: generations.core.connected),
-        *_serving(on, generations, manager),
+        *_outside_services(on, generations, manager),
     ):
         service.setServiceParent(host)
-    return Assembled(services=host, generations=generations, agents=agents)
+    return AssembledHost(services=host, generations=generations, agents=agents)
 
 
-def _workers(on: Foundation, generations: Generations) -> IService:
+def _worker_processes(on: HostServices, generations: Generations) -> IService:
     """Return the worker processes; a reload restarts them, like everything that answers requests."""
     compute = on.lasting.compute
-    generations.when_turned(lambda core: compute.renew())
+    generations.after_turn(lambda core: compute.renew())
     return compute
 
 
-def _together(*services: Any) -> MultiService:
+def _group(*services: Any) -> MultiService:
     parent = MultiService()  # type: ignore[no-untyped-call]
     for service in services:
         service.setServiceParent(parent)
     return parent
 
 
-def _agents(on: Foundation, generations: Generations) -> AgentAdmission:
+def _build_admission(on: HostServices, generations: Generations) -> AgentAdmission:
     evidence = on.evidence
     return AgentAdmission(
         *(on.lasting.directory, evidence.states, evidence.held, evidence.ledger, generations.renew), on.seconds
     )
 
 
-def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
+def _record_services(on: HostServices, generations: Generations, agents: AgentAdmission) -> Iterator[Any]:
     """Yield the services that maintain what is on record, the ledger first."""
     config, evidence, directory, propagation = on.config, on.evidence, on.lasting.directory, on.lasting.propagation
     held, states, ledger = evidence.held, evidence.states, evidence.ledger
@@ -131,14 +131,14 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
         yield on.traces
     yield evidence.observers
     yield evidence.summarizing
-    partings = Partings(on.reactor, generations.core.negotiating, ledger)
-    generations.when_turned(lambda core: partings.follow(core.negotiating))
+    partings = ContractCleanup(on.reactor, generations.core.negotiating, ledger)
+    generations.after_turn(lambda core: partings.switch_to(core.negotiating))
     yield partings
     yield propagation
     withdrawn = CertificateNotices(
         on.reactor, config, held, directory, states.state_of, on.loaded.tls, propagation, ledger
     )
-    states.watch(withdrawn.changed)
+    states.watch(withdrawn.note_state)
     yield withdrawn
     watch = DomainWatch(
         on.reactor,
@@ -146,27 +146,27 @@ def _keeping(on: Foundation, generations: Generations, agents: AgentAdmission) -
         directory,
         states.state_of,
         ledger,
-        following(propagation, on.seconds),
+        follow_up(propagation, on.seconds),
         config.host.server_id,
         generations.renew,
         on.seconds,
     )
-    generations.when_turned(lambda core: watch.look())
+    generations.after_turn(lambda core: watch.check())
     cards = CardWatch(on.reactor, on.lasting.cards, ledger, on.seconds)
     cards.turn_to(generations.core)
-    generations.when_turned(cards.turn_to)
+    generations.after_turn(cards.turn_to)
     yield cards
     yield agents
     yield watch
     yield evidence.witnesses
     yield generations.keys
-    kept = anchors(on.reactor, config, directory)
+    kept = build_anchors(on.reactor, config, directory)
     # A reload reads agents again, without asking which issuers the anchors' present keys make trusted.
-    generations.prepare(lambda core: judge_anew(kept, core.on.config, core.on.loaded.directory))
+    generations.before_turn(lambda core: resolve_postures_again(kept, core.on.config, core.on.loaded.directory))
     yield from kept
 
 
-def _serving(on: Foundation, generations: Generations, manager: ServiceManager) -> Iterator[IService]:
+def _outside_services(on: HostServices, generations: Generations, manager: ServiceManagerNotifier) -> Iterator[IService]:
     """Yield the services that take outside events: signals, changed files, connections. The ready line comes last."""
     config, loaded, reactor, front = on.config, on.loaded, on.reactor, generations.front
 
@@ -174,27 +174,27 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
         assert loaded.key is not None
         shown = generations.core.shown
         shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
-        shown.publication.renew()
+        shown.publication.drop_forms()
 
-    yield Rotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, rotated)
-    yield Watch(reactor, lambda: generations.core.shown.publication.refresh())
+    yield FileRotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, rotated)
+    yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(on.evidence.ledger)
-    access.turn(config.log.access)
-    generations.when_turned(lambda core: access.turn(core.on.config.log.access))
+    access.switch(config.log.access)
+    generations.after_turn(lambda core: access.switch(core.on.config.log.access))
     ending = ExpiryWatch(reactor, lambda: generations.core.on, on.lasting.directory.list_known)
     yield ending
-    look = looking(on, lambda: generations.core.connected, listening, ending)
-    generations.prepare(lambda core: tell_vitals(core.on, look))
+    look = vitals_reader(on, lambda: generations.core.connected, listening, ending)
+    generations.before_turn(lambda core: register_vitals(core.on, look))
     manager.look_with(look)
-    operated = page(on, front, lambda: generations.core.on.config)
+    operated = build_page_surface(on, front, lambda: generations.core.on.config)
     fronts = (_a2a_front(on, generations), _registry(generations), _mcp_front(on, generations))
     fronted, listed, _ = fronts
     if fronted is not None and listed is not None:
         # Both protocols serve their card at the same path (HAIDIP-002).
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
-    served = (known, *fronts, operated, metrics(on, look), _gateway(on, generations))
+    served = (known, *fronts, operated, build_metrics_surface(on, look), _gateway(on, generations))
     yield from http_services(reactor, config, (each for each in served if each is not None), Door(front))
     yield listening
 
@@ -210,11 +210,11 @@ def _serving(on: Foundation, generations: Generations, manager: ServiceManager) 
     def hindered() -> str:
         return "; ".join(each.why for each in obstacles(look()) if each.what == "ledger")
 
-    yield Announcement(reactor, listening, generations.core.connected.services, summary, manager.ready, hindered)
+    yield Announcement(reactor, listening, generations.core.connected.services, summary, manager.notify_ready, hindered)
 
 
-def _a2a_front(on: Foundation, generations: Generations) -> Served | None:
-    facts, tasks = generations.core.front, on.lasting.fronted
+def _a2a_front(on: HostServices, generations: Generations) -> ServedSurface | None:
+    facts, tasks = generations.core.front, on.lasting.front_tasks
     if facts is None or tasks is None:
         return None
     resource = a2a_front.a2a_front(on.reactor, facts, generations.front, on.loaded.key, tasks)
@@ -223,25 +223,25 @@ def _a2a_front(on: Foundation, generations: Generations) -> Served | None:
         if core.front is not None:
             resource.turn_to(core.front)
 
-    generations.when_turned(turned)
-    return a2a_front.surface(resource)
+    generations.after_turn(turned)
+    return a2a_front.build_surface(resource)
 
 
-def _gateway(on: Foundation, generations: Generations) -> Served | None:
+def _gateway(on: HostServices, generations: Generations) -> ServedSurface | None:
     facts = generations.core.gateway
     if facts is None:
         return None
-    resource = gateway.gateway(facts, generations.front, on.config)
+    resource = gateway.build_gateway(facts, generations.front, on.config)
 
     def turned(core: Core) -> None:
         if core.gateway is not None:
             resource.turn_to(core.gateway)
 
-    generations.when_turned(turned)
-    return gateway.surface(resource)
+    generations.after_turn(turned)
+    return gateway.build_surface(resource)
 
 
-def _registry(generations: Generations) -> Served | None:
+def _registry(generations: Generations) -> ServedSurface | None:
     facts = generations.core.registry
     if facts is None:
         return None
@@ -251,20 +251,20 @@ def _registry(generations: Generations) -> Served | None:
         if core.registry is not None:
             resource.turn_to(core.registry)
 
-    generations.when_turned(turned)
-    return registry_http.surface(resource)
+    generations.after_turn(turned)
+    return registry_http.build_surface(resource)
 
 
-def _mcp_front(on: Foundation, generations: Generations) -> Served | None:
+def _mcp_front(on: HostServices, generations: Generations) -> ServedSurface | None:
     facts = generations.core.mcp_front
     if facts is None:
         return None
-    resource = mcp_front.mcp_front(on.reactor, facts, generations.front)
-    on.evidence.states.watch(mcp_front.stopping(resource))
+    resource = mcp_front.build_front(on.reactor, facts, generations.front)
+    on.evidence.states.watch(mcp_front.stop_watcher(resource))
 
     def turned(core: Core) -> None:
         if core.mcp_front is not None:
             resource.turn_to(core.mcp_front)
 
-    generations.when_turned(turned)
-    return mcp_front.surface(resource)
+    generations.after_turn(turned)
+    return mcp_front.build_surface(resource)

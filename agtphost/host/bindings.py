@@ -69,7 +69,7 @@ def built_ins(
         # The client certificate's key decides who may change a lifecycle, not a calling agent.
         *(replace(read(method, "/", change), state_changing=True, vital=True) for method in reserved.LIFECYCLE),
         *execution.bindings(carrier, carried),
-        *(_negotiation(catalog, propose, floor) if propose is not None else ()),
+        *(_negotiation_bindings(catalog, propose, floor) if propose is not None else ()),
     )
 
 
@@ -86,7 +86,7 @@ def carrying_assurance(
     :param adapters: asked for the tools that they know at start.
     :param floor: the least assurance of a caller that changes state.
     """
-    opened = [each.min_assurance for each in endpoints if "action" in each.details]
+    opened = [each.min_assurance for each in load_bound_endpoints if "action" in each.details]
     opened += [tool.min_assurance for adapter in adapters for tool in adapter.tools()]
     opened += [each.min_assurance for each in (*config.a2a.agent, *config.acp.agent)]
     for server in config.mcp.server:
@@ -96,7 +96,7 @@ def carrying_assurance(
     return max(execution.FLOOR, min((default_assurance(floor, changes=False), *opened)))
 
 
-def _negotiation(catalog: Catalog, propose: IBuiltInHandler, floor: Assurance) -> Iterator[Binding]:
+def _negotiation_bindings(catalog: Catalog, propose: IBuiltInHandler, floor: Assurance) -> Iterator[Binding]:
     """
     Yield the bindings of negotiation. The proposal decides who may make it, so the handler checks (core v08 section
     7.5).
@@ -111,7 +111,7 @@ def _negotiation(catalog: Catalog, propose: IBuiltInHandler, floor: Assurance) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class ExtraEndpoints:
     """Endpoints from outside ``[endpoints] directory``, and the resolver of their functions."""
 
     declared: Callable[[Rules], tuple[Sequence[Endpoint], Sequence[Problem]]] = lambda rules: ((), ())
@@ -124,14 +124,14 @@ class Given:
     """Factories of plugins that are not installed, by the names that endpoints and settings use."""
 
 
-def endpoints(
+def load_bound_endpoints(
     config: Config,
     rules: Rules,
     directory: IAgentDirectory,
     problems: list[Problem],
     environ: Mapping[str, str],
-    given: Given | None = None,
-) -> tuple[list[Endpoint], list[handler_factory.Prepared], RecipeBook]:
+    given: ExtraEndpoints | None = None,
+) -> tuple[list[Endpoint], list[handler_factory.PreparedEndpoint], RecipeBook]:
     """
     Return tier B: the operator's endpoints with what their handlers need, and the recipes.
 
@@ -154,7 +154,7 @@ def endpoints(
         further, faults = given.declared(rules)
         declared, wrong = [*declared, *further], [*wrong, *faults]
     problems.extend(wrong)
-    ready: dict[str, handler_factory.Prepared] = {}
+    ready: dict[str, handler_factory.PreparedEndpoint] = {}
     factories = {} if given is None else given.plugins
     lacking: dict[str, list[Problem]] = {}
 
@@ -184,11 +184,11 @@ def endpoints(
     for endpoint in settled:
         if endpoint.handler.recipe:
             prepare(endpoint, book)
-    bound = [_settled(ready[endpoint.name], endpoint) for endpoint in settled if endpoint.name in ready]
+    bound = [_with_definition(ready[endpoint.name], endpoint) for endpoint in settled if endpoint.name in ready]
     return [prepared.endpoint for prepared in bound], bound, book
 
 
-def _settled(prepared: handler_factory.Prepared, endpoint: Endpoint) -> handler_factory.Prepared:
+def _with_definition(prepared: handler_factory.PreparedEndpoint, endpoint: Endpoint) -> handler_factory.PreparedEndpoint:
     """Return the endpoint with the definition that approvals are bound to; it is known once its steps are."""
     return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
@@ -233,7 +233,7 @@ def make_importable(config: Config) -> None:
             sys.path.insert(0, str(path))
 
 
-def overrides(config: Config, problems: list[Problem], given: Given | None = None) -> dict[str, IHandler]:
+def builtin_overrides(config: Config, problems: list[Problem], given: ExtraEndpoints | None = None) -> dict[str, IHandler]:
     """Return the operator's handlers that replace built-ins, by path (AGTP-API section 5.9)."""
     find = resolve if given is None else given.find
     if config.policies.builtins:

@@ -6,13 +6,13 @@ from agtphost.config import Config
 from agtphost.config.presence import bootstrap_facts
 from agtphost.config.surfaces import WELLKNOWN
 from agtphost.host.own_documents import Summary
-from agtphost.host.surfaces import Served
+from agtphost.host.surfaces import ServedSurface
 from agtphost.http.gateway_documents import SUMMARY
 from agtphost.http.pages import Page, Pages
 from agtphost.http.wellknown import PATH, Namespace, encoded
 
 
-def bootstrap(config: Config, summary: Summary) -> Served | None:
+def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:
     """
     Return the surface of ``[wellknown]``, or None where it is not served.
 
@@ -27,4 +27,4 @@ def bootstrap(config: Config, summary: Summary) -> Served | None:
         return None if octets is None else Page(body=octets, max_age=config.wellknown.max_age)
 
     resource = Pages({PATH: page, SUMMARY: agis})
-    return Served(name=WELLKNOWN, what="the well-known document", resource=resource)
+    return ServedSurface(name=WELLKNOWN, what="the well-known document", resource=resource)

@@ -17,10 +17,10 @@ from zope.interface import implementer
 
 from agtphost.handlers.calls import CALL, Call
 
-LONGEST = 1.0
+LONGEST_WAIT = 1.0
 """Seconds for which a line waits."""
 
-MOST = 50
+MOST_WAITING = 50
 """Lines of one call that wait."""
 
 
@@ -42,19 +42,19 @@ class CallEvents:
         if call is None:
             self._forward(event)
         elif call.audit_id:
-            self._forward(marked(event, call))
+            self._forward(mark_event(event, call))
         elif call.early or not isInIOThread():  # type: ignore[no-untyped-call]
             call.early = True
-            self._forward(marked(event, call))
+            self._forward(mark_event(event, call))
         else:
             self._hold(event, call)
 
     def _hold(self, event: LogEvent, call: Call) -> None:
         if call.held is None:
             call.held = []
-            self._clock.callLater(LONGEST, _give_up, call)
-        call.held.append(lambda: self._forward(marked(event, call)))
-        if len(call.held) >= MOST:
+            self._clock.callLater(LONGEST_WAIT, _give_up, call)
+        call.held.append(lambda: self._forward(mark_event(event, call)))
+        if len(call.held) >= MOST_WAITING:
             _give_up(call)
 
 
@@ -65,7 +65,7 @@ def _give_up(call: Call) -> None:
         call.let_go()
 
 
-def marked(event: LogEvent, call: Call) -> LogEvent:
+def mark_event(event: LogEvent, call: Call) -> LogEvent:
     """Return the event with its call, in members and at the end of its text."""
     told: LogEvent = {**event, "call": call.text}
     for name in ("audit_id", "response_id", "agent_id", "task_id"):

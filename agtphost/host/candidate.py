@@ -11,11 +11,11 @@ from agtphost.config import Config, load
 from agtphost.config.live import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
-from agtphost.host.bindings import Given
-from agtphost.host.hang_up import HANDLERS, Inventory, Keys, Outcome, changed, digest_of, inventory, judged
-from agtphost.host.loaded import HostIdentity, Loaded, Parts, combine, provision, remark, tls_of
-from agtphost.host.modules import Modules
-from agtphost.host.surfaces import Certified, renewed
+from agtphost.host.bindings import ExtraEndpoints
+from agtphost.host.hang_up import HANDLERS, Inventory, ChangedKeys, ReloadOutcome, changed_files, digest_of, inventory, plan_reload
+from agtphost.host.loaded import HostIdentity, LoadedHost, ProblemsByPart, combine, provision, log_agent_notes, tls_of
+from agtphost.host.modules import ModuleSet
+from agtphost.host.surfaces import ListenerTls, reload_tls
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.directory import AgentDirectory
 from agtphost.protocols import ServerTLS
@@ -25,14 +25,14 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class RunningConfiguration:
     """The configuration and files in force."""
 
-    loaded: Loaded
+    loaded: LoadedHost
     files: Inventory
     """Each file as it was when it was last applied."""
 
-    modules: Modules | None = None
+    modules: ModuleSet | None = None
     """The operator's modules if they were imported by the host; None if Python imported them."""
 
 
@@ -40,23 +40,23 @@ class Running:
 class Candidate:
     """A configuration that was read and checked, as far as it can be checked before it is applied."""
 
-    loaded: Loaded
+    loaded: LoadedHost
     """The loaded configuration, with the key and TLS of the running host, which outlive a reload."""
 
     tls: ServerTLS
     """What the files of ``[tls]`` hold now."""
 
-    https: Mapping[str, Certified]
+    https: Mapping[str, ListenerTls]
     """Certificates of the HTTP listeners as their files are now."""
 
-    modules: Modules | None
+    modules: ModuleSet | None
     files: Inventory
     digest: str
-    outcome: Outcome
+    outcome: ReloadOutcome
     """What a reload applies and what needs a restart."""
 
 
-def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
+def read_candidate(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate:
     """
     Read the whole configuration; callable in any thread.
 
@@ -75,18 +75,18 @@ def read_candidate(running: Running, environ: Mapping[str, str]) -> Candidate:
     raise ConfigurationError([problem])
 
 
-def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
+def _read(running: RunningConfiguration, environ: Mapping[str, str]) -> Candidate | None:
     """Return the candidate, or None if files changed while they were read."""
-    old, parts = running.loaded, Parts()
+    old, parts = running.loaded, ProblemsByPart()
     config, tables, waiting = merge_reloadable(load(old.config.file, environ), old.config)
     if config.host.development:
         provision(config, parts["identity"])
     invalidate_caches()
-    modules = _modules(running, config)
-    before = _kept(inventory(config, old.tls))
+    modules = _modules_for(running, config)
+    before = _stable_files(inventory(config, old.tls))
     found, clashes = distinct(agents.load(config, parts["identity"]))
     parts["identity"].extend(clashes)
-    remark(agent for agent in found if old.directory.by_id(agent.agent_id) is None)
+    log_agent_notes(agent for agent in found if old.directory.by_id(agent.agent_id) is None)
     fresh: list[ServerTLS] = []
 
     def identity() -> HostIdentity:
@@ -100,28 +100,28 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
             old.catalogs,
             environ,
             parts,
-            directory=merged(old.directory, found, parts["identity"]),
+            directory=merge_agents(old.directory, found, parts["identity"]),
             identity=identity,
-            given=None if modules is None else Given(find=modules.resolve),
+            given=None if modules is None else ExtraEndpoints(find=modules.resolve),
             provided=old.plugins,
             volatile=old.volatile,
         )
     if loaded is None:
         problems = [problem for part in parts.values() for problem in part]
-        stale = not config.reloads_modules and changed(running.files, inventory(config, old.tls), HANDLERS)
-        raise ConfigurationError([_hinted(problem) for problem in problems] if stale else problems)
-    https = renewed(config)
+        stale = not config.reloads_modules and changed_files(running.files, inventory(config, old.tls), HANDLERS)
+        raise ConfigurationError([_with_module_hint(problem) for problem in problems] if stale else problems)
+    https = reload_tls(config)
     files = inventory(config, fresh[0], () if modules is None else modules.files)
-    if _kept(inventory(config, old.tls)) != before:
+    if _stable_files(inventory(config, old.tls)) != before:
         return None
     known = {agent.agent_id for agent in old.directory.list_known()}
-    outcome = judged(
+    outcome = plan_reload(
         running.files,
         files,
         old.directory,
         [agent.name for agent in found if agent.agent_id not in known],
         [agent.agent_id for agent in found],
-        Keys(taken=tuple(tables), waiting=tuple(waiting)),
+        ChangedKeys(applied=tuple(tables), waiting=tuple(waiting)),
         modules=config.reloads_modules,
     )
     taken = replace(loaded, tls=old.tls)
@@ -137,31 +137,31 @@ def _read(running: Running, environ: Mapping[str, str]) -> Candidate | None:
     )
 
 
-def _hinted(problem: Problem) -> Problem:
+def _with_module_hint(problem: Problem) -> Problem:
     """Add a hint to a problem that may come from a module whose file changed after its import."""
     if "the module " not in problem.message:
         return problem
     return replace(problem, hint="modules have changed since they were imported: set [endpoints] reload = true")
 
 
-def _kept(files: Inventory) -> Inventory:
+def _stable_files(files: Inventory) -> Inventory:
     """Return the inventory without the kind that reading itself extends."""
     return {kind: found for kind, found in files.items() if kind != HANDLERS}
 
 
-def _modules(running: Running, config: Config) -> Modules | None:
+def _modules_for(running: RunningConfiguration, config: Config) -> ModuleSet | None:
     """Return the operator's modules, imported again if a file changed or the search path is different."""
     given = config.endpoints
     if not config.reloads_modules:
         return running.modules
     there = inventory(config, running.loaded.tls, () if running.modules is None else running.modules.files)
     moved = given.python_path != running.loaded.config.endpoints.python_path
-    if moved or changed(running.files, there, HANDLERS):
-        return Modules(given.python_path)
+    if moved or changed_files(running.files, there, HANDLERS):
+        return ModuleSet(given.python_path)
     return running.modules
 
 
-def merged(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:
+def merge_agents(running: AgentDirectory, found: Sequence[Agent], problems: list[Problem]) -> AgentDirectory:
     """
     Return a directory of the agents found and the agents known: only its lifecycle ends an agent, not a missing file.
 

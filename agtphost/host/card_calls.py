@@ -14,7 +14,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers.external import ExternalService
 from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.identity.peer import Assurance
 from agtphost.registry.catalogue import Cards
@@ -32,7 +32,7 @@ KEY = "Idempotency-Key"
 """The header field by which an agent on another host recognizes a repeated call."""
 
 
-def invoking(
+def invocation_binding(
     cards: Cards, providers: Providers, factory: HandlerFactory, peers: CardPeers, own: Collection[str] = ()
 ) -> Binding:
     """
@@ -76,7 +76,7 @@ def invoking(
     return replace(binding, piecewise=True)
 
 
-def serving_servers(on: Foundation, adapter: McpAdapter) -> tuple[Binding, ...]:
+def server_bindings(on: HostServices, adapter: McpAdapter) -> tuple[Binding, ...]:
     """Return the bindings that list hosted MCP servers, under ``[mcp.front]`` if it is served, as in ``agis.json``."""
     url = mcp_front_url(on.config)
     front = None if url is None else f"{url}/{{}}".format

@@ -30,7 +30,7 @@ VIA = "Via"
 
 MOST_HOSTS = 5
 
-_MOST_TOLD = 500
+_LONGEST_TEXT = 500
 _STATUSES = {int(each): each for each in Status}
 _PASSED_ON = frozenset(("faults", "parameter", "operations", "approval_id", "expires_at", "details", "retry_after"))
 """Members of another host's refusal that are passed on to the caller."""
@@ -52,13 +52,13 @@ class CardPeers:
         self._links: dict[str, HostLink] = {}
         for link in links:
             # Cards that a host generates name it by its server_id.
-            self._links[_place(f"agtp://{link.server_id}")] = link
+            self._links[_host_and_port(f"agtp://{link.server_id}")] = link
         for link in links:
-            self._links[_place(link.uri)] = link
+            self._links[_host_and_port(link.uri)] = link
 
-    def names(self, endpoint: str) -> tuple[str, ...]:
+    def provider_names(self, endpoint: str) -> tuple[str, ...]:
         """Return the URIs by which a provider can name the peer that an endpoint belongs to; empty without a peer."""
-        link = self._links.get(_place(endpoint)) if endpoint.lower().startswith("agtp:") else None
+        link = self._links.get(_host_and_port(endpoint)) if endpoint.lower().startswith("agtp:") else None
         return () if link is None else (link.uri, f"agtp://{link.server_id}")
 
     async def call(
@@ -71,12 +71,12 @@ class CardPeers:
         :raises Refusal: 403, the host is not a peer; 422, the call has been here before; 503, it did not answer; 500,
             its answer cannot be verified; otherwise its own refusal, with its record.
         """
-        link = self._links.get(_place(endpoint))
+        link = self._links.get(_host_and_port(endpoint))
         if link is None:
             raise not_provided(endpoint)
         # A caller known only by a header is anonymous to the peer.
         named = context.assurance >= Assurance.GATEWAY
-        caller, came_by = context.caller if named else None, self._came_by(context)
+        caller, came_by = context.caller if named else None, self._extend_via(context)
         asked: dict[str, Any] = {"parameters": dict(given)}
         if action is not None:
             asked["action"] = action
@@ -105,7 +105,7 @@ class CardPeers:
         told = {"peer": {"server_id": link.server_id, "status": answer.status, "audit_id": answer.audit_id}}
         return _result(answer, told), told
 
-    def _came_by(self, context: BuiltInContext) -> str:
+    def _extend_via(self, context: BuiltInContext) -> str:
         """
         Return the ``Via`` value with this host added. :raises Refusal: the call was here before, or passed too many
         hosts.
@@ -137,7 +137,7 @@ def path_of(endpoint: str, card_id: str) -> str:
     return path
 
 
-def _place(uri: str) -> str:
+def _host_and_port(uri: str) -> str:
     """Return the host and port of a URI."""
     parts = urlsplit(uri)
     return f"{(parts.hostname or '').rstrip('.').lower()}:{parts.port or DEFAULT_PORT}"
@@ -155,13 +155,13 @@ def _result(answer: HostAnswer, told: Mapping[str, Any]) -> Any:
     succeeded = 200 <= answer.status < 300 and answer.status != Status.AUTHORIZATION_REQUIRED
     if succeeded and not awaits_approval(answer.status, document):
         return document.get("result", document)
-    raise _refused(answer, told)
+    raise _refusal_from(answer, told)
 
 
-def _refused(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
+def _refusal_from(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
     """Return another host's refusal as one of this host; 401 and 403 become 403, as signing in here would not help."""
     document = answer.document
-    said = str(document.get("explanation", ""))[:_MOST_TOLD]
+    said = str(document.get("explanation", ""))[:_LONGEST_TEXT]
     reason: Reason | ForeignReason = Reason.UPSTREAM_FAILED
     token = document.get("reason")
     if answer.status in (401, 403):
@@ -172,7 +172,7 @@ def _refused(answer: HostAnswer, told: Mapping[str, Any]) -> Refusal:
     return Refusal(
         reason,
         said,
-        remedy=str(document.get("remedy", ""))[:_MOST_TOLD],
+        remedy=str(document.get("remedy", ""))[:_LONGEST_TEXT],
         details={**{name: document[name] for name in _PASSED_ON if name in document}, **told},
         scopes=scopes_of(document),
         extra=told,

@@ -8,28 +8,28 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
-from agtphost.host.cards import terms_of
+from agtphost.host.cards import find_terms
 from agtphost.host.core import Core
-from agtphost.host.kept_cards import KeptCards
-from agtphost.host.looking import Looking
+from agtphost.host.kept_cards import CardRegistry
+from agtphost.host.looking import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.registry.maintenance import Maintenance
 
-EVERY = 5.0
+LOOK_EVERY = 5.0
 """Seconds between two rounds: half of the shortest time between two probes."""
 
 
-class CardWatch(Looking):
+class CardWatch(PeriodicService):
     """
     A service that fetches, probes and forgets registered cards under the configuration in force.
 
     :param seconds: returns seconds since the Unix epoch.
     """
 
-    trouble = "registered cards could not be looked after"
+    failure_message = "registered cards could not be looked after"
 
-    def __init__(self, reactor: Any, kept: KeptCards, ledger: ILedger, seconds: Callable[[], float]) -> None:
-        super().__init__(reactor, EVERY)
+    def __init__(self, reactor: Any, kept: CardRegistry, ledger: ILedger, seconds: Callable[[], float]) -> None:
+        super().__init__(reactor, LOOK_EVERY)
         self._leases = kept.leases
 
         async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
@@ -41,9 +41,9 @@ class CardWatch(Looking):
 
     def turn_to(self, core: Core) -> None:
         """Apply another configuration."""
-        self.maintenance.terms = terms_of(core.on)
+        self.maintenance.terms = find_terms(core.on)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         await self.maintenance.look()
 
     def stopService(self) -> Deferred[None] | None:

@@ -13,9 +13,9 @@ from agtphost.errors import ConfigurationError
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host.a2a import card_keys
 from agtphost.host.agis import root_of
-from agtphost.host.card_calls import invoking
+from agtphost.host.card_calls import invocation_binding
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import problems_of
 from agtphost.iagtp import IPayloadAdapter
@@ -45,7 +45,7 @@ STATEMENTS = {
 
 
 def cards_of(
-    on: Foundation,
+    on: HostServices,
     visibility: Visibility,
     endpoints: Sequence[Binding],
     adapters: Sequence[IPayloadAdapter],
@@ -71,7 +71,7 @@ def cards_of(
     peers = CardPeers(on.lasting.delegated.links, on.config.host.server_id)
 
     def scopes(url: str) -> tuple[str, ...]:
-        return terms.providers.scopes(url, *peers.names(url))
+        return terms.providers.scopes(url, *peers.provider_names(url))
 
     cards = Cards(*(kept.registered, kept.leases, hosted, on.authorization, directory.by_id, shown), scopes=scopes)
     shown.cards = cards
@@ -85,7 +85,7 @@ def cards_of(
         [adapter.name for adapter in adapters],
         on.seconds,
     )
-    engine = on.lasting.searching.of(on.config, on.loaded.model, volatile=on.loaded.volatile)
+    engine = on.lasting.searching.engine_for(on.config, on.loaded.model, volatile=on.loaded.volatile)
     finding = Paced(FindCards(cards, engine, logging=section.log_queries))
     handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": finding}
     of_cards = tuple(
@@ -101,15 +101,15 @@ def cards_of(
         for place in REGISTRY
     )
     own = {origin_of(each) for each in (section.base, on.config.gateway.base) if each}
-    return cards, (*of_cards, invoking(cards, terms.providers, factory, peers, own))
+    return cards, (*of_cards, invocation_binding(cards, terms.providers, factory, peers, own))
 
 
-def terms_of(on: Foundation) -> Terms | None:
+def find_terms(on: HostServices) -> Terms | None:
     """Return the terms by which registered cards are maintained, or None without a registry."""
     return None if on.config.registry is None else _terms(on, on.config.registry)
 
 
-def _terms(on: Foundation, section: RegistrySection) -> Terms:
+def _terms(on: HostServices, section: RegistrySection) -> Terms:
     try:
         providers = Providers(on.reactor, section.provider)
     except (OSError, ValueError) as error:

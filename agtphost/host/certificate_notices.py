@@ -25,8 +25,8 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
-from agtphost.host.looking import Looking
-from agtphost.host.propagation import REVOKED, Propagation
+from agtphost.host.looking import PeriodicService
+from agtphost.host.propagation import REVOKED, NoticeQueue
 from agtphost.host.rotation import Stamp, stamps
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity import revocation
@@ -37,7 +37,7 @@ from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
 from agtphost.vocabulary.holdings import ITEM_KINDS
 
-TOLD = "certificate-revocation"
+PUBLISHED = "certificate-revocation"
 """The kind of state item that marks a revocation as published."""
 
 LOOK_EVERY = 2.0
@@ -46,17 +46,17 @@ LOOK_EVERY = 2.0
 FILES_EVERY = 15
 """Comparisons after which the certificate files of known agents are read again."""
 
-MOST = ITEM_KINDS[TOLD].in_all
+MOST_REMEMBERED = ITEM_KINDS[PUBLISHED].in_all
 """Revocations that are remembered; of longer lists, the rest is not published."""
 
-AT_ONCE = 50
+PER_COMMIT = 50
 """Revocations in one commit."""
 
 log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class KnownCertificate:
     """A certificate of an agent that this host has a file of."""
 
     link: str
@@ -64,7 +64,7 @@ class Known:
     agent_id: str
 
 
-class CertificateNotices(Looking):
+class CertificateNotices(PeriodicService):
     """
     A service that finds new revocations, records them and queues their notices.
 
@@ -73,7 +73,7 @@ class CertificateNotices(Looking):
     """
 
     name = "certificate notices"
-    trouble = "revocations could not be compared"
+    failure_message = "revocations could not be compared"
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class CertificateNotices(Looking):
         directory: IAgentDirectory,
         states: Callable[[Agent], LifecycleState],
         tls: ServerTLS,
-        propagation: Propagation,
+        propagation: NoticeQueue,
         ledger: ILedger,
     ) -> None:
         super().__init__(reactor, LOOK_EVERY)
@@ -100,14 +100,14 @@ class CertificateNotices(Looking):
         self._changed = True
         self._looks = 0
 
-    def changed(self, agent_id: str, state: LifecycleState) -> None:
+    def note_state(self, agent_id: str, state: LifecycleState) -> None:
         """Note that an agent's state has changed."""
         self._changed = self._changed or state.status is LifecycleStatus.RETIRED
 
     def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         again = self._looks % FILES_EVERY == 0
         self._looks += 1
         if again and await self._offload(self._certificates.look):
@@ -118,44 +118,44 @@ class CertificateNotices(Looking):
         if not again and await self._offload(self._certificates.look):
             self._changed = True
         self._changed = False
-        entries = await self._offload(_entries, self._tls.files.client_crl)
+        entries = await self._offload(_read_entries, self._tls.files.client_crl)
         due = {link: entry for link, entry in entries.items() if link in in_force.links}
-        for known in self._of_the_retired():
+        for known in self._retired_certificates():
             due.setdefault(known.link, {"certificate_serial": known.serial, "revocation_reason": "agent-revoked"})
-        if await self._tell(due):
+        if await self._publish(due):
             self._seen = in_force
         else:
             self._changed = True
 
-    def _of_the_retired(self) -> Iterable[Known]:
+    def _retired_certificates(self) -> Iterable[KnownCertificate]:
         for known in self._certificates.known.values():
             agent = self._directory.by_id(known.agent_id)
             if agent is not None and self._states(agent).status is LifecycleStatus.RETIRED:
                 yield known
 
-    async def _tell(self, due: Mapping[str, Mapping[str, str]]) -> bool:
+    async def _publish(self, due: Mapping[str, Mapping[str, str]]) -> bool:
         """Commit the revocations that were not published before; return whether all of them are now."""
-        told = self._held.count(TOLD)
-        new = [link for link in due if self._held.get(TOLD, link) is None]
-        if told + len(new) > MOST:
+        told = self._held.count(PUBLISHED)
+        new = [link for link in due if self._held.get(PUBLISHED, link) is None]
+        if told + len(new) > MOST_REMEMBERED:
             log.warn(
                 "{count} revocations are more than the host publishes; shorten the lists of [tls] client_crl",
                 count=told + len(new),
             )
-            new = new[: max(0, MOST - told)]
+            new = new[: max(0, MOST_REMEMBERED - told)]
         subjects = {known.link: known.agent_id for known in self._certificates.known.values()}
         moment = times.stamp()
-        for start in range(0, len(new), AT_ONCE):
+        for start in range(0, len(new), PER_COMMIT):
             changes: list[Change] = []
             events: list[StreamEvent] = []
-            for link in new[start : start + AT_ONCE]:
+            for link in new[start : start + PER_COMMIT]:
                 content = {
                     "event_type": REVOKED,
                     "subject_agent_id": subjects.get(link, ""),
                     "effective_at": moment,
                     **due[link],
                 }
-                changes.append(Change(kind=TOLD, key=link, value=content, expected=0))
+                changes.append(Change(kind=PUBLISHED, key=link, value=content, expected=0))
                 changes.extend(self._propagation.certificate_notices(link, content))
                 said = {name: value for name, value in content.items() if name != "event_type"}
                 events.append(StreamEvent(chain=HOST_CHAIN, event_type=REVOKED, fields={**said, "link": link}))
@@ -176,7 +176,7 @@ class AgentCertificates:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.known: dict[Path, Known] = {}
+        self.known: dict[Path, KnownCertificate] = {}
         self._folder = folder
         self._stamps: dict[Path, Stamp] = {}
 
@@ -195,7 +195,7 @@ class AgentCertificates:
         return bool(fresh)
 
 
-def _read(path: Path) -> Known | None:
+def _read(path: Path) -> KnownCertificate | None:
     try:
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         parsed = parse_peer_certificate(certificate.public_bytes(Encoding.DER))
@@ -203,10 +203,10 @@ def _read(path: Path) -> Known | None:
         return None
     if parsed.agent_id is None or parsed.malformed:
         return None
-    return Known(link=link_of(certificate), serial=parsed.serial, agent_id=parsed.agent_id)
+    return KnownCertificate(link=link_of(certificate), serial=parsed.serial, agent_id=parsed.agent_id)
 
 
-def _entries(paths: Iterable[Path]) -> dict[str, dict[str, str]]:
+def _read_entries(paths: Iterable[Path]) -> dict[str, dict[str, str]]:
     """Return the revocation list entries by the link of their certificate; unreadable lists are ignored."""
     found: dict[str, dict[str, str]] = {}
     for path in paths:

@@ -59,9 +59,9 @@ class ClockWatch(Service):
     def __init__(self, reactor: Any, clock: HostClock, ledger: Ledger, held: StateTable) -> None:
         self._clock = clock
         self._ledger = ledger
-        self._looking = LoopingCall(self.look)
+        self._looking = LoopingCall(self.check)
         self._looking.clock = reactor
-        held.watch(CLOCK_LEAP, self._leaped)
+        held.watch(CLOCK_LEAP, self._note_leap)
 
     def startService(self) -> None:
         """Compare the clock with the newest record, and start the periodic check."""
@@ -79,11 +79,11 @@ class ClockWatch(Service):
         """Compare the clock with the newest record."""
         self._note(self._clock.begin(self._ledger.newest))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Compare the clock with the time that has passed."""
         self._note(self._clock.look())
 
-    def _leaped(self, key: str, item: StateItem | None) -> None:
+    def _note_leap(self, key: str, item: StateItem | None) -> None:
         if item is None or item.expires_at is None:
             self._clock.forget(key)
         else:

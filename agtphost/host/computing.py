@@ -12,18 +12,18 @@ from twisted.internet.threads import deferToThreadPool
 
 from agtphost.handlers.calls import CALL
 
-_BY_REACTOR: WeakKeyDictionary[Any, Computing] = WeakKeyDictionary()
+_BY_REACTOR: WeakKeyDictionary[Any, TurnExecutor] = WeakKeyDictionary()
 
 
-def computing_of(reactor: Any) -> Computing:
+def executor_of(reactor: Any) -> TurnExecutor:
     """Return the executor of a reactor; all of its host share it."""
     made = _BY_REACTOR.get(reactor)
     if made is None:
-        made = _BY_REACTOR[reactor] = Computing(reactor)
+        made = _BY_REACTOR[reactor] = TurnExecutor(reactor)
     return made
 
 
-class Computing:
+class TurnExecutor:
     """
     An executor that calls functions in the reactor's thread pool, one at a time.
 
@@ -51,15 +51,15 @@ class Computing:
             if answer.called:
                 return None
             pool = self._reactor.getThreadPool()
-            return deferToThreadPool(self._reactor, pool, function, *arguments).addBoth(self._over, answer)
+            return deferToThreadPool(self._reactor, pool, function, *arguments).addBoth(self._finish, answer)
 
         call = CALL.get()
         self._waiting.setdefault("" if call is None else call.agent_id, deque()).append(begin)
         if not self._busy:
-            self._next()
+            self._start_next()
         return answer
 
-    def _next(self) -> None:
+    def _start_next(self) -> None:
         """Start the next waiting function, if any."""
         self._busy = False
         while self._waiting and not self._busy:
@@ -72,6 +72,6 @@ class Computing:
             if begin() is None:
                 self._busy = False
 
-    def _over(self, result: Any, answer: Deferred[Any]) -> None:
-        self._next()
+    def _finish(self, result: Any, answer: Deferred[Any]) -> None:
+        self._start_next()
         answer.callback(result)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from agtphost.config.live import SECONDS
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import CONFIGURATION
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.methods.reload import ConfigurationAccess
 
 STATEMENT = "Take what was changed in the host's configuration, all of it or nothing, for operators."
 
 
-def configuration_bindings(on: Foundation) -> tuple[Binding, ...]:
+def configuration_bindings(on: HostServices) -> tuple[Binding, ...]:
     """Return the binding of ACTIVATE, or none if the configuration has no files that could change."""
     if on.loaded.volatile:
         return ()

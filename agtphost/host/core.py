@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from agtphost.contract.binding import Binding
 from agtphost.contract.prices import PriceList
 from agtphost.host.a2a_front import front_facts
-from agtphost.host.admission import Admission, admitting
-from agtphost.host.foundation import Foundation
+from agtphost.host.admission import Admission, build_admission
+from agtphost.host.foundation import HostServices
 from agtphost.host.gateway import gateway_facts
 from agtphost.host.granting import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
-from agtphost.host.methods import Disclosure, Methods, built_in_methods, disclosing
-from agtphost.host.negotiation import negotiator
-from agtphost.host.orchestration import observe
-from agtphost.host.own_documents import Summary, own_documents, summarizing
-from agtphost.host.page import restarting
+from agtphost.host.methods import Disclosure, Methods, built_in_methods, build_disclosure
+from agtphost.host.negotiation import build_negotiator
+from agtphost.host.orchestration import observe_configuration
+from agtphost.host.own_documents import Summary, own_documents, summary_renderer
+from agtphost.host.page import restarter
 from agtphost.host.registry_http import registry_facts
-from agtphost.host.standard import governed
+from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.a2a_front import FrontFacts
 from agtphost.http.gateway import GatewayFacts
@@ -37,7 +37,7 @@ class Core:
     The part of a host that answers requests under one configuration; services and state that outlive it are elsewhere.
     """
 
-    on: Foundation
+    on: HostServices
     connected: Upstreams
     shown: Disclosure
     factory: HandlerFactory
@@ -66,14 +66,14 @@ class Core:
         self.shown.publication.announce_to(self.admission.sealer.announce)
         admission = self.admission
         self.on.lasting.workflows.turn_to(admission.dispatcher, self.on.registry.match, admission.objection)
-        observe(self.on, self.connected, admission.objection)
+        observe_configuration(self.on, self.connected, admission.objection)
 
 
-STEP = 100
+ENDPOINTS_PER_STEP = 100
 """Endpoints that are bound in one step."""
 
 
-def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
+def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     """
     Build what answers requests. It starts nothing and listens nowhere until :meth:`Core.announce` is called.
 
@@ -85,7 +85,7 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Ge
     :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
     held, states, lease = on.evidence.held, on.evidence.states, on.lease
-    steps = _composed(on, connected, factory)
+    steps = _compose_steps(on, connected, factory)
     try:
         while True:
             # Watchers that others add between two steps do not belong to this lease.
@@ -101,13 +101,13 @@ def compose(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Ge
         raise
 
 
-def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
+def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> Generator[None, None, Core]:
     config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
     # Contracts are state items that act as endpoints.
-    negotiating = negotiator(
-        *(loaded, evidence.held, on.registry.all, on.authorization, reactor, on.seconds), on.lasting.negotiations
+    negotiating = build_negotiator(
+        *(loaded, evidence.held, on.registry.all_bindings, on.authorization, reactor, on.seconds), on.lasting.negotiations
     )
-    shown = disclosing(on, connected, negotiating)
+    shown = build_disclosure(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.
     purchase = PurchaseFeature(
         config,
@@ -117,28 +117,28 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         on.registry.match,
         lambda agent, state: shown.publisher.octets(agent, state, tuple(on.registry.methods())),
         on.seconds,
-        ActionResolver(connected.adapters, on.registry.admitted),
+        ActionResolver(connected.adapters, on.registry.admitted_bindings),
     )
     prices = PriceList(config.methods.price)
     yield
     ready: list[Binding] = []
     for prepared in loaded.bound:
         ready.append(prepared.bind(factory))
-        if not len(ready) % STEP:
+        if not len(ready) % ENDPOINTS_PER_STEP:
             yield
-    bound = governed(config.methods, purchase.quoting(list(map(prices.apply, ready))), on.offload, on.seconds)
+    bound = apply_tables(config.methods, purchase.bind_quotes(list(map(prices.apply, ready))), on.offload, on.seconds)
     yield
     methods = built_in_methods(on, connected, shown, purchase, negotiating, bound, factory)
     yield
     table = on.registry.freeze(map(prices.apply, methods.bindings), bound)
     yield
     configure_grants(on, connected)
-    admission = admitting(on, table, methods, connected, purchase, negotiating, bound, prices)
+    admission = build_admission(on, table, methods, connected, purchase, negotiating, bound, prices)
     # The manifest lists only agents that can be called, so it changes with their states.
-    evidence.states.watch(lambda agent_id, state: shown.publication.renew())
+    evidence.states.watch(lambda agent_id, state: shown.publication.drop_forms())
     if methods.access is not None:
         methods.access.end_by(on.lasting.running.end)
-        methods.access.restart_by(restarting(connected.services))
+        methods.access.restart_by(restarter(connected.services))
     front = front_facts(
         config,
         loaded.directory,
@@ -147,7 +147,7 @@ def _composed(on: Foundation, connected: Upstreams, factory: HandlerFactory) -> 
         connected.web.a2a,
         table.match,
     )
-    summary, hosted = summarizing(on, shown), list(loaded.directory.list_hosted())
+    summary, hosted = summary_renderer(on, shown), list(loaded.directory.list_hosted())
     return Core(
         on=on,
         connected=connected,

@@ -23,7 +23,7 @@ from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.calls import client_span
 from agtphost.handlers.tracing import end_span_after, fields_of
-from agtphost.host.loaded import Loaded
+from agtphost.host.loaded import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance
@@ -70,8 +70,8 @@ class HostLink:
         self._reactor = reactor
         self._settings = settings
         self._client: Client | None = None
-        self._asked: Mapping[str, VerifyingKey] = {}
-        self._asked_at = 0.0
+        self._fetched_keys: Mapping[str, VerifyingKey] = {}
+        self._fetched_at = 0.0
 
     @property
     def server_id(self) -> str:
@@ -114,7 +114,7 @@ class HostLink:
         :raises HostUnreachable: the request was never sent.
         :raises HostLost: the request was sent, and no answer came.
         """
-        client = self.connected()
+        client = self.connect()
         keys = await self._signing_keys(client)
         span = client_span(method, {"rpc.system.name": "agtp", "agtp.upstream": f"agtp.{self.server_id}"})
         options["headers"] = [*options.get("headers", ()), *fields_of(span)]
@@ -142,24 +142,24 @@ class HostLink:
         if key is not None:
             return {key.kid: key}
         now = self._reactor.seconds()
-        if not self._asked or now - self._asked_at > KEYS_SECONDS:
+        if not self._fetched_keys or now - self._fetched_at > KEYS_SECONDS:
             try:
-                self._asked = await client.fetch_signing_keys(self._settings.uri)
+                self._fetched_keys = await client.fetch_signing_keys(self._settings.uri)
             except ClientError as error:
                 raise HostUnreachable(f"its manifest with its signing keys could not be fetched: {error}") from None
-            self._asked_at = now
-        return self._asked
+            self._fetched_at = now
+        return self._fetched_keys
 
     def _doubt(self, reply: Reply, keys: Mapping[str, VerifyingKey]) -> str:
         failures = reply.verify(keys).failures
         if failures:
-            self._asked = {}
+            self._fetched_keys = {}
             return failures[0].detail.rstrip(".")
         if reply.server_id != self._settings.server_id:
             return "the record was made by another host"
         return ""
 
-    def connected(self) -> Client:
+    def connect(self) -> Client:
         if self._client is None:
             settings = self._settings
             self._client = Client(
@@ -218,7 +218,7 @@ class DelegatedWork:
     service: Service
 
     @classmethod
-    def of(
+    def for_host(
         cls,
         config: Config,
         directory: IAgentDirectory,
@@ -237,7 +237,7 @@ class DelegatedWork:
         by_agent: dict[str, RemoteHost] = {}
         for link, entry in zip(links, given.peers, strict=True):
             try:
-                link.connected()
+                link.connect()
             except ClientError as error:
                 raise StoreError(f"[[delegation.peers]] {entry.uri}: {error}") from None
             by_agent.update(dict.fromkeys(entry.agents, link))
@@ -255,7 +255,7 @@ class DelegatedWork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delegating:
+class DelegationParts:
     """The bindings, INSPECT targets and gates of delegation."""
 
     bindings: tuple[Binding, ...]
@@ -266,8 +266,8 @@ class Delegating:
     """The gate that checks requests against governance tokens; empty where no platform is trusted."""
 
 
-def delegating(
-    loaded: Loaded,
+def build_delegation(
+    loaded: LoadedHost,
     work: DelegatedWork,
     held: StateTable,
     states: States,
@@ -277,7 +277,7 @@ def delegating(
     authorization: Authorization,
     continuations: Continuations,
     latest: Callable[[], float],
-) -> Delegating:
+) -> DelegationParts:
     """
     Build DELEGATE, and the methods that report on delegated tasks.
 
@@ -299,7 +299,7 @@ def delegating(
     )
     reading = TaskReading(held, authorization, continuations)
     governance = Governance(given.governance, work.used, server_id, latest)
-    return Delegating(
+    return DelegationParts(
         bindings=(
             delegate_binding(handler, given.max_deadline + SECONDS_TO_ANSWER, loaded.catalog.statement("DELEGATE")),
             task_binding(reading),

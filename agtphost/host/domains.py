@@ -12,7 +12,7 @@ from agtphost.audit.domains import ORG_DOMAIN, barring, due, read_domains
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, LifecycleEvent, StaleLifecycle
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.host.standing import Known
 from agtphost.iagtp import ILedger
 from agtphost.identity.agents import Agent
@@ -28,7 +28,7 @@ Following = Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Chang
 log = Logger()
 
 
-class DomainWatch(Looking):
+class DomainWatch(PeriodicService):
     """
     A service that records lifecycle changes caused by the agents' domains.
 
@@ -40,7 +40,7 @@ class DomainWatch(Looking):
     """
 
     name = "domains"
-    trouble = "a domain's agents were not dealt with"
+    failure_message = "a domain's agents were not dealt with"
 
     def __init__(
         self,
@@ -68,22 +68,22 @@ class DomainWatch(Looking):
 
     def startService(self) -> None:
         """Start, and check at every change of a domain and at every deadline."""
-        self._held.watch(ORG_DOMAIN, self._told)
+        self._held.watch(ORG_DOMAIN, self._note_domain)
         super().startService()
 
-    def _told(self, domain: str, item: StateItem | None) -> None:
-        self.look()
+    def _note_domain(self, domain: str, item: StateItem | None) -> None:
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Record the pending changes, after a recording in progress. Failures are logged and retried."""
-        self._again = self._looking is not None
-        super().look()
+        self._again = self._checking is not None
+        super().check()
 
-    def _looked(self) -> None:
+    def _finish_check(self) -> None:
         self._every = self._until_next()
-        super()._looked()
+        super()._finish_check()
         if self._again:
-            self.look()
+            self.check()
 
     def _withdraw(self) -> None:
         """Hide agents without standing from all lists (core v08 section 11.8)."""
@@ -98,7 +98,7 @@ class DomainWatch(Looking):
             self._directory.withdraw(withdrawn)
             self._changed()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         self._withdraw()
         domains = tuple(read_domains(self._held.items_of(ORG_DOMAIN)))
         found = list(due(self._directory.list_known(), domains, self._states, self._own_domain, self._now()))
@@ -111,7 +111,7 @@ class DomainWatch(Looking):
             except LedgerUnavailable as error:
                 log.error("{name} stays as it is for now: {why}", name=agent.name, why=str(error))
                 if self.running and self._timer is None:
-                    self._look_in(RETRY_SECONDS)
+                    self._check_in(RETRY_SECONDS)
             else:
                 log.info(
                     "{name} ({agent_id}) is {status} now: {reason}",

@@ -25,10 +25,10 @@ from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
-from agtphost.host.loaded import Loaded
+from agtphost.host.loaded import LoadedHost
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
-from agtphost.host.refusals import Summarizing
+from agtphost.host.refusals import SummaryWriter
 from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public
@@ -60,11 +60,11 @@ class Evidence:
     witnesses: Witnesses
     observers: Observers
     summaries: Summaries
-    summarizing: Summarizing
+    summarizing: SummaryWriter
 
 
 def keep_evidence(
-    loaded: Loaded,
+    loaded: LoadedHost,
     reactor: Any,
     store: IChainStore | None,
     writing: type[Ledger] = Ledger,
@@ -90,13 +90,13 @@ def keep_evidence(
                     "no space is kept for a full disk, and no agent can be revoked on one: [store] free_space_reserve "
                     "is 0; leave it out for 16 MiB"
                 )
-        store = opened(config, loaded.plugins.store, create=is_new(config))
+        store = open_configured(config, loaded.plugins.store, create=is_first_start(config))
     states, held = LifecycleTable(), StateTable(now)
     records = OffReactorRecords(store.reader(), partial(deferToThreadPool, reactor, reactor.getThreadPool()))
     # A witness uses the ledger only when a cosignature arrives, long after the ledger below was made.
     witnesses = Witnesses(reactor, config, key, records, lambda size, line: ledger.cosign(size, line))
     files = () if loaded.volatile else (_witness(loaded),)
-    known = () if config.host.development else traces(config)
+    known = () if config.host.development else store_traces(config)
     every = (*files, *(OperatorWitness(each) for each in loaded.plugins.witnesses), *witnesses.witnesses)
     tree = TreeKeeper(store, config.host.server_id, key, every, now, known, every_public(key))
     signer = None if key is None else fastest_signer(key)
@@ -141,11 +141,11 @@ def keep_evidence(
         witnesses=witnesses,
         observers=observers,
         summaries=summaries,
-        summarizing=Summarizing(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
+        summarizing=SummaryWriter(reactor, summaries, ledger, config.audit.refusal_summary_seconds),
     )
 
 
-def _state_keeper(store: IChainStore, loaded: Loaded, files: Sequence[WitnessFile]) -> StateKeeper:
+def _state_keeper(store: IChainStore, loaded: LoadedHost, files: Sequence[WitnessFile]) -> StateKeeper:
     """Return what signs the host's state and compares it with the signed one, also with that of the witness file."""
     return StateKeeper(
         store,
@@ -154,7 +154,7 @@ def _state_keeper(store: IChainStore, loaded: Loaded, files: Sequence[WitnessFil
     )
 
 
-def opened(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:
+def open_configured(config: Config, plugged: IPluggableStore | None, *, create: bool) -> IChainStore:
     """
     Return the store that ``[store]`` names, open for writing.
 
@@ -193,12 +193,12 @@ def _make_room(config: Config, ballast: Ballast) -> None:
             ballast.give_back()
 
 
-def is_new(config: Config) -> bool:
+def is_first_start(config: Config) -> bool:
     """Return whether this host never ran before: only then a store is created. A store missing later is an error."""
-    return config.host.development or not traces(config)
+    return config.host.development or not store_traces(config)
 
 
-def _witness(loaded: Loaded) -> WitnessFile:
+def _witness(loaded: LoadedHost) -> WitnessFile:
     audit, state = loaded.config.audit, loaded.config.host.state_dir
     if not audit.witnesses and audit.witness.resolve().is_relative_to(state.resolve()):
         log.warn(
@@ -237,7 +237,7 @@ def place_problems(config: Config, files: Mapping[Location, Path]) -> list[Probl
     return problems_in(config.file, faults)
 
 
-def traces(config: Config) -> tuple[Path, ...]:
+def store_traces(config: Config) -> tuple[Path, ...]:
     """
     Return the files that show that a host has had a store, even if the store and its witness file are missing.
 

@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.dispatch.rights import Rights
-from agtphost.host.foundation import Foundation
-from agtphost.host.looking import Looking
+from agtphost.host.foundation import HostServices
+from agtphost.host.looking import PeriodicService
 from agtphost.identity import expiry
 from agtphost.identity.agents import Agent
 from agtphost.identity.expiry import Expiring
@@ -29,7 +29,7 @@ LOOK_EVERY = 600.0
 TELL_EVERY = 86_400.0
 """Seconds after which the log repeats what expires soon."""
 
-MOST = 200
+MOST_KEPT = 200
 """How many items are kept, those that expire first: of many agents the next ones matter."""
 
 log = Logger()
@@ -50,7 +50,7 @@ def expiring_files(config: Config) -> Iterator[Expiring]:
             yield from expiry.of_certificates(expiry.HTTPS, surface.name, surface.section.certificate)
     yield from agent_certificates(config)
     yield from expiry.of_certificates(expiry.CLIENT, "registrar", config.host.state_dir / "registrar.pem")
-    yield from _shown_elsewhere(config)
+    yield from _peer_certificates(config)
 
 
 def agent_certificates(config: Config) -> Iterator[Expiring]:
@@ -60,7 +60,7 @@ def agent_certificates(config: Config) -> Iterator[Expiring]:
         yield from expiry.of_certificates(expiry.AGENT, path.parent.name, path)
 
 
-def _shown_elsewhere(config: Config) -> Iterator[Expiring]:
+def _peer_certificates(config: Config) -> Iterator[Expiring]:
     """Yield the client certificates that this host presents, and the authorities by which it verifies others."""
     hosts: list[tuple[str, Path | None, Path | None]] = [
         ("[lifecycle] notify", config.lifecycle.notify_cert, config.lifecycle.notify_ca),
@@ -87,14 +87,14 @@ def expiring_grants(rights: Rights, known: Sequence[Agent], now: float) -> Itera
                 yield Expiring(kind=expiry.GRANT, name=name, ends=grant.until)
 
 
-def remarks(config: Config, now: float) -> Iterator[str]:
+def expiry_warnings(config: Config, now: float) -> Iterator[str]:
     """Yield the warnings that a start would log, soonest expiry first."""
     for each in sorted(expiring_files(config), key=lambda one: one.ends):
         if each.is_soon(now):
             yield each.describe(now)
 
 
-class ExpiryWatch(Looking):
+class ExpiryWatch(PeriodicService):
     """
     A service that checks expiry dates and logs those that are close, at start and once a day.
 
@@ -103,36 +103,36 @@ class ExpiryWatch(Looking):
     """
 
     name = "expiries"
-    trouble = "what ends soon could not be looked at"
+    failure_message = "what ends soon could not be looked at"
 
-    def __init__(self, reactor: Any, on: Callable[[], Foundation], known: Callable[[], Sequence[Agent]]) -> None:
+    def __init__(self, reactor: Any, on: Callable[[], HostServices], known: Callable[[], Sequence[Agent]]) -> None:
         super().__init__(reactor, LOOK_EVERY)
         self._reactor = reactor
-        self._on = on
+        self._services = on
         self._known = known
         self._files: tuple[Expiring, ...] = ()
-        self._told: dict[Expiring, float] = {}
+        self._logged_at: dict[Expiring, float] = {}
 
     @property
-    def found(self) -> list[Expiring]:
+    def upcoming(self) -> list[Expiring]:
         """Return what expires first, soonest first."""
-        on = self._on()
+        on = self._services()
         grants = expiring_grants(on.rights, self._known(), on.seconds())
-        return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST]
+        return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST_KEPT]
 
-    async def _look(self) -> None:
-        self._files = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), _read, self._on().config)
-        now = self._on().seconds()
-        soon = [each for each in self.found if each.is_soon(now)]
-        self._told = {each: self._told[each] for each in soon if each in self._told}
+    async def _check(self) -> None:
+        self._files = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), _read, self._services().config)
+        now = self._services().seconds()
+        soon = [each for each in self.upcoming if each.is_soon(now)]
+        self._logged_at = {each: self._logged_at[each] for each in soon if each in self._logged_at}
         for each in soon:
-            if now - self._told.get(each, -TELL_EVERY) < TELL_EVERY:
+            if now - self._logged_at.get(each, -TELL_EVERY) < TELL_EVERY:
                 continue
-            self._told[each] = now
+            self._logged_at[each] = now
             # An operator chose the end of a grant; everything else ends only because it was not renewed.
             say = log.info if each.kind == expiry.GRANT else log.warn
             say("{what}", what=each.describe(now))
 
 
 def _read(config: Config) -> tuple[Expiring, ...]:
-    return tuple(sorted(expiring_files(config), key=lambda each: each.ends)[:MOST])
+    return tuple(sorted(expiring_files(config), key=lambda each: each.ends)[:MOST_KEPT])

@@ -13,10 +13,10 @@ from agtphost.handlers.addresses import Addresses
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.evidence import Evidence
 from agtphost.host.floor import state_changing_floor
-from agtphost.host.lasting import Lasting
-from agtphost.host.loaded import Loaded
-from agtphost.host.registry import Registry
-from agtphost.host.traces import tracing
+from agtphost.host.lasting import ProcessState
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.registry import BindingRegistry
+from agtphost.host.traces import build_tracing
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.steps import Executor
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Foundation:
+class HostServices:
     """The services that are built first and passed to everything that builds a part of the host."""
 
-    loaded: Loaded
+    loaded: LoadedHost
     reactor: Any
     evidence: Evidence
     authorization: Authorization
-    registry: Registry
-    lasting: Lasting
+    registry: BindingRegistry
+    lasting: ProcessState
     lease: Lease
     """The watchers that end with this configuration."""
 
@@ -50,16 +50,16 @@ class Foundation:
     """The host's time, in seconds since the Unix epoch; see :mod:`agtphost.audit.host_clock`."""
 
     @classmethod
-    def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence) -> Foundation:
+    def for_host(cls, loaded: LoadedHost, reactor: Any, evidence: Evidence) -> HostServices:
         """Build the services of a host as it starts."""
         seconds = evidence.clock.seconds
-        lasting = Lasting.of(loaded, reactor, evidence, seconds)
-        traces = tracing(reactor, loaded.config)
-        return cls._made(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
+        lasting = ProcessState.for_host(loaded, reactor, evidence, seconds)
+        traces = build_tracing(reactor, loaded.config)
+        return cls._build(loaded, reactor=reactor, evidence=evidence, lasting=lasting, traces=traces, seconds=seconds)
 
-    def under(self, loaded: Loaded) -> Foundation:
+    def with_configuration(self, loaded: LoadedHost) -> HostServices:
         """Build the services of the same host under another configuration."""
-        return self._made(
+        return self._build(
             loaded,
             reactor=self.reactor,
             evidence=self.evidence,
@@ -69,7 +69,7 @@ class Foundation:
         )
 
     @classmethod
-    def _made(cls, loaded: Loaded, **lasting: Any) -> Foundation:
+    def _build(cls, loaded: LoadedHost, **lasting: Any) -> HostServices:
         floor, lease = state_changing_floor(loaded.config), Lease()
         held = lasting["evidence"].held
         with held.leasing.filling(lease):
@@ -77,7 +77,7 @@ class Foundation:
         return cls(
             loaded=loaded,
             authorization=authorization_of(loaded, floor),
-            registry=Registry(loaded.policy),
+            registry=BindingRegistry(loaded.policy),
             floor=floor,
             rights=rights,
             lease=lease,
@@ -100,7 +100,7 @@ class Foundation:
         return self.lasting.computing
 
 
-def authorization_of(loaded: Loaded, floor: Assurance) -> Authorization:
+def authorization_of(loaded: LoadedHost, floor: Assurance) -> Authorization:
     """Return what distinguishes operators, registrars, people and agents under one configuration."""
     config = loaded.config
     addresses = Addresses(people=config.notify.people, groups=config.notify.groups)
@@ -109,7 +109,7 @@ def authorization_of(loaded: Loaded, floor: Assurance) -> Authorization:
     return Authorization(config.audit.operators, loaded.directory, floor, viewers, addresses, registrars)
 
 
-def _registrars(loaded: Loaded) -> tuple[str, ...]:
+def _registrars(loaded: LoadedHost) -> tuple[str, ...]:
     """
     Return the keys that agents known here were issued with.
 

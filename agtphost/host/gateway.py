@@ -9,9 +9,9 @@ from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
-from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
-from agtphost.host.loaded import Loaded
-from agtphost.host.surfaces import Served
+from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import Clients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.http.tool_calls import Address, tool_addresses
@@ -24,7 +24,7 @@ AGENT = "agtp agent ls prints the agents that this host knows, with their Agent-
 
 def gateway_facts(
     config: Config,
-    loaded: Loaded,
+    loaded: LoadedHost,
     oauth: IGate | None,
     own: Mapping[str, OwnDocument],
     adapters: Iterable[IToolAddresses],
@@ -47,8 +47,8 @@ def gateway_facts(
             GATEWAY,
             agent_id=_agent(config, loaded.directory),
             keyholders=keyholders(config, loaded.directory),
-            certified=certified if asks_certificates(config, config.gateway) else None,
-            principal=None if oauth is None else principal_of(oauth),
+            certified=verified_certificate if asks_certificates(config, config.gateway) else None,
+            principal=None if oauth is None else principal_check(oauth),
             anonymous=True,
         ),
         rules=_rules(config, loaded, tool_addresses(adapters, tool_address), registered),
@@ -57,7 +57,7 @@ def gateway_facts(
     )
 
 
-def _rules(config: Config, loaded: Loaded, tools: Address, registered: Callable[[str], Collection[str]]) -> Rules:
+def _rules(config: Config, loaded: LoadedHost, tools: Address, registered: Callable[[str], Collection[str]]) -> Rules:
     names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return Rules(
         catalog=loaded.catalog,
@@ -74,7 +74,7 @@ def _agent(config: Config, directory: AgentDirectory) -> str:
     named = config.gateway.agent
     if not named:
         return ""
-    agent, objection = agent_named(directory, named)
+    agent, objection = find_agent(directory, named)
     if agent is None:
         line = line_of(config.file, ("gateway", "agent"))
         message = f"[gateway] agent {objection}"
@@ -82,7 +82,7 @@ def _agent(config: Config, directory: AgentDirectory) -> str:
     return agent.agent_id
 
 
-def gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> GatewayResource:
+def build_gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> GatewayResource:
     """
     Return the HTTP resource that serves ``[gateway]``.
 
@@ -91,9 +91,9 @@ def gateway(facts: GatewayFacts, dispatcher: IDispatcher, config: Config) -> Gat
     return GatewayResource(facts, dispatcher, config.limits.body)
 
 
-def surface(resource: GatewayResource) -> Served:
+def build_surface(resource: GatewayResource) -> ServedSurface:
     """Return the surface of ``[gateway]``."""
-    return Served(
+    return ServedSurface(
         name=GATEWAY,
         what="the HTTP gateway",
         resource=resource,

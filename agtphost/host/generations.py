@@ -24,11 +24,11 @@ from zope.interface import implementer
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.loaded import Loaded
+from agtphost.host.loaded import LoadedHost
 from agtphost.host.oauth import IssuerKeys
-from agtphost.host.upstreams import Upstreaming
+from agtphost.host.upstreams import UpstreamFactory
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer
 from agtphost.upstream.supervision import UpstreamState
@@ -36,10 +36,10 @@ from agtphost.vocabulary.steps import run_to_end
 
 log = Logger()
 
-PATIENCE = 10.0
+START_TIMEOUT = 10.0
 """Seconds that new servers get to start before the configuration that names them is in force in any case."""
 
-COLLECT = 16
+COLLECT_AFTER = 16
 """
 Retired generations after which their objects, a thousand each in reference cycles, are collected.
 
@@ -47,9 +47,9 @@ Generations with many endpoints count for more, :data:`OF_EACH` objects per endp
 with 5,000 endpoints blocked the reactor for more than a second, of one it takes a tenth of that.
 """
 
-OF_EACH = 20
+OBJECTS_PER_ENDPOINT = 20
 
-LOOK = 0.05
+LOOK_EVERY = 0.05
 """Seconds between two checks of new servers."""
 
 
@@ -76,16 +76,16 @@ class Generations:
     :param factory: owns the threads that all of them share.
     """
 
-    def __init__(self, on: Foundation, upstreaming: Upstreaming, factory: HandlerFactory) -> None:
-        self._on = on
+    def __init__(self, on: HostServices, upstreaming: UpstreamFactory, factory: HandlerFactory) -> None:
+        self._services = on
         self._upstreaming = upstreaming
         self._factory = factory
-        self._prepared: list[Callable[[Core], None]] = []
-        self._turned: list[Callable[[Core], None]] = []
+        self._before_turn: list[Callable[[Core], None]] = []
+        self._after_turn: list[Callable[[Core], None]] = []
         self._keys: list[list[IssuerKeys]] = []
-        self._over = 0
+        self._garbage = 0
         self.front = Front()
-        self.living = 0
+        self.unfinished = 0
         """Generations that still have calls, with the one in force."""
 
         self.keys = MultiService()  # type: ignore[no-untyped-call]
@@ -97,22 +97,22 @@ class Generations:
 
     # Callbacks
 
-    def prepare(self, prepare: Callable[[Core], None]) -> None:
+    def before_turn(self, prepare: Callable[[Core], None]) -> None:
         """Register a callback for every generation before it comes into force; call it now with the present one."""
-        self._prepared.append(prepare)
+        self._before_turn.append(prepare)
         prepare(self.core)
 
-    def when_turned(self, turned: Callable[[Core], None]) -> None:
+    def after_turn(self, turned: Callable[[Core], None]) -> None:
         """Register a callback for every further generation, called in the reactor turn in which it comes into force."""
-        self._turned.append(turned)
+        self._after_turn.append(turned)
 
     def renew(self) -> None:
         """Publish the documents again because other agents can be called."""
-        self.core.shown.publication.renew()
+        self.core.shown.publication.drop_forms()
 
     # Candidates
 
-    def compose(self, loaded: Loaded) -> Generator[None, None, Core]:
+    def compose(self, loaded: LoadedHost) -> Generator[None, None, Core]:
         """
         Build a further generation, which the caller passes to :meth:`discard` or to :meth:`turn_to`. It starts nothing.
 
@@ -121,13 +121,13 @@ class Generations:
         :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
         :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
         """
-        core = yield from self._compose(self._on.under(loaded))
-        for prepare in self._prepared:
+        core = yield from self._compose(self._services.with_configuration(loaded))
+        for prepare in self._before_turn:
             prepare(core)
         return core
 
-    def _compose(self, on: Foundation) -> Generator[None, None, Core]:
-        connected, factory = self._upstreaming.of(on), self._factory.another()
+    def _compose(self, on: HostServices) -> Generator[None, None, Core]:
+        connected, factory = self._upstreaming.build(on), self._factory.fork()
         try:
             return (yield from compose(on, connected, factory))
         except BaseException:
@@ -138,16 +138,16 @@ class Generations:
     def discard(self, core: Core) -> None:
         """Drop a generation that never comes into force."""
         core.on.lease.release()
-        self._let_go(core)
+        self._close(core)
 
     async def begin(self, core: Core) -> None:
         """Start its new services, and wait for them, so that calls find them as they do after a start."""
         fresh = self._begin(core)
-        reactor = self._on.reactor
+        reactor = self._services.reactor
         await in_turns(core.shown.publication.prepare(), reactor)
-        until = reactor.seconds() + PATIENCE
+        until = reactor.seconds() + START_TIMEOUT
         while any(each.state is UpstreamState.STARTING for each in fresh) and reactor.seconds() < until:
-            await deferLater(reactor, LOOK)
+            await deferLater(reactor, LOOK_EVERY)
 
     def _begin(self, core: Core) -> list[Any]:
         fresh = self._upstreaming.start(core.connected)
@@ -162,9 +162,9 @@ class Generations:
     def turn_to(self, core: Core) -> None:
         """Put a generation in force that :meth:`begin` has started, and let the one before end."""
         before, self.core = self.core, core
-        before.shown.publication.end()
+        before.shown.publication.freeze()
         self._put_in_force(core)
-        for turned in self._turned:
+        for turned in self._after_turn:
             try:
                 turned(core)
             except Exception:
@@ -174,8 +174,8 @@ class Generations:
         before.admission.dispatcher.under_way.when_over(lambda: self._retire(before))
 
     def _put_in_force(self, core: Core) -> None:
-        self.living += 1
-        lasting, config = self._on.lasting, core.on.config
+        self.unfinished += 1
+        lasting, config = self._services.lasting, core.on.config
         lasting.directory.turn_to(core.on.loaded.directory)
         lasting.approvals.policy = config.approvals
         core.on.evidence.ledger.expect(core.admission.dispatcher.under_way.__len__)
@@ -191,24 +191,24 @@ class Generations:
     def _retire(self, core: Core) -> None:
         """End a generation after its last call."""
         # Later, because that call is just ending and still uses its parts.
-        self._on.reactor.callLater(0, self._retired, core)
+        self._services.reactor.callLater(0, self._release, core)
 
-    def _retired(self, core: Core) -> None:
-        self.living -= 1
+    def _release(self, core: Core) -> None:
+        self.unfinished -= 1
         core.on.lease.release()
-        self._let_go(core)
+        self._close(core)
         core.on.registry.clear()
-        self._over += 1_000 + OF_EACH * len(core.bound)
-        if self._over >= 1_000 * COLLECT:
+        self._garbage += 1_000 + OBJECTS_PER_ENDPOINT * len(core.bound)
+        if self._garbage >= 1_000 * COLLECT_AFTER:
             # The collector runs so rarely that hundreds of retired generations would accumulate.
-            self._over = 0
+            self._garbage = 0
             gc.collect()
 
-    def _let_go(self, core: Core) -> None:
+    def _close(self, core: Core) -> None:
         self._upstreaming.discard(core.connected)
         closing: Deferred[Any] = self._factory.close(core.factory)
         closing.addErrback(lambda failure: log.failure("connections to services were not closed", failure=failure))
-        self._on.lasting.searching.keep(self.core.on.config.search)
+        self._services.lasting.searching.keep_only(self.core.on.config.search)
         mine = list(core.admission.issuer_keys)
         if mine in self._keys:
             self._keys.remove(mine)

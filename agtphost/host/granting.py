@@ -13,7 +13,7 @@ from agtphost.contract.grantable import Grantable, NotGrantable
 from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.plugins import problems_of
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.agents import Agent
@@ -24,7 +24,7 @@ from agtphost.upstream.failures import UpstreamFailure
 
 log = Logger()
 
-RISING = 15.0
+START_TIMEOUT = 15.0
 """Seconds that a server gets to list its tools before a grant is accepted unchecked."""
 
 STATEMENTS = {
@@ -34,15 +34,15 @@ STATEMENTS = {
 }
 
 
-def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
+def granting_bindings(on: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> tuple[Binding, ...]:
     """Return the bindings that change and list grants."""
-    grantable = Grantable(on.registry.admitted, upstreams.adapters)
+    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
 
     async def ask(upstream: str) -> None:
         server = upstreams.mcp.servers.get(upstream)
         if server is not None:
             with suppress(UpstreamFailure):
-                await server.wait_until_up(RISING)
+                await server.wait_until_up(START_TIMEOUT)
 
     handler = Granting(
         on.rights, grantable, on.loaded.directory.list_known, on.authorization, ask, negotiating.places, on.seconds
@@ -62,7 +62,7 @@ def granting_bindings(on: Foundation, upstreams: Upstreams, negotiating: Negotia
     )
 
 
-def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
+def configure_grants(on: HostServices, upstreams: Upstreams) -> None:
     """
     Apply the grants of the configuration.
 
@@ -70,7 +70,7 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
 
     :raises agtphost.errors.ConfigurationError: a grant names an unknown agent, or nothing that can be granted.
     """
-    grantable = Grantable(on.registry.admitted, upstreams.adapters)
+    grantable = Grantable(on.registry.admitted_bindings, upstreams.adapters)
     faults: list[ConfigFault] = []
     grants: list[Grant] = []
     for at, section in enumerate(on.config.grant):
@@ -92,7 +92,7 @@ def configure_grants(on: Foundation, upstreams: Upstreams) -> None:
     on.rights.configure(grants)
 
 
-def _agent(on: Foundation, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
+def _agent(on: HostServices, named: str, at: int, faults: list[ConfigFault]) -> Agent | None:
     """Return the agent that a grant names, or add a fault and return None."""
     known = on.loaded.directory.list_known()
     found = [agent for agent in known if named in (agent.name, agent.agent_id)]

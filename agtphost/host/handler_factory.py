@@ -30,7 +30,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.handlers.suitable import require_suitable
 from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
-from agtphost.host.computing import computing_of
+from agtphost.host.computing import executor_of
 from agtphost.upstream.https import trust_of
 
 GRACE = 5.0
@@ -53,7 +53,7 @@ class HandlerFactory(Service):
         self._services: list[ExternalService] = []
         self._others: list[HandlerFactory] = []
 
-    def another(self) -> HandlerFactory:
+    def fork(self) -> HandlerFactory:
         """
         Return a factory for another configuration, with the same threads; close it before this one stops, or with it.
         """
@@ -87,7 +87,7 @@ class HandlerFactory(Service):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PreparedEndpoint:
     """An endpoint whose handler can be made."""
 
     endpoint: Endpoint
@@ -120,7 +120,7 @@ def prepare(
     environ: Mapping[str, str],
     find: Resolve = resolve,
     factories: Mapping[str, plugins.Factory] | None = None,
-) -> Prepared:
+) -> PreparedEndpoint:
     """
     Find everything that an endpoint's handler needs.
 
@@ -134,33 +134,33 @@ def prepare(
     if reference.service is not None:
         timeout = endpoint.timeout or reference.service.timeout + GRACE
         make = _external(reference.service, Path(endpoint.file).parent, environ)
-        return Prepared(endpoint=replace(endpoint, timeout=timeout), agent_ids=ids, make=make)
+        return PreparedEndpoint(endpoint=replace(endpoint, timeout=timeout), agent_ids=ids, make=make)
     if reference.recipe:
         recipe = recipes.find(reference.recipe)
         if recipe is None:
             raise UnresolvableFunction(f"the recipe {reference.recipe} is not registered")
         extra = {"recipe": recipe.name, "recipe_version": recipe.version}
-        return Prepared(
+        return PreparedEndpoint(
             endpoint=endpoint,
             agent_ids=ids,
-            make=lambda factory: Composition(recipe, factory.reactor, computing_of(factory.reactor)),
+            make=lambda factory: Composition(recipe, factory.reactor, executor_of(factory.reactor)),
             extra=extra,
         )
     function = _plugin(reference, factories) if reference.plugin else find(reference.function)
     require_suitable(function, blocking=reference.blocking, on_loop=reference.asyncio)
     if reference.asyncio:
-        return Prepared(
+        return PreparedEndpoint(
             endpoint=endpoint,
             agent_ids=ids,
             make=lambda factory: AsyncioFunction(function, factory.loop, factory.reactor),
         )
     if reference.blocking:
-        return Prepared(
+        return PreparedEndpoint(
             endpoint=endpoint,
             agent_ids=ids,
             make=lambda factory: BlockingFunction(function, factory.threads, factory.reactor),
         )
-    return Prepared(endpoint=endpoint, agent_ids=ids, make=lambda factory: RegisteredFunction(function))
+    return PreparedEndpoint(endpoint=endpoint, agent_ids=ids, make=lambda factory: RegisteredFunction(function))
 
 
 class WrongHandlerSettings(UnresolvableFunction):
@@ -177,8 +177,8 @@ class WrongHandlerSettings(UnresolvableFunction):
 
 def _plugin(reference: HandlerReference, factories: Mapping[str, plugins.Factory] | None) -> Function:
     try:
-        provider: IHandler = plugins.make(reference.plugin, reference.settings, IHandler, factories)
-    except plugins.Unusable as error:
+        provider: IHandler = plugins.make_plugin(reference.plugin, reference.settings, IHandler, factories)
+    except plugins.UnusablePlugin as error:
         if error.faults:
             raise WrongHandlerSettings(str(error), error.faults) from None
         raise UnresolvableFunction(str(error), error.hint) from None

@@ -23,13 +23,13 @@ from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS
 
-TAKEN = (
+RELOADABLE = (
     *("configuration", "recipes", "endpoints", "handlers", "documents", "agents", "agents' files"),
     *("TLS files", "HTTPS files"),
 )
 """Kinds that a reload applies; handlers only with ``[endpoints] reload``."""
 
-LEFT = ("catalog", "signing key")
+NEEDS_RESTART = ("catalog", "signing key")
 """Kinds that need a restart. A signing key is rotated without one by its ``.next`` file."""
 
 HANDLERS = "handlers"
@@ -51,27 +51,27 @@ def _files(config: Config, tls: ServerTLS, modules: Iterable[Path]) -> dict[str,
     https = [path for each in surfaces(config) for path in (each.section.certificate, each.section.key)]
     return {
         "configuration": [config.file],
-        "catalog": [*_some(catalog.path), *catalog.versions, *catalog.profiles],
-        "recipes": _some(config.recipes.file),
-        "endpoints": _in(config.endpoints.directory, "*.toml"),
+        "catalog": [*_as_list(catalog.path), *catalog.versions, *catalog.profiles],
+        "recipes": _as_list(config.recipes.file),
+        "endpoints": _glob(config.endpoints.directory, "*.toml"),
         HANDLERS: [*_handlers(config.endpoints.python_path), *modules],
-        "documents": [path for path in _in(config.query.documents, "**/*") if path.is_file()],
+        "documents": [path for path in _glob(config.query.documents, "**/*") if path.is_file()],
         "signing key": [config.audit.key] if config.audit.signing else [],
         "agents' files": [
-            *_in(config.identity.agents, "**/*.json"),
-            *_in(config.host.state_dir / HOSTED, "**/*.json"),
-            *_in(config.identity.known_agents, "**/*.json"),
+            *_glob(config.identity.agents, "**/*.json"),
+            *_glob(config.host.state_dir / HOSTED, "**/*.json"),
+            *_glob(config.identity.known_agents, "**/*.json"),
         ],
         "TLS files": list(tls.files.files),
         "HTTPS files": [path for path in https if path is not None],
     }
 
 
-def _some(path: Path | None) -> list[Path]:
+def _as_list(path: Path | None) -> list[Path]:
     return [] if path is None else [path]
 
 
-def _in(folder: Path | None, pattern: str) -> list[Path]:
+def _glob(folder: Path | None, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern)) if folder is not None and folder.is_dir() else []
 
 
@@ -102,11 +102,11 @@ def digest_of(config: Config, files: Inventory) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ReloadOutcome:
     """The result of one reload."""
 
-    taken: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    applied: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     """Kinds of files that did not change."""
 
@@ -124,16 +124,16 @@ class Outcome:
     """The Audit-ID of the record; empty if nothing was applied or refused."""
 
     @property
-    def refused(self) -> bool:
+    def is_refused(self) -> bool:
         """Return whether the reload was refused because of problems."""
         return bool(self.problems)
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON members for the client."""
         problems = [{name: value for name, value in asdict(problem).items() if value} for problem in self.problems]
         return {
-            "taken": list(self.taken),
-            "waiting": list(self.left),
+            "taken": list(self.applied),
+            "waiting": list(self.waiting),
             "unchanged": list(self.unchanged),
             "problems": problems,
             "digest": self.digest,
@@ -145,38 +145,38 @@ class Outcome:
     def summary(self) -> str:
         """Return the outcome as one line for the log."""
         return (
-            f"taken: {', '.join(self.taken) or 'nothing'}; waiting for a restart: {', '.join(self.left) or 'nothing'}; "
+            f"taken: {', '.join(self.applied) or 'nothing'}; waiting for a restart: {', '.join(self.waiting) or 'nothing'}; "
             f"failed: {', '.join(self.failed) or 'nothing'}"
         )
 
 
-def changed(before: Inventory, now: Inventory, kind: str) -> list[str]:
+def changed_files(before: Inventory, now: Inventory, kind: str) -> list[str]:
     """Return the names of the files of a kind that were changed, added or removed."""
     old, new = before.get(kind, {}), now.get(kind, {})
     return sorted({path.name for path in old.keys() | new.keys() if old.get(path) != new.get(path)})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys:
+class ChangedKeys:
     """The tables and keys that differ between two configurations."""
 
-    taken: tuple[str, ...]
+    applied: tuple[str, ...]
     """Tables that a reload applies."""
 
     waiting: tuple[str, ...]
     """Tables and keys that need a restart."""
 
 
-def judged(
+def plan_reload(
     before: Inventory,
     now: Inventory,
     known: AgentDirectory,
     newcomers: Iterable[str],
     found: Iterable[str],
-    keys: Keys,
+    keys: ChangedKeys,
     *,
     modules: bool,
-) -> Outcome:
+) -> ReloadOutcome:
     """
     Return what a reload applies and what needs a restart.
 
@@ -188,26 +188,26 @@ def judged(
     """
     taken: list[str] = []
     left: list[str] = []
-    for kind in TAKEN:
-        names = sorted(newcomers) if kind == "agents" else changed(before, now, kind)
+    for kind in RELOADABLE:
+        names = sorted(newcomers) if kind == "agents" else changed_files(before, now, kind)
         if kind == "configuration":
             # A changed comment in the file changes no table.
-            names = list(keys.taken)
+            names = list(keys.applied)
         if names:
-            (left if kind == HANDLERS and not modules else taken).append(_named(kind, names))
-    left += [_named(kind, names) for kind in LEFT if (names := changed(before, now, kind))]
+            (left if kind == HANDLERS and not modules else taken).append(_name_kind(kind, names))
+    left += [_name_kind(kind, names) for kind in NEEDS_RESTART if (names := changed_files(before, now, kind))]
     left += keys.waiting
     there = set(found)
     gone = [agent.name for agent in known.list_known() if agent.agent_id not in there]
     if gone:
-        left.append(_named("agents whose files are gone", sorted(gone)))
+        left.append(_name_kind("agents whose files are gone", sorted(gone)))
     named = tuple(each.partition(" (")[0] for each in (*taken, *left))
     unchanged = tuple(
-        kind for kind in (*TAKEN, *LEFT) if kind not in named and (kind == "configuration" or now.get(kind))
+        kind for kind in (*RELOADABLE, *NEEDS_RESTART) if kind not in named and (kind == "configuration" or now.get(kind))
     )
-    return Outcome(taken=tuple(taken), left=tuple(left), unchanged=unchanged)
+    return ReloadOutcome(applied=tuple(taken), waiting=tuple(left), unchanged=unchanged)
 
 
-def _named(kind: str, names: list[str]) -> str:
+def _name_kind(kind: str, names: list[str]) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"{kind} ({shown})"

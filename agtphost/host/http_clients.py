@@ -32,7 +32,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     found: list[Keyholder] = []
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
-        agent, objection = agent_named(directory, client.agent)
+        agent, objection = find_agent(directory, client.agent)
         if client.token is None:
             continue  # reading the file has reported it
         if agent is None:
@@ -52,7 +52,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
     return tuple(found)
 
 
-def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
+def find_agent(directory: AgentDirectory, named: str) -> tuple[Agent | None, str]:
     """Return an agent by its Agent-ID or its name, or why there is none."""
     known = directory.by_id(named) or directory.by_name(named)
     if known is not None:
@@ -65,7 +65,7 @@ def agent_named(directory: AgentDirectory, named: str) -> tuple[Agent | None, st
     return None, f"names an agent that this host does not know: {named[:64]}"
 
 
-def certified(transport: Any, address: str) -> PeerCertificate | None:
+def verified_certificate(transport: Any, address: str) -> PeerCertificate | None:
     """Return the client certificate that TLS has verified, if any."""
     if not ISSLTransport.providedBy(transport):
         return None
@@ -76,7 +76,7 @@ def certified(transport: Any, address: str) -> PeerCertificate | None:
         return None
 
 
-def principal_of(gate: IGate) -> Principal:
+def principal_check(gate: IGate) -> Principal:
     """Return a function that verifies a token with the gate that checks it at calls."""
 
     def principal(token: str) -> str:

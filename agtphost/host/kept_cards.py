@@ -14,14 +14,14 @@ from agtphost.registry.registered import Registered
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptCards:
+class CardRegistry:
     """The registered cards and their leases."""
 
     registered: Registered
     leases: Leases
 
     @classmethod
-    def of(cls, held: StateTable, ledger: ILedger, reactor: Any, seconds: Callable[[], float]) -> KeptCards:
+    def for_host(cls, held: StateTable, ledger: ILedger, reactor: Any, seconds: Callable[[], float]) -> CardRegistry:
         """Build the cards and leases of one host."""
         registered = Registered(held)
         leases = Leases(reactor, seconds)

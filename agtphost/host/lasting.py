@@ -21,18 +21,18 @@ from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
-from agtphost.host.a2a_front import fronted_tasks
-from agtphost.host.computing import Computing, computing_of
+from agtphost.host.a2a_front import front_tasks
+from agtphost.host.computing import TurnExecutor, executor_of
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
-from agtphost.host.kept_cards import KeptCards
-from agtphost.host.loaded import Loaded
-from agtphost.host.oauth import Principals
-from agtphost.host.propagation import Propagation
+from agtphost.host.kept_cards import CardRegistry
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.oauth import CredentialsInForce
+from agtphost.host.propagation import NoticeQueue
 from agtphost.host.publication import HISTORY
-from agtphost.host.revision import History
-from agtphost.host.searching import Searching
-from agtphost.host.standing import StandingDirectory
+from agtphost.host.revision import PublicationHistory
+from agtphost.host.searching import SearchEngines
+from agtphost.host.standing import LiveDirectory
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
@@ -46,11 +46,11 @@ from agtphost.vocabulary import times
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lasting:
+class ProcessState:
     """The objects that are built once and passed from each configuration to the next."""
 
-    directory: StandingDirectory
-    computing: Computing
+    directory: LiveDirectory
+    computing: TurnExecutor
     compute: Pool
     """The worker processes."""
 
@@ -59,16 +59,16 @@ class Lasting:
     sessions: SessionRegistry
     suspensions: Suspensions
     running: RunningCalls
-    counted: AllowanceTable
+    allowances: AllowanceTable
     """Counts of requests per agent, for rate limits."""
 
     negotiations: Negotiations
-    history: History
+    history: PublicationHistory
     """What was published, with its time."""
 
-    propagation: Propagation
+    propagation: NoticeQueue
     delegated: DelegatedWork
-    fronted: FrontTaskTable | None
+    front_tasks: FrontTaskTable | None
     """The tasks of A2A clients; None without a front."""
 
     entrance: Entrance | None
@@ -77,11 +77,11 @@ class Lasting:
     traffic: Traffic
     """The answers of the last hour."""
 
-    principals: Principals
+    principals: CredentialsInForce
     reloads: ReloadRequests
-    cards: KeptCards
+    cards: CardRegistry
     """Registered cards, and which of their agents are alive."""
-    searching: Searching
+    searching: SearchEngines
     """The search engines and their vectors."""
 
     workflows: Workflows
@@ -94,7 +94,7 @@ class Lasting:
     """The items of all collections, in order."""
 
     @classmethod
-    def of(cls, loaded: Loaded, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> Lasting:
+    def for_host(cls, loaded: LoadedHost, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> ProcessState:
         """
         Build the lasting state of one host.
 
@@ -110,8 +110,8 @@ class Lasting:
         monitors = Monitors(held, evidence.ledger, reactor, seconds)
         states.watch(monitors.lifecycle)
         evidence.ledger.watch(traffic.saw)
-        directory = StandingDirectory(loaded.directory)
-        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), computing_of(reactor)
+        directory = LiveDirectory(loaded.directory)
+        offload, computing = partial(deferToThreadPool, reactor, reactor.getThreadPool()), executor_of(reactor)
         approvals = Approvals(held, config.approvals, seconds, computing)
         approvals.decisions = DecisionRecords(evidence.records.record, partial(every_public, loaded.key))
         return cls(
@@ -125,16 +125,16 @@ class Lasting:
             running=running,
             counted=AllowanceTable(),
             negotiations=Negotiations(),
-            history=History(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
-            propagation=Propagation(reactor, config, held, evidence.records, evidence.ledger),
-            delegated=DelegatedWork.of(config, directory, held, reactor, evidence.ledger, seconds),
-            fronted=fronted_tasks(config, held, evidence.ledger, seconds),
+            history=PublicationHistory(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
+            propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
+            delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
+            fronted=front_tasks(config, held, evidence.ledger, seconds),
             entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
             traffic=traffic,
-            principals=Principals(reactor),
+            principals=CredentialsInForce(reactor),
             reloads=ReloadRequests(),
-            cards=KeptCards.of(held, evidence.ledger, reactor, seconds),
-            searching=Searching(reactor, offload),
+            cards=CardRegistry.for_host(held, evidence.ledger, reactor, seconds),
+            searching=SearchEngines(reactor, offload),
             workflows=Workflows(held, evidence.ledger, reactor, seconds, offload),
             monitors=monitors,
             stocks=Stocks(held),

@@ -59,10 +59,10 @@ def http_limits(config: Config) -> ConnectionLimits:
     )
 
 
-PATIENCE = 10.0
+START_TIMEOUT = 10.0
 """Seconds for which slow upstreams can delay the ready line; the port accepts in the meantime."""
 
-SILENCE = 1.0
+QUIET_SECONDS = 1.0
 """Seconds of delay after which the log names what the line waits for."""
 
 READY = (
@@ -73,10 +73,10 @@ READY = (
 NOT_READY = READY.replace("ready:", "serves, and is not ready:") + ": {why}"
 """Logged instead if the store accepts only vital records; the ready line follows once it accepts all."""
 
-LOOK = 1.0
+LOOK_EVERY = 1.0
 """Seconds between two checks whether it does."""
 
-AT_HAND = frozenset({UpstreamState.UP, UpstreamState.IDLE})
+AVAILABLE = frozenset({UpstreamState.UP, UpstreamState.IDLE})
 """States in which an upstream takes calls."""
 
 
@@ -113,14 +113,14 @@ class Announcement(Service):
         self._address: IAddress | None = None
         self._since = 0.0
         self._starting: list[McpServer | WebUpstream] = list(servers)
-        self._told = False
+        self._waiting_logged = False
 
     def startService(self) -> None:
         """Wait for the port, then for the servers."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._listening.when_listening().addCallbacks(self._bound, self._failed)
+        self._listening.when_listening().addCallbacks(self._wait_for_servers, self._log_failure)
 
-    def _bound(self, address: IAddress) -> None:
+    def _wait_for_servers(self, address: IAddress) -> None:
         self._address = address
         self._since = self._reactor.seconds()
         self._reactor.callWhenRunning(self._look)
@@ -131,14 +131,14 @@ class Announcement(Service):
         if not self.running:
             return
         waited = self._reactor.seconds() - self._since
-        if not self._starting or waited >= PATIENCE:
+        if not self._starting or waited >= START_TIMEOUT:
             self._announce()
             return
-        if waited >= SILENCE and not self._told:
-            self._told = True
+        if waited >= QUIET_SECONDS and not self._waiting_logged:
+            self._waiting_logged = True
             log.info(
                 "the port accepts; still starting, for {left:.0f} s at most: {names}",
-                left=PATIENCE - waited,
+                left=START_TIMEOUT - waited,
                 names=_names(self._starting),
             )
         self._reactor.callLater(0.05, self._look)
@@ -147,17 +147,17 @@ class Announcement(Service):
         why = self._hindered()
         self._say(NOT_READY if why else READY, why)
         self._ready(f"serving at agtp://{self._host}:{getattr(self._address, 'port', 0)}")
-        down = [server for server in self._servers if server.state not in AT_HAND]
+        down = [server for server in self._servers if server.state not in AVAILABLE]
         if down:
             log.warn("not up yet: {names} (agtp upstreams ls says why)", names=_names(down))
         if why:
-            self._reactor.callLater(LOOK, self._look_again)
+            self._reactor.callLater(LOOK_EVERY, self._look_again)
 
     def _look_again(self) -> None:
         if not self.running:
             return
         if self._hindered():
-            self._reactor.callLater(LOOK, self._look_again)
+            self._reactor.callLater(LOOK_EVERY, self._look_again)
         else:
             self._say(READY)
 
@@ -170,7 +170,7 @@ class Announcement(Service):
         report = log.error if why else log.info
         report(line, host=self._host, port=getattr(self._address, "port", 0), why=why, **self._summary())
 
-    def _failed(self, failure: Any) -> None:
+    def _log_failure(self, failure: Any) -> None:
         log.critical("the host cannot listen: {why}", why=failure.getErrorMessage())
 
 

@@ -22,7 +22,7 @@ from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, agis, bindings
 from agtphost.host.handler_factory import Bindable
-from agtphost.host.plugins import Plugins, plugins, problems_of
+from agtphost.host.plugins import Plugins, make_plugins, problems_of
 from agtphost.host.searching import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.identity.agent_files import AS_ISSUED
@@ -45,7 +45,7 @@ log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedHost:
     """The checked configuration of a host, with everything it names."""
 
     config: Config
@@ -92,14 +92,14 @@ class Loaded:
         return EndpointGraph([endpoint for endpoint in self.endpoints if endpoint.method not in NEVER])
 
 
-class Parts(dict[str, list[Problem]]):
+class ProblemsByPart(dict[str, list[Problem]]):
     """The problems of each part of a configuration, in the order in which the parts are read."""
 
     def __missing__(self, part: str) -> list[Problem]:
         return self.setdefault(part, [])
 
 
-RESTS_ON: Mapping[str, frozenset[str]] = {
+TABLES_OF_PART: Mapping[str, frozenset[str]] = {
     "catalog": frozenset({"catalog", "policies"}),
     "identity": frozenset({"identity", "host"}),
     "endpoints": frozenset({"endpoints", "recipes", "catalog", "policies", "identity", "host"}),
@@ -115,21 +115,21 @@ RESTS_ON: Mapping[str, frozenset[str]] = {
 """The tables of the configuration that each part is built from."""
 
 
-def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> Loaded:
+def load_host(config: Config, environ: Mapping[str, str] = os.environ) -> LoadedHost:
     """
     Read and check everything; in the development profile, create missing keys and documents first.
 
     :param environ: has the secrets of external services.
     :raises ConfigurationError: with every problem found.
     """
-    parts = Parts()
-    loaded = examine(config, environ, parts)
+    parts = ProblemsByPart()
+    loaded = check_host(config, environ, parts)
     if loaded is None:
         raise ConfigurationError([problem for part in parts.values() for problem in part])
     return loaded
 
 
-def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded | None:
+def check_host(config: Config, environ: Mapping[str, str], parts: ProblemsByPart) -> LoadedHost | None:
     """
     Read and check everything, and collect problems by part.
 
@@ -140,7 +140,7 @@ def examine(config: Config, environ: Mapping[str, str], parts: Parts) -> Loaded 
     catalogs = catalogs_of(config, parts["catalog"])
     admitted, clashes = distinct(agents.load(config, parts["identity"]))
     parts["identity"].extend(clashes)
-    remark(admitted)
+    log_agent_notes(admitted)
 
     def identity() -> HostIdentity:
         # If keys could not be created, that problem was reported; that they are missing is not reported too.
@@ -157,14 +157,14 @@ def combine(
     config: Config,
     catalogs: CatalogSet,
     environ: Mapping[str, str],
-    parts: Parts,
+    parts: ProblemsByPart,
     *,
     directory: AgentDirectory,
     identity: Callable[[], HostIdentity],
-    given: bindings.Given | None = None,
+    given: bindings.ExtraEndpoints | None = None,
     provided: Plugins | None = None,
     volatile: bool = False,
-) -> Loaded | None:
+) -> LoadedHost | None:
     """
     Read and check what a configuration names, other than catalogs, agents and keys.
 
@@ -175,37 +175,37 @@ def combine(
     :param volatile: whether the host keeps nothing in files.
     :return: None if there are any problems.
     """
-    custom = _custom(config, catalogs)
+    custom = _custom_methods(config, catalogs)
     endpoint_problems: list[Problem] = []
     rules = Rules(
         catalog=catalogs.primary,
         custom=frozenset(custom) | catalogs.superseded_methods,
         removed=catalogs.removed,
         reserved=RESERVED,
-        relaxed=_relaxed(config),
+        relaxed=_accepts_headers(config),
         irreversible_approved=config.approvals.irreversible,
     )
-    endpoints, bound, book = bindings.endpoints(config, rules, directory, endpoint_problems, environ, given)
+    endpoints, bound, book = bindings.load_bound_endpoints(config, rules, directory, endpoint_problems, environ, given)
 
     def find(other: Rules) -> list[Problem]:
         found: list[Problem] = []
-        bindings.endpoints(config, other, directory, found, environ, given)
+        bindings.load_bound_endpoints(config, other, directory, found, environ, given)
         return found
 
     # Removed methods are reported and never keep a host from starting (AGTP-API section 4.5).
     remaining = lasting(endpoint_problems, rules, find)
-    _tell(problem for problem in endpoint_problems if problem not in remaining)
+    _log_omitted(problem for problem in endpoint_problems if problem not in remaining)
     endpoint_problems = remaining
     if config.endpoints.on_error == "skip":
-        _tell(endpoint_problems)
+        _log_omitted(endpoint_problems)
     else:
         parts["endpoints"].extend(causes(endpoint_problems))
-    parts["agis"].extend(agis.unsayable(config, endpoints))
+    parts["agis"].extend(agis.document_problems(config, endpoints))
     parts["endpoints"].extend(_procedure_problems(config, book))
     policy = _policy(config, catalogs, custom, endpoints, parts["policies"])
-    overrides = bindings.overrides(config, parts["policies"], given)
+    overrides = bindings.builtin_overrides(config, parts["policies"], given)
     factories = {} if given is None else given.plugins
-    provided = plugins(config, parts["plugins"], factories) if provided is None else provided
+    provided = make_plugins(config, parts["plugins"], factories) if provided is None else provided
     documents = _documents(config, parts["query"])
     model = model_of(config, parts["search"])
     parts["policies"].extend(problems_of(config, collection_faults(config.methods)))
@@ -214,7 +214,7 @@ def combine(
     key, tls = identity()
     if any(parts.values()) or tls is None:
         return None
-    return Loaded(
+    return LoadedHost(
         config=config,
         catalogs=catalogs,
         policy=policy,
@@ -251,7 +251,7 @@ def _procedure_problems(config: Config, book: RecipeBook) -> Iterator[Problem]:
             )
 
 
-def remark(found: Iterable[Agent]) -> None:
+def log_agent_notes(found: Iterable[Agent]) -> None:
     """Log what an operator should know of agents: unknown roles, untrusted issuers, postures by default."""
     for agent in found:
         for told, notes in ((log.info, agent.posture.sources), (log.warn, agent.notes)):
@@ -259,7 +259,7 @@ def remark(found: Iterable[Agent]) -> None:
                 told("agent {name}: {note} ({file})", name=agent.name, note=note, file=agent.file)
 
 
-def _relaxed(config: Config) -> bool:
+def _accepts_headers(config: Config) -> bool:
     """Return whether endpoints accept callers known by header only unless they say otherwise (design decision 4)."""
     relaxed = config.host.development and config.listen.loopback
     if relaxed:
@@ -274,7 +274,7 @@ def provision(config: Config, problems: list[Problem]) -> bool:
     :return: whether the host's own keys and certificates exist.
     """
     try:
-        state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.descriptions(config)
+        state_dir, server_id, described = config.host.state_dir, config.host.server_id, agents.find_descriptions(config)
         provision_development(state_dir, server_id=server_id, hosted=described)
         follow_descriptions(state_dir, server_id=server_id, hosted=described)
     except (ProvisioningError, OSError) as error:
@@ -302,13 +302,13 @@ def catalogs_of(config: Config, problems: list[Problem]) -> CatalogSet:
     return found
 
 
-def _custom(config: Config, catalogs: CatalogSet) -> Sequence[str]:
+def _custom_methods(config: Config, catalogs: CatalogSet) -> Sequence[str]:
     """Return the methods beyond the catalog: the operator's own, and those of its profiles (AGTP-API section 3.3)."""
     own = [method for method in config.policies.methods.custom if not catalogs.primary.knows(method)]
     return [*own, *sorted(catalogs.profile_methods - set(own))]
 
 
-def _tell(left_out: Iterable[Problem]) -> None:
+def _log_omitted(left_out: Iterable[Problem]) -> None:
     for problem in left_out:
         log.error("an endpoint is left out: {problem}", problem=str(problem))
 
@@ -394,7 +394,7 @@ def organization_keys(config: Config, problems: list[Problem]) -> dict[str, Sign
     return found
 
 
-def mandates(config: Config) -> Sequence[Mandate]:
+def read_mandates(config: Config) -> Sequence[Mandate]:
     """
     Return the zones and issuers that each client authority may certify; empty if one authority vouches for all.
 
@@ -421,7 +421,7 @@ def tls_of(config: Config, problems: list[Problem]) -> ServerTLS | None:
     :param problems: collects problems.
     """
     try:
-        return ServerTLS.load(config.tls, mandates(config))
+        return ServerTLS.load(config.tls, read_mandates(config))
     except ConfigurationError as error:
         problems.extend(error.problems)
     return None

@@ -32,25 +32,25 @@ from zope.interface import implementer
 from agtphost.host.access_log import NAMESPACE as ACCESS
 from agtphost.host.call_events import CallEvents
 
-FULL = 20
+LOGGED_IN_FULL = 20
 """Events of one kind that are logged in full per interval."""
 
-SECONDS = 60.0
+INTERVAL = 60.0
 
-KINDS = 256
+MOST_KINDS = 256
 """Kinds that are distinguished; all further ones count as one."""
 
-SAMPLE = 200
+SAMPLE_LENGTH = 200
 """Characters of the first omitted event that are shown with the count."""
 
 OURS = ("agtphost.", "twisted.")
 LEGACY = "log_legacy"
 """The namespace of Twisted's older modules."""
 
-WHOSE = ("server", "upstream", "service", "name")
+NAME_MEMBERS = ("server", "upstream", "service", "name")
 """Members of events that hold the operator's own names: each server's events are separate kinds."""
 
-_REST = ("further kinds",)
+_OTHER_KINDS = ("further kinds",)
 
 
 def kind_of(event: LogEvent) -> tuple[object, ...]:
@@ -60,7 +60,7 @@ def kind_of(event: LogEvent) -> tuple[object, ...]:
     if failure is not None:
         frames = getattr(failure, "frames", ())
         raised = (getattr(failure, "type", None), frames[-1][:3] if frames else ())
-    whose = tuple(str(event[name]) for name in WHOSE if name in event)
+    whose = tuple(str(event[name]) for name in NAME_MEMBERS if name in event)
     return (event.get("log_namespace"), event.get("log_format"), event.get("log_level"), *whose, *raised)
 
 
@@ -74,7 +74,7 @@ class _Kind:
 
 
 @implementer(ILogObserver)
-class Throttle:
+class LogThrottle:
     """
     A log observer that forwards events unless there were too many of their kind.
 
@@ -87,8 +87,8 @@ class Throttle:
         forward: ILogObserver,
         now: Callable[[], float] = time.monotonic,
         *,
-        full: int = FULL,
-        seconds: float = SECONDS,
+        full: int = LOGGED_IN_FULL,
+        seconds: float = INTERVAL,
     ) -> None:
         self._forward: Any = forward
         self._now = now
@@ -107,16 +107,16 @@ class Throttle:
         with self._lock:
             if self._now() - self._since >= self._seconds:
                 self.flush()
-            passes = self._counted(event)
+            passes = self._count(event)
         if passes:
             self._forward(event)
 
-    def _counted(self, event: LogEvent) -> bool:
+    def _count(self, event: LogEvent) -> bool:
         name = kind_of(event)
         kind = self._kinds.get(name)
         if kind is None:
-            if len(self._kinds) >= KINDS:
-                name = _REST
+            if len(self._kinds) >= MOST_KINDS:
+                name = _OTHER_KINDS
             kind = self._kinds.setdefault(name, _Kind())
         kind.seen += 1
         if kind.seen <= self._full:
@@ -139,7 +139,7 @@ class Throttle:
                     "{count} more lines like this one in {seconds:.0f} s were left out: {sample}",
                     count=kind.left_out,
                     seconds=seconds,
-                    sample=formatEvent(kind.sample)[:SAMPLE],
+                    sample=formatEvent(kind.sample)[:SAMPLE_LENGTH],
                 )
 
 
@@ -155,7 +155,7 @@ class LogThrottling(Service):
     def __init__(self, clock: IReactorTime, publisher: LogPublisher = globalLogPublisher) -> None:
         self._publisher = publisher
         self._observers: tuple[ILogObserver, ...] = ()
-        self._throttle: Throttle | None = None
+        self._throttle: LogThrottle | None = None
         self._flushing = LoopingCall(self._flush)
         self._flushing.clock = self._clock = clock
         self._first: CallEvents | None = None
@@ -165,12 +165,12 @@ class LogThrottling(Service):
         super().startService()  # type: ignore[no-untyped-call]
         # twistd has set the observers, and no public attribute lists them.
         self._observers = tuple(self._publisher._observers)
-        self._throttle = Throttle(LogPublisher(*self._observers))
+        self._throttle = LogThrottle(LogPublisher(*self._observers))
         self._first = CallEvents(self._throttle, self._clock)
         self._publisher.addObserver(self._first)
         for observer in self._observers:
             self._publisher.removeObserver(observer)
-        self._flushing.start(SECONDS, now=False)
+        self._flushing.start(INTERVAL, now=False)
 
     def stopService(self) -> Deferred[None] | None:
         """Log what was left out, and restore the observers."""

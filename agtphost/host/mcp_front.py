@@ -10,10 +10,10 @@ from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import agent_named, certified, keyholders, principal_of
+from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
 from agtphost.host.publication import Publication
 from agtphost.host.reach import hides_tools
-from agtphost.host.surfaces import Served
+from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import Clients
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
@@ -51,14 +51,14 @@ def mcp_front_facts(
     if given.listen is None:
         return None
     holders = keyholders(config, directory)
-    speaker = _speaker(config, directory)
+    speaker = _calling_agent(config, directory)
     trusted = oauth is not None and bool(speaker)
     clients = Clients(
         MCP_FRONT,
         agent_id=speaker,
         keyholders=holders,
-        certified=certified if asks_certificates(config, given) else None,
-        principal=principal_of(oauth) if oauth is not None and trusted else None,
+        certified=verified_certificate if asks_certificates(config, given) else None,
+        principal=principal_check(oauth) if oauth is not None and trusted else None,
         anonymous=bool(given.anonymous),
     )
     issuers = [issuer.expected_issuer for issuer in config.policies.oauth.issuer] if trusted else []
@@ -92,7 +92,7 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
         return known[0][1]
 
     async def manifest() -> Mapping[str, Any]:
-        form = await publication.published(disclosed=False)
+        form = await publication.find_form(disclosed=False)
         if form.further:
             return form.document  # Decoding the response would hold the parts twice.
         octets = form.response.body
@@ -105,19 +105,19 @@ def _manifest(publication: Publication, offload: Executor) -> Manifest:
     return manifest
 
 
-def mcp_front(reactor: Any, facts: McpFrontFacts, dispatcher: IDispatcher) -> McpFrontResource:
+def build_front(reactor: Any, facts: McpFrontFacts, dispatcher: IDispatcher) -> McpFrontResource:
     """Return the HTTP resource that serves ``[mcp.front]``; :meth:`FrontResource.turn_to` replaces its facts."""
     return McpFrontResource(facts, dispatcher, reactor)
 
 
-def surface(resource: McpFrontResource) -> Served:
+def build_surface(resource: McpFrontResource) -> ServedSurface:
     """Return the surface of ``[mcp.front]``."""
-    return Served(
+    return ServedSurface(
         name=MCP_FRONT, what="the MCP front", resource=resource, home=True, cross_origin=resource.cross_origin
     )
 
 
-def stopping(resource: McpFrontResource) -> Any:
+def stop_watcher(resource: McpFrontResource) -> Any:
     """Return a watcher of lifecycle states that closes what a stopped agent has open at the front."""
 
     def changed(agent_id: str, state: LifecycleState) -> None:
@@ -127,12 +127,12 @@ def stopping(resource: McpFrontResource) -> Any:
     return changed
 
 
-def _speaker(config: Config, directory: AgentDirectory) -> str:
+def _calling_agent(config: Config, directory: AgentDirectory) -> str:
     """Return the Agent-ID of the agent that calls for clients without one; empty if none is configured."""
     given = config.mcp.front
     if not given.speaker:
         return ""
-    agent, objection = agent_named(directory, given.speaker)
+    agent, objection = find_agent(directory, given.speaker)
     if agent is None:
         key = "anonymous" if given.anonymous else "agent"
         hint = "agtp agent ls prints the agents that this host knows, with their Agent-IDs"

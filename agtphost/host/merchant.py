@@ -80,11 +80,11 @@ class PurchaseFeature:
     def _quotation(self, inner: IHandler | None) -> Quotation:
         return Quotation(inner, self._estimates, self._quotes, key=self._key, seconds=self._seconds, now=self._now)
 
-    def quoting(self, endpoints: Iterable[Binding]) -> list[Binding]:
+    def bind_quotes(self, endpoints: Iterable[Binding]) -> list[Binding]:
         """Return the operator's endpoints with those of QUOTE bound to quotations."""
         return [quoting(binding, self._quotation) for binding in endpoints]
 
-    def built_in(self, catalog: Catalog, endpoints: Iterable[Binding], least: Assurance) -> Sequence[Binding]:
+    def built_in_bindings(self, catalog: Catalog, endpoints: Iterable[Binding], least: Assurance) -> Sequence[Binding]:
         """
         Return the built-in QUOTE on ``/``, which gives prices of calls of this host, unless the operator binds it.
 

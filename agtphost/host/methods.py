@@ -17,24 +17,24 @@ from agtphost.contract.binding import Binding
 from agtphost.handlers.built_in import IBuiltInHandler
 from agtphost.host import a2a, bindings
 from agtphost.host.agis import root_of, service_of
-from agtphost.host.card_calls import serving_servers
+from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
 from agtphost.host.configuring import configuration_bindings
-from agtphost.host.delegation import Delegating, delegating
+from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.domains import Following
 from agtphost.host.floor import Floor, floor_methods
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.granting import granting_bindings
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.orchestration import orchestration_bindings
-from agtphost.host.page import page_access, page_bindings, tell_overseers
-from agtphost.host.propagation import Propagation
+from agtphost.host.page import page_access, page_bindings, register_targets
+from agtphost.host.propagation import NoticeQueue
 from agtphost.host.publication import Publication
 from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
-from agtphost.host.verifications import verifying_bindings
-from agtphost.host.witnesses import witnessing
+from agtphost.host.verifications import verification_bindings
+from agtphost.host.witnesses import witness_bindings
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import fastest_signer
@@ -88,7 +88,7 @@ class Disclosure:
     agis: AgisFace
 
 
-def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
+def build_disclosure(on: HostServices, upstreams: Upstreams, negotiating: Negotiator) -> Disclosure:
     """Build the manifest, the Identity Documents, and the visibility of agents."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
     visibility = Visibility(
@@ -102,7 +102,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         catalog=loaded.catalog,
         policy=loaded.policy,
         endpoints=loaded.endpoints,
-        built_ins=on.registry.built_ins,
+        built_ins=on.registry.built_in_bindings,
         adapters=upstreams.adapters,
         hosted=lambda: visibility.filter_offered(loaded.directory.list_hosted()),
         key=loaded.key,
@@ -123,7 +123,7 @@ def disclosing(on: Foundation, upstreams: Upstreams, negotiating: Negotiator) ->
         adapters=adapters,
         agis=AgisFace(
             partial(service_of, config, root_of(config), endpoints=loaded.endpoints),
-            *(loaded.catalog, on.registry.admitted, adapters, loaded.directory, visibility, on.offload),
+            *(loaded.catalog, on.registry.admitted_bindings, adapters, loaded.directory, visibility, on.offload),
             version=publication.current_version,
         ),
     )
@@ -135,7 +135,7 @@ class Methods:
 
     bindings: tuple[Binding, ...]
     floor: Floor
-    delegating: Delegating
+    delegating: DelegationParts
     carrier: Carrier
     access: PageAccess | None
     """The methods about the page; None without a page."""
@@ -145,7 +145,7 @@ class Methods:
 
 
 def built_in_methods(
-    on: Foundation,
+    on: HostServices,
     upstreams: Upstreams,
     shown: Disclosure,
     purchase: PurchaseFeature,
@@ -162,7 +162,7 @@ def built_in_methods(
     config, loaded, evidence = on.config, on.loaded, on.evidence
     carrier = Carrier()
     floor = _floor(on, shown, negotiating, bound)
-    tasks = delegating(
+    tasks = build_delegation(
         loaded,
         on.lasting.delegated,
         evidence.held,
@@ -173,9 +173,9 @@ def built_in_methods(
         continuations=on.lasting.continuations,
         latest=on.latest,
     )
-    fronted = on.lasting.fronted
+    fronted = on.lasting.front_tasks
     access = page_access(on)
-    tell_overseers(on)
+    register_targets(on)
     cards, of_cards = cards_of(on, shown.visibility, bound, shown.adapters, factory)
     candidates = _candidates(on, shown, purchase)
     own = bindings.built_ins(
@@ -192,21 +192,21 @@ def built_in_methods(
     return Methods(
         bindings=(
             *own,
-            *a2a.carried_at(own, *(f"/{adapter.name}/{{server}}" for adapter in upstreams.web.adapters)),
-            *a2a.relayed_at(own, config),
+            *a2a.bind_execute_at(own, *(f"/{adapter.name}/{{server}}" for adapter in upstreams.web.adapters)),
+            *a2a.relay_bindings(own, config),
             *floor.bindings,
             *(front_bindings(fronted) if fronted is not None else ()),
             *tasks.bindings,
-            *witnessing(config, evidence.held, loaded.key, on.seconds),
-            *purchase.built_in(loaded.catalog, bound, default_assurance(on.floor, changes=False)),
+            *witness_bindings(config, evidence.held, loaded.key, on.seconds),
+            *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(on.floor, changes=False)),
             *orchestration_bindings(on),
-            *standard_methods(config.methods, lambda: _parts(on, upstreams, shown, floor, candidates), bound, on.floor),
+            *standard_methods(config.methods, lambda: _method_services(on, upstreams, shown, floor, candidates), bound, on.floor),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
-            *verifying_bindings(on),
+            *verification_bindings(on),
             *of_cards,
-            *(serving_servers(on, upstreams.mcp) if cards is not None else ()),
+            *(server_bindings(on, upstreams.mcp) if cards is not None else ()),
         ),
         floor=floor,
         delegating=tasks,
@@ -216,14 +216,14 @@ def built_in_methods(
     )
 
 
-def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
+def _floor(on: HostServices, shown: Disclosure, negotiating: Negotiator, bound: Sequence[Binding]) -> Floor:
     config, loaded, evidence = on.config, on.loaded, on.evidence
     return floor_methods(
         loaded.catalog,
         directory=loaded.directory,
         held=evidence.held,
         records=evidence.records,
-        listed=on.registry.admitted,
+        listed=on.registry.admitted_bindings,
         adapters=shown.adapters,
         endpoints=bound,
         library=Library(loaded.documents),
@@ -245,8 +245,8 @@ def _floor(on: Foundation, shown: Disclosure, negotiating: Negotiator, bound: Se
     )
 
 
-def _parts(
-    on: Foundation, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
+def _method_services(
+    on: HostServices, upstreams: Upstreams, shown: Disclosure, floor: Floor, candidates: Candidates
 ) -> MethodServices:
     """Return the services that the standard methods use."""
     config, loaded, evidence = on.config, on.loaded, on.evidence
@@ -261,14 +261,14 @@ def _parts(
         directory=loaded.directory,
         states=evidence.states.state_of,
         visibility=shown.visibility,
-        listed=on.registry.admitted,
+        listed=on.registry.admitted_bindings,
         find=on.registry.match,
         adapters=shown.adapters,
         upstreams=lambda: [entry for adapter in upstreams.reporting for entry in adapter.upstreams()],
         witnesses=lambda: {each.name: each.age for each in evidence.witnesses.witnesses},
         library=Library(loaded.documents),
         candidates=candidates,
-        search=on.lasting.searching.of(config, loaded.model, volatile=loaded.volatile),
+        search=on.lasting.searching.engine_for(config, loaded.model, volatile=loaded.volatile),
         held=evidence.held,
         records=evidence.records,
         access=RecordAccess(ReadACL(config.audit.read_acl), on.authorization),
@@ -289,14 +289,14 @@ def _parts(
     )
 
 
-def _candidates(on: Foundation, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
+def _candidates(on: HostServices, shown: Disclosure, purchase: PurchaseFeature) -> Candidates:
     """Return the search for agents and endpoints that meet criteria."""
     loaded, catalog = on.loaded, on.loaded.catalog
     return Candidates(
         loaded.directory,
-        on.registry.admitted,
+        on.registry.admitted_bindings,
         shown.adapters,
-        on.lasting.searching.of(on.config, loaded.model, volatile=loaded.volatile),
+        on.lasting.searching.engine_for(on.config, loaded.model, volatile=loaded.volatile),
         shown.visibility,
         categories=lambda method: entry.categories if (entry := catalog.entry(method)) is not None else (),
         continuations=on.lasting.continuations,
@@ -305,7 +305,7 @@ def _candidates(on: Foundation, shown: Disclosure, purchase: PurchaseFeature) ->
 
 
 def _discovery(
-    on: Foundation,
+    on: HostServices,
     shown: Disclosure,
     purchase: PurchaseFeature,
     negotiating: Negotiator,
@@ -314,7 +314,7 @@ def _discovery(
     loaded, catalog = on.loaded, on.loaded.catalog
     return Discovery(
         loaded.directory,
-        on.registry.admitted,
+        on.registry.admitted_bindings,
         shown.adapters,
         shown.publication,
         shown.visibility,
@@ -325,7 +325,7 @@ def _discovery(
         contracts=negotiating.contracts,
         merchants=purchase.manifest_of,
         openapi=OpenAPIFace(
-            *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted, shown.adapters),
+            *(on.config.host.server_id, catalog, loaded.policy.aliases, on.registry.admitted_bindings, shown.adapters),
             *(loaded.directory, shown.visibility, on.offload),
             version=shown.publication.current_version,
             stream=on.config.gateway.stream,
@@ -335,7 +335,7 @@ def _discovery(
     )
 
 
-def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
+def _description(on: HostServices, shown: Disclosure, floor: Floor) -> IBuiltInHandler:
     config, loaded, evidence = on.config, on.loaded, on.evidence
     namespace = Namespace(
         loaded.directory,
@@ -370,7 +370,7 @@ def _description(on: Foundation, shown: Disclosure, floor: Floor) -> IBuiltInHan
 
 
 def _inspection(
-    on: Foundation, upstreams: Upstreams, negotiating: Negotiator, tasks: Delegating, floor: Floor
+    on: HostServices, upstreams: Upstreams, negotiating: Negotiator, tasks: DelegationParts, floor: Floor
 ) -> IBuiltInHandler:
     evidence, directory = on.evidence, on.loaded.directory
     feed = RecordFeed(evidence.records, on.authorization, on.reactor)
@@ -378,13 +378,13 @@ def _inspection(
     reports = [adapter.upstreams for adapter in upstreams.reporting]
     offerings = [adapter.list_offered for adapter in upstreams.reporting]
     definitions = {adapter.name: adapter.definition for adapter in upstreams.reporting}
-    on.registry.tell(
+    on.registry.add_targets(
         {
             **tasks.targets,
             "upstreams": UpstreamReport(reports, on.authorization).read,
             "tools": ToolReport(offerings, on.authorization, on.lasting.continuations).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
-            TARGET: Definitions(on.registry.admitted, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
+            TARGET: Definitions(on.registry.admitted_bindings, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization, directory).read,
@@ -426,7 +426,7 @@ def _http_clients(config: Config) -> dict[str, list[str]]:
     return found
 
 
-def following(propagation: Propagation, now: Callable[[], float]) -> Following:
+def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> Following:
     """Return a function that gives the changes to commit with a lifecycle transition: notices, and retained data."""
 
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
@@ -438,7 +438,7 @@ def following(propagation: Propagation, now: Callable[[], float]) -> Following:
     return changes
 
 
-def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator) -> IBuiltInHandler:
+def _lifecycle(on: HostServices, propagation: NoticeQueue, negotiating: Negotiator) -> IBuiltInHandler:
     config, directory, evidence = on.config, on.loaded.directory, on.evidence
     held, states = evidence.held, evidence.states
 
@@ -460,7 +460,7 @@ def _lifecycle(on: Foundation, propagation: Propagation, negotiating: Negotiator
         states.state_of,
         LifecycleAuth(config.lifecycle.auth),
         Ending(negotiating),
-        following(propagation, on.seconds),
+        follow_up(propagation, on.seconds),
         reserved,
         domains,
     )

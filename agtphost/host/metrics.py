@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from agtphost.config.surfaces import METRICS
-from agtphost.host.foundation import Foundation
-from agtphost.host.surfaces import Served
+from agtphost.host.foundation import HostServices
+from agtphost.host.surfaces import ServedSurface
 from agtphost.metrics.counting import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.resource import Watched
 from agtphost.metrics.vitals import Look
 
 
-def metrics(on: Foundation, look: Look) -> Served | None:
+def build_metrics_surface(on: HostServices, look: Look) -> ServedSurface | None:
     """
     Return the surface of ``[metrics]``, and start counting; None, without counting, if it is not served.
 
@@ -24,4 +24,4 @@ def metrics(on: Foundation, look: Look) -> Served | None:
         {*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents, people=given.people
     )
     on.evidence.ledger.watch(counts.saw)
-    return Served(name=METRICS, what="the metrics", resource=Watched(Exposition(counts, look), look))
+    return ServedSurface(name=METRICS, what="the metrics", resource=Watched(Exposition(counts, look), look))

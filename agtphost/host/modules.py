@@ -50,7 +50,7 @@ class OperatorFiles:
         return any(path.startswith(root) and _INSTALLED.search(path, len(root) - 1) is None for root in self._roots)
 
 
-class ImportedSince:
+class NewImports:
     """
     The operator's modules that Python imports after this object was made.
 
@@ -87,7 +87,7 @@ class ImportedSince:
         invalidate_caches()
 
 
-class _Source(SourceFileLoader):
+class _SourceLoader(SourceFileLoader):
     """
     A loader that always compiles the source.
 
@@ -98,7 +98,7 @@ class _Source(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-class Modules:
+class ModuleSet:
     """
     A set of imported modules.
 
@@ -107,15 +107,15 @@ class Modules:
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = [str(root) for root in roots]
-        self._made: dict[str, ModuleType] = {}
-        self._naming = False
+        self._imported: dict[str, ModuleType] = {}
+        self._registering = False
         self._builtins = {**vars(builtins), "__import__": self._import}
         invalidate_caches()
 
     @property
     def files(self) -> list[Path]:
         """Return the files of the imported modules."""
-        return [Path(module.__file__) for module in self._made.values() if module.__file__]
+        return [Path(module.__file__) for module in self._imported.values() if module.__file__]
 
     def resolve(self, dotted: str) -> Function:
         """
@@ -133,7 +133,7 @@ class Modules:
         module: ModuleType | None = None
         parts = name.split(".")
         for depth in range(1, len(parts) + 1):
-            module = self._one(".".join(parts[:depth]), module)
+            module = self._import_one(".".join(parts[:depth]), module)
         assert module is not None
         return module
 
@@ -146,13 +146,13 @@ class Modules:
         their module there, and what ``importlib`` imports becomes part of the set.
         """
         before = self._remove_own()
-        sys.modules.update(self._made)
-        self._naming = True
+        sys.modules.update(self._imported)
+        self._registering = True
         try:
             yield
         finally:
-            self._naming = False
-            self._made = {**self._remove_own(), **self._made}
+            self._registering = False
+            self._imported = {**self._remove_own(), **self._imported}
             sys.modules.update(before)
 
     def _remove_own(self) -> dict[str, ModuleType]:
@@ -172,7 +172,7 @@ class Modules:
 
     def install(self) -> None:
         """Put this set into ``sys.modules``, for lookups by name such as those of pickles and tracebacks."""
-        sys.modules.update(self._made)
+        sys.modules.update(self._imported)
 
     def _owns(self, top: str) -> bool:
         """
@@ -190,8 +190,8 @@ class Modules:
     def _spec(name: str, places: Iterable[str]) -> ModuleSpec | None:
         return PathFinder.find_spec(name, list(places))
 
-    def _one(self, name: str, parent: ModuleType | None) -> ModuleType:
-        known = self._made.get(name)
+    def _import_one(self, name: str, parent: ModuleType | None) -> ModuleType:
+        known = self._imported.get(name)
         if known is not None:
             return known
         places = self._roots if parent is None else getattr(parent, "__path__", [])
@@ -199,17 +199,17 @@ class Modules:
         if spec is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         if type(spec.loader) is SourceFileLoader:
-            spec.loader = _Source(spec.loader.name, spec.loader.path)
-        module = self._made[name] = module_from_spec(spec)
+            spec.loader = _SourceLoader(spec.loader.name, spec.loader.path)
+        module = self._imported[name] = module_from_spec(spec)
         module.__dict__["__builtins__"] = self._builtins
-        if self._naming:
+        if self._registering:
             sys.modules[name] = module
         try:
             if spec.loader is not None:
                 spec.loader.exec_module(module)
         except BaseException:
-            del self._made[name]
-            if self._naming:
+            del self._imported[name]
+            if self._registering:
                 sys.modules.pop(name, None)
             raise
         if parent is not None:
@@ -229,12 +229,12 @@ class Modules:
             package = (globals or {}).get("__package__") or str((globals or {}).get("__name__", "")).rpartition(".")[0]
             name, level = resolve_name("." * level + name, str(package)), 0
         top = name.partition(".")[0]
-        if top not in self._made and not self._owns(top):
+        if top not in self._imported and not self._owns(top):
             usual: Callable[..., ModuleType] = builtins.__import__
             return usual(name, globals, locals, tuple(fromlist or ()), level)
         module = self.module(name)
         if not fromlist:
-            return self._made[top]
+            return self._imported[top]
         for each in fromlist:
             if each != "*" and not hasattr(module, each) and hasattr(module, "__path__"):
                 try:

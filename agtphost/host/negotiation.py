@@ -12,16 +12,16 @@ from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.settling import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
-from agtphost.host.computing import computing_of
-from agtphost.host.loaded import Loaded
+from agtphost.host.computing import executor_of
+from agtphost.host.loaded import LoadedHost
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.lasting import Lasting
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.negotiation.settings import Settings
 
 
-def negotiator(
-    loaded: Loaded,
+def build_negotiator(
+    loaded: LoadedHost,
     held: StateTable,
     bindings: Callable[[], Sequence[Binding]],
     authorization: Authorization,
@@ -52,7 +52,7 @@ def negotiator(
         bindings=bindings,
         policy=loaded.policy,
         authorization=authorization,
-        compose=lambda recipe: Composition(recipe, reactor, computing_of(reactor)),
+        compose=lambda recipe: Composition(recipe, reactor, executor_of(reactor)),
         now=now,
         lasting=lasting,
     )

@@ -10,7 +10,7 @@ from twisted.logger import Logger
 
 from agtphost.config.oauth import Issuer, OAuth
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.bearer import BearerTokens, TokenIssuer, read_keys
 
@@ -20,7 +20,7 @@ UNKNOWN_KEY_SECONDS = 5.0
 log = Logger()
 
 
-class IssuerKeys(Looking):
+class IssuerKeys(PeriodicService):
     """
     A service that refreshes the keys of one identity provider.
 
@@ -44,9 +44,9 @@ class IssuerKeys(Looking):
     def suspect(self) -> None:
         """Fetch the keys because a token named an unknown one: the provider may have a new key."""
         if self._clock.seconds() - self._last >= UNKNOWN_KEY_SECONDS:
-            self.look()
+            self.check()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         self._last = self._clock.seconds()
         try:
             if self._settings.jwks_uri is not None:
@@ -72,19 +72,19 @@ class IssuerKeys(Looking):
 class Credentials:
     """The gate that checks tokens of identity providers, and the services that refresh its keys."""
 
-    made_of: object
+    source: object
     gate: ActingPrincipalGate | None
     keys: Sequence[IssuerKeys]
 
 
-class Principals:
+class CredentialsInForce:
     """The credentials in force, kept while ``[policies.oauth]`` does not change."""
 
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
         self._in_force: Credentials | None = None
 
-    def of(self, settings: OAuth) -> Credentials:
+    def credentials_for(self, settings: OAuth) -> Credentials:
         """
         Return the credentials for a configuration; see :func:`acting_principals`.
 
@@ -92,17 +92,17 @@ class Principals:
         :raises ValueError: it holds no keys.
         """
         made_of = settings, [None if each.jwks is None else each.jwks.read_bytes() for each in settings.issuer]
-        if self._in_force is not None and self._in_force.made_of == made_of:
+        if self._in_force is not None and self._in_force.source == made_of:
             return self._in_force
-        gate, keys = acting_principals(self._reactor, settings)
-        return Credentials(made_of=made_of, gate=gate, keys=keys)
+        gate, keys = build_credentials(self._reactor, settings)
+        return Credentials(source=made_of, gate=gate, keys=keys)
 
     def turn_to(self, credentials: Credentials) -> None:
         """Put credentials in force."""
         self._in_force = credentials
 
 
-def acting_principals(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
+def build_credentials(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGate | None, list[IssuerKeys]]:
     """
     Return the gate that checks credentials and the services that refresh its keys; None and an empty list without
     issuers.

@@ -14,41 +14,41 @@ from twisted.python.failure import Failure
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.iagtp import IRecordObserver
 
-MOST = 1000
+MOST_WAITING = 1000
 """Records that wait for one observer; if more come, the oldest are dropped."""
 
 log = Logger()
 
 
-class _Line:
+class _ObserverQueue:
     """The queue of one observer."""
 
     def __init__(self, reactor: Any, name: str, observer: IRecordObserver) -> None:
         self._reactor = reactor
         self._name = name
         self._observer = observer
-        self._waiting: deque[ObservedRecord] = deque(maxlen=MOST)
+        self._waiting: deque[ObservedRecord] = deque(maxlen=MOST_WAITING)
         self._missed = 0
         self._timer: Any = None
-        self._telling: Deferred[Any] | None = None
+        self._notifying: Deferred[Any] | None = None
 
     def add(self, record: ObservedRecord) -> None:
-        if len(self._waiting) == MOST:
+        if len(self._waiting) == MOST_WAITING:
             if not self._missed:
                 log.warn(
                     "the observer {name} is slower than {most} records: the oldest are dropped",
                     name=self._name,
-                    most=MOST,
+                    most=MOST_WAITING,
                 )
             self._missed += 1
         self._waiting.append(record)
-        self._later()
+        self._schedule()
 
-    def _later(self) -> None:
-        if self._timer is None and self._telling is None and self._waiting:
-            self._timer = self._reactor.callLater(0, self._tell)
+    def _schedule(self) -> None:
+        if self._timer is None and self._notifying is None and self._waiting:
+            self._timer = self._reactor.callLater(0, self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._timer = None
         record = self._waiting.popleft()
         if not self._waiting and self._missed:
@@ -59,17 +59,17 @@ class _Line:
             answer: Any = self._observer.saw(record)
             return ensureDeferred(answer) if hasattr(answer, "send") else answer
 
-        self._telling = telling = maybeDeferred(begin)
-        telling.addErrback(self._failed)
-        telling.addCallback(self._told)
+        self._notifying = telling = maybeDeferred(begin)
+        telling.addErrback(self._log_failure)
+        telling.addCallback(self._finish)
 
-    def _failed(self, failure: Failure) -> None:
+    def _log_failure(self, failure: Failure) -> None:
         if failure.check(CancelledError) is None:  # type: ignore[no-untyped-call]
             log.failure("the observer {name} failed", failure, name=self._name)
 
-    def _told(self, _: Any) -> None:
-        self._telling = None
-        self._later()
+    def _finish(self, _: Any) -> None:
+        self._notifying = None
+        self._schedule()
 
     def stop(self) -> None:
         """Drop what waits: observers have no guarantee, since every record is in the store."""
@@ -77,8 +77,8 @@ class _Line:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notifying is not None:
+            self._notifying.cancel()
 
 
 class Observers(Service):
@@ -91,7 +91,7 @@ class Observers(Service):
     name = "observers"
 
     def __init__(self, reactor: Any, observers: Sequence[tuple[str, IRecordObserver]]) -> None:
-        self._lines = [_Line(reactor, name, observer) for name, observer in observers]
+        self._lines = [_ObserverQueue(reactor, name, observer) for name, observer in observers]
 
     def saw_group(self, group: ObservedGroup) -> None:
         """Pass on a committed group. Records outside a chain are skipped, because they cannot be looked up later."""

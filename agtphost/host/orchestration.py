@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.decision import Objecting
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance
@@ -20,12 +20,12 @@ from agtphost.methods.standard.orchestration.observing import Observed
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.upstream.supervision import UpstreamState
 
-MAKES_WORKFLOWS = frozenset({"CHAIN", "RETRY", "PAUSE"})
+WORKFLOW_METHODS = frozenset({"CHAIN", "RETRY", "PAUSE"})
 
-PATIENCE = 10.0
+START_TIMEOUT = 10.0
 """Seconds that servers get to start before workflows of an earlier process are resumed in any case."""
 
-LOOK = 0.1
+LOOK_EVERY = 0.1
 
 
 class OrchestrationService(Service):
@@ -57,13 +57,13 @@ class OrchestrationService(Service):
 
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
-        self._until = self._reactor.seconds() + PATIENCE
+        self._until = self._reactor.seconds() + START_TIMEOUT
         self._call = self._reactor.callLater(0, self._begin)
 
     def _begin(self) -> None:
         self._call = None
         if self._starting() and self._reactor.seconds() < self._until:
-            self._call = self._reactor.callLater(LOOK, self._begin)
+            self._call = self._reactor.callLater(LOOK_EVERY, self._begin)
             return
         self._workflows.start()
         self._monitors.start()
@@ -76,7 +76,7 @@ class OrchestrationService(Service):
         return Deferred.fromCoroutine(self._workflows.stop(self._seconds))
 
 
-def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) -> OrchestrationService:
+def orchestration_service(on: HostServices, connected: Callable[[], Upstreams]) -> OrchestrationService:
     """Return the orchestration service of one host."""
 
     def starting() -> bool:
@@ -88,7 +88,7 @@ def orchestration_service(on: Foundation, connected: Callable[[], Upstreams]) ->
     )
 
 
-def observe(on: Foundation, connected: Upstreams, objection: Objecting) -> None:
+def observe_configuration(on: HostServices, connected: Upstreams, objection: Objecting) -> None:
     """Let subscriptions observe this configuration."""
 
     def upstreams() -> Iterable[tuple[str, str]]:
@@ -105,15 +105,15 @@ def observe(on: Foundation, connected: Upstreams, objection: Objecting) -> None:
     )
 
 
-def orchestration_bindings(on: Foundation) -> tuple[Binding, ...]:
+def orchestration_bindings(on: HostServices) -> tuple[Binding, ...]:
     """
     Return the bindings that list workflows and subscriptions, if any are possible; register INSPECT of a workflow.
     """
     names = on.config.methods.names
     found: list[Binding] = []
-    if names & MAKES_WORKFLOWS:
+    if names & WORKFLOW_METHODS:
         shown = reading.WorkflowReading(on.evidence.held, on.authorization, on.lasting.continuations)
-        on.registry.tell({reading.TARGET: shown.read})
+        on.registry.add_targets({reading.TARGET: shown.read})
         statement = "Workflows of the calling agent, and their states."
         found.append(Binding.native("QUERY", reading.PATH, shown, statement, Assurance.NONE))
     if "MONITOR" in names:
@@ -121,7 +121,7 @@ def orchestration_bindings(on: Foundation) -> tuple[Binding, ...]:
     return tuple(found)
 
 
-def _monitors(on: Foundation) -> Binding:
+def _monitors(on: HostServices) -> Binding:
     listing = monitoring.Listing(on.lasting.monitors)
     least = default_assurance(on.floor, changes=False)
     return Binding.native("QUERY", monitoring.PATH, listing, "What the calling agent observes here.", least)

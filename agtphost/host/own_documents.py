@@ -10,7 +10,7 @@ from agtphost.agis.summary import agis_summary
 from agtphost.config import Config
 from agtphost.config.presence import http_apis, mcp_front_url
 from agtphost.host.agis import namespace_of, root_of
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.methods import Disclosure
 from agtphost.http.clients import Client
 from agtphost.http.exchange import BoundedRequest
@@ -36,7 +36,7 @@ Summary = Callable[[], bytes | None]
 """Returns the present octets of ``agis.json``; None if anonymous clients may not see it."""
 
 
-def summarizing(on: Foundation, shown: Disclosure) -> Summary:
+def summary_renderer(on: HostServices, shown: Disclosure) -> Summary:
     """
     Return a function that renders ``agis.json`` (AGIS v01 section 12.2).
 
@@ -47,7 +47,7 @@ def summarizing(on: Foundation, shown: Disclosure) -> Summary:
     def summary() -> bytes | None:
         if not config.policies.anonymous_discovery:
             return None
-        bound = [binding for binding in on.registry.admitted() if binding.tier == "B"]
+        bound = [binding for binding in on.registry.admitted_bindings() if binding.tier == "B"]
         tools = [tool for adapter in shown.adapters for tool in adapter.tools()]
         blocks = [(binding.method, binding.details.get("semantic", {})) for binding in bound]
         return jsontext.encode(
@@ -77,7 +77,7 @@ def _consequence(block: Mapping[str, Any]) -> tuple[str, bool]:
     return capability_of(str(block.get("capability", "mechanics")), impact), impact == "informational"
 
 
-class _Summarized:
+class _SummaryDocument:
     """``agis.json`` as a document of the gateway."""
 
     def __init__(self, summary: Summary) -> None:
@@ -102,7 +102,7 @@ def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> 
     """
     if config.gateway.listen is None:
         return {}
-    found: dict[str, OwnDocument] = {SUMMARY: _Summarized(summary)}
+    found: dict[str, OwnDocument] = {SUMMARY: _SummaryDocument(summary)}
     # Anonymous clients are refused this document, so the link would not help them.
     told = [("service-meta", SUMMARY, "application/json")] if config.policies.anonymous_discovery else []
     if config.registry is not None and len(hosted) == 1:

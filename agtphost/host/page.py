@@ -11,8 +11,8 @@ from agtphost.config import Config
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
-from agtphost.host.foundation import Foundation
-from agtphost.host.surfaces import Served
+from agtphost.host.foundation import HostServices
+from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
@@ -37,7 +37,7 @@ STATEMENTS = {
 }
 
 
-def page_access(on: Foundation) -> PageAccess | None:
+def page_access(on: HostServices) -> PageAccess | None:
     """Return the methods about the page, or None without a page."""
     entrance = on.lasting.entrance
     if entrance is None:
@@ -63,7 +63,7 @@ def page_bindings(
     )
 
 
-def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
+def restarter(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
     """Return a function that restarts an upstream immediately; an idle one starts at its next call."""
     known = {str(service.name): service for service in services}
 
@@ -78,21 +78,21 @@ def restarting(services: Sequence[UpstreamService]) -> Callable[[str], bool]:
     return restart
 
 
-def tell_overseers(on: Foundation) -> None:
+def register_targets(on: HostServices) -> None:
     """Register the INSPECT targets of the page: calls by the minute, and the configuration."""
     if on.config.admin.listen is None:
         return
-    on.registry.tell(
+    on.registry.add_targets(
         {
             "traffic": Overseen(on.lasting.traffic.to_json, on.authorization, "Only operators may see traffic.").read,
             "configuration": Overseen(
-                partial(masked, on.config), on.authorization, "Only operators may see the configuration."
+                partial(mask_configuration, on.config), on.authorization, "Only operators may see the configuration."
             ).read,
         }
     )
 
 
-def masked(config: Config) -> Mapping[str, Any]:
+def mask_configuration(config: Config) -> Mapping[str, Any]:
     """Return every section with content, as TOML, with secrets masked."""
     shown = config.model_dump(mode="python", exclude_unset=True)
     sections = []
@@ -114,7 +114,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config]) -> Served | None:
+def build_page_surface(on: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]) -> ServedSurface | None:
     """
     Return the surface of ``[admin]``, or None if it is not served.
 
@@ -127,7 +127,7 @@ def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config])
     keys = Keys(
         own=lambda: () if key is None else (key.public,),
         links=partial(statements_of, key),
-        witnesses=on.evidence.witnesses.known,
+        witnesses=on.evidence.witnesses.known_keys,
     )
 
     def begin(whole: bool) -> ExportWriter:
@@ -139,4 +139,4 @@ def page(on: Foundation, dispatcher: IDispatcher, present: Callable[[], Config])
     on.evidence.ledger.watch(feeds.saw)
     browsers = Browsers(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
-    return Served(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)
+    return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)

@@ -14,20 +14,20 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.negotiation.negotiator import Negotiator
 
 log = Logger()
 
-AT_ONCE = 100
+PER_TRANSACTION = 100
 """Contracts that end in one transaction."""
 
-SECONDS = 60.0
+RETRY_SECONDS = 60.0
 """Seconds between two attempts while nothing can be made durable."""
 
 
-class Partings(Looking):
+class ContractCleanup(PeriodicService):
     """
     A service that ends contracts when their connection is closed.
 
@@ -35,33 +35,33 @@ class Partings(Looking):
     """
 
     name = "partings"
-    trouble = "contracts of closed connections could not be ended"
+    failure_message = "contracts of closed connections could not be ended"
 
     def __init__(self, clock: IReactorTime, negotiator: Negotiator, ledger: ILedger) -> None:
-        super().__init__(clock, SECONDS)
+        super().__init__(clock, RETRY_SECONDS)
         self._negotiator = negotiator
         self._ledger = ledger
 
-    def follow(self, negotiator: Negotiator) -> None:
+    def switch_to(self, negotiator: Negotiator) -> None:
         """Switch to another negotiator, which has all contracts of the one before."""
         self._negotiator = negotiator
-        negotiator.watch_adrift(self.look)
-        self.look()
+        negotiator.watch_adrift(self.check)
+        self.check()
 
     def startService(self) -> None:
         """Start, and end the contracts that the last run of the host left."""
-        self._negotiator.watch_adrift(self.look)
+        self._negotiator.watch_adrift(self.check)
         super().startService()
 
     def stopService(self) -> Deferred[None] | None:
         """End the contracts of the connections that were closed at shutdown, and stop."""
         if super().stopService() is None:
             self._begin()
-        return self._looking
+        return self._checking
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         while True:
-            changes, events = self._negotiator.end_adrift(AT_ONCE)
+            changes, events = self._negotiator.end_adrift(PER_TRANSACTION)
             if not events:
                 return
             draft = Draft(chain=HOST_CHAIN, payload={}, events=events, changes=changes, performed=True)

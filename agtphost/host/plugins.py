@@ -29,11 +29,11 @@ from agtphost.vocabulary.tomltext import Location
 
 GROUP = "agtphost.plugins"
 
-LATER_MEMBERS = frozenset({"call_of", "hosted_protocols"})
+OPTIONAL_MEMBERS = frozenset({"call_of", "hosted_protocols"})
 """Methods that older payload adapters lack; :mod:`agtphost.adapters.operators` supports adapters without them."""
 
 
-class Unusable(Exception):
+class UnusablePlugin(Exception):
     """
     A plugin that cannot be used; the message says why.
 
@@ -68,24 +68,24 @@ def find_factory(name: str) -> tuple[str, Factory]:
         known = sorted({point.name for point in entry_points(group=GROUP)})
         close = difflib.get_close_matches(name, known, 1)
         hint = f'did you mean "{close[0]}"?' if close else f"installed: {', '.join(known[:20]) or 'none'}"
-        raise Unusable(f"no installed package has a plugin {name[:64]!r} (entry points of the group {GROUP})", hint)
+        raise UnusablePlugin(f"no installed package has a plugin {name[:64]!r} (entry points of the group {GROUP})", hint)
     if len(found) > 1:
         names = sorted(point.dist.name if point.dist else "?" for point in found)
-        raise Unusable(f"more than one package has a plugin {name[:64]!r}: {', '.join(names)}", "uninstall all but one")
+        raise UnusablePlugin(f"more than one package has a plugin {name[:64]!r}: {', '.join(names)}", "uninstall all but one")
     (point,) = found
     try:
         factory = point.load()
     except (Exception, SystemExit) as error:
-        raise Unusable(f"the plugin {name} ({point.value}) cannot be imported: {error!r}") from error
+        raise UnusablePlugin(f"the plugin {name} ({point.value}) cannot be imported: {error!r}") from error
     if not callable(factory):
-        raise Unusable(
+        raise UnusablePlugin(
             f"the plugin {name} ({point.value}) is not callable",
             "let the entry point name a class, or a function that takes the settings",
         )
     return point.value, factory
 
 
-def make(
+def make_plugin(
     name: str, settings: Mapping[str, Any], interface: type[Interface], given: Mapping[str, Factory] | None = None
 ) -> Any:
     """
@@ -103,25 +103,25 @@ def make(
     try:
         read = read_settings(factory, settings)
     except UnusableSchema as error:
-        raise Unusable(f"{what} cannot be used: its {error}", "ask its author for another version") from None
+        raise UnusablePlugin(f"{what} cannot be used: its {error}", "ask its author for another version") from None
     except WrongSettings as error:
-        raise Unusable(f"{what} cannot be made: {error}", settings=True, faults=error.faults) from None
+        raise UnusablePlugin(f"{what} cannot be made: {error}", settings=True, faults=error.faults) from None
     try:
         made = factory(read)
     except (Exception, SystemExit) as error:
-        raise Unusable(f"{what} cannot be made: {error!r}", settings=True) from error
+        raise UnusablePlugin(f"{what} cannot be made: {error!r}", settings=True) from error
     wanted = interface.__name__
     if not interface.providedBy(made):
-        raise Unusable(
+        raise UnusablePlugin(
             f"{what} does not provide {wanted}", f"decorate its class with implementer({wanted}) of agtphost.plugin"
         )
     try:
         verifyObject(interface, made)
     except Invalid as error:
-        if interface is IPayloadAdapter and _only_missing(LATER_MEMBERS, error):
+        if interface is IPayloadAdapter and _only_missing(OPTIONAL_MEMBERS, error):
             return made
         told = " ".join(str(error).split())
-        raise Unusable(f"{what} does not implement {wanted}: {told}") from None
+        raise UnusablePlugin(f"{what} does not implement {wanted}: {told}") from None
     return made
 
 
@@ -144,7 +144,7 @@ class Plugins:
     store: IPluggableStore | None = None
 
 
-def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory] | None = None) -> Plugins:
+def make_plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory] | None = None) -> Plugins:
     """
     Make every plugin that ``host.toml`` names, except those of endpoints, which are made with their endpoints.
 
@@ -155,8 +155,8 @@ def plugins(config: Config, problems: list[Problem], given: Mapping[str, Factory
 
     def one(name: str, settings: Mapping[str, Any], interface: type[Interface], place: Location) -> Any:
         try:
-            return make(name, settings, interface, given)
-        except Unusable as error:
+            return make_plugin(name, settings, interface, given)
+        except UnusablePlugin as error:
             if error.faults:
                 faults.extend(replace(each, location=(*place, "settings", *each.location)) for each in error.faults)
                 return None

@@ -40,17 +40,17 @@ REVOKED = "certificate_revoked"
 BROADCAST = "infrastructure:broadcast"
 """The recipient of certificate notices; hosts of this kind deliver them to their operator."""
 
-EVENTS = 3
+EVENTS_SENT = 3
 """Events of the stream that are sent: the newest and its predecessors."""
 
-RECENT = 200
+EVENTS_SEARCHED = 200
 """Events of the host's own chain that are searched for the one of a certificate."""
 
-SECONDS = 20.0
+ATTEMPT_TIMEOUT = 20.0
 """Seconds for one attempt."""
 
 RETRY_SECONDS = 1.0
-RETRY_SECONDS_MOST = 300.0
+LONGEST_RETRY_SECONDS = 300.0
 
 log = Logger()
 
@@ -59,7 +59,7 @@ class Undelivered(Exception):
     """A subscriber did not take a notice; the message says why."""
 
 
-class Propagation(Service):
+class NoticeQueue(Service):
     """
     A service that queues notices and sends them.
 
@@ -113,7 +113,7 @@ class Propagation(Service):
     def startService(self) -> None:
         """Send the waiting notices, and later ones when they come."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._held.watch(NOTICE, self._changed)
+        self._held.watch(NOTICE, self._note_change)
 
     def stopService(self) -> Deferred[None]:
         """Stop sending. Waiting notices are sent after the next start."""
@@ -131,13 +131,13 @@ class Propagation(Service):
         if self._http is not None:
             await self._http.close()
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _note_change(self, key: str, item: StateItem | None) -> None:
         if item is None:
             self._pauses.pop(key, None)
         elif self.running and key not in self._sending:
-            self._later(key, 0.0)
+            self._schedule(key, 0.0)
 
-    def _later(self, key: str, seconds: float) -> None:
+    def _schedule(self, key: str, seconds: float) -> None:
         timer = self._timers.pop(key, None)
         if timer is not None and timer.active():
             timer.cancel()
@@ -149,21 +149,21 @@ class Propagation(Service):
         if item is None or not self.running:
             return
         sending = self._sending[key] = Deferred.fromCoroutine(self._deliver(item))
-        sending.addBoth(self._attempted, key)
+        sending.addBoth(self._finish_attempt, key)
 
-    def _attempted(self, failure: Any, key: str) -> None:
+    def _finish_attempt(self, failure: Any, key: str) -> None:
         self._sending.pop(key, None)
         if not self.running:
             return
         if failure is None:
             self._pauses.pop(key, None)
             if self._held.get(NOTICE, key) is not None:  # It changed while it was sent.
-                self._later(key, 0.0)
+                self._schedule(key, 0.0)
             return
         pause = self._pauses.get(key, RETRY_SECONDS)
-        self._pauses[key] = min(pause * 2, RETRY_SECONDS_MOST)
+        self._pauses[key] = min(pause * 2, LONGEST_RETRY_SECONDS)
         log.warn("a lifecycle notice waits: {why}", why=failure.getErrorMessage())
-        self._later(key, pause * random.uniform(0.75, 1.25))
+        self._schedule(key, pause * random.uniform(0.75, 1.25))
 
     async def _deliver(self, item: StateItem) -> None:
         if item.value["to"] in self._targets:
@@ -182,47 +182,47 @@ class Propagation(Service):
         """Return the notice; its receiver needs to trust only the signed events in it."""
         if "certificate" in value:
             return await self._certificate_notice(value)
-        events = await self._records.lifecycle(value["agent_id"], EVENTS)
+        events = await self._records.lifecycle(value["agent_id"], EVENTS_SENT)
         return {
             "type": "agtp-lifecycle-notice",
             "server_id": self._server_id,
             "agent_id": value["agent_id"],
             "status": value["status"],
-            "events": _signed(events),
+            "events": _encode_signed(events),
         }
 
     async def _certificate_notice(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        events = await self._records.lifecycle(HOST_CHAIN, RECENT)
-        told = [event for event in events if _tells_of(event, value["link"])]
+        events = await self._records.lifecycle(HOST_CHAIN, EVENTS_SEARCHED)
+        told = [event for event in events if _is_about(event, value["link"])]
         return {
             "type": "agtp-certificate-notice",
             "server_id": self._server_id,
             **value["certificate"],
-            "events": _signed(told[:1]),
+            "events": _encode_signed(told[:1]),
         }
 
     async def _send(self, to: str, notice: Mapping[str, Any]) -> None:
         try:
             if to.startswith("agtp:"):
-                await self._by_agtp(to, notice)
+                await self._send_by_agtp(to, notice)
             else:
-                await self._by_https(to, notice)
+                await self._send_by_https(to, notice)
         except (UpstreamFailure, ClientError) as error:
             raise Undelivered(f"{to}: {error}") from None
 
-    async def _by_https(self, to: str, notice: Mapping[str, Any]) -> None:
+    async def _send_by_https(self, to: str, notice: Mapping[str, Any]) -> None:
         if self._http is None:
             ca = None if self._ca is None else str(self._ca)
             self._http = WebClient(self._reactor, ca=ca, headers={}, connections=1)
-        await self._http.exchange("POST", to, seconds=SECONDS, body=notice)
+        await self._http.exchange("POST", to, seconds=ATTEMPT_TIMEOUT, body=notice)
 
-    async def _by_agtp(self, to: str, notice: Mapping[str, Any]) -> None:
+    async def _send_by_agtp(self, to: str, notice: Mapping[str, Any]) -> None:
         """
         Send a notice to another host's operator (core v08 section 7.2.13); sent twice, it is still one notification.
         """
         if self._client is None:
             options: Any = self._options
-            self._client = Client(self._reactor, **options, connections=1, timeout=SECONDS)
+            self._client = Client(self._reactor, **options, connections=1, timeout=ATTEMPT_TIMEOUT)
         of_certificate = notice.get("event_type") == REVOKED
         given = {
             "recipient": BROADCAST if of_certificate else "operator",
@@ -241,13 +241,13 @@ def _key(to: str, about: str) -> str:
     return f"{sha256(to.encode()).hexdigest()[:16]}:{about}"
 
 
-def _signed(events: Sequence[StoredRecord]) -> list[dict[str, str]]:
+def _encode_signed(events: Sequence[StoredRecord]) -> list[dict[str, str]]:
     return [
         {"audit_id": event.audit_id, "format": event.format, "signed": envelope.to_text(event.format, event.signed)}
         for event in events
     ]
 
 
-def _tells_of(event: StoredRecord, link: str) -> bool:
+def _is_about(event: StoredRecord, link: str) -> bool:
     payload = envelope.parse_unverified(event.format, event.signed)
     return payload.get("event_type") == REVOKED and payload.get("link") == link

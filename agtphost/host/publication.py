@@ -22,7 +22,7 @@ from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
-from agtphost.host.revision import History, Revision
+from agtphost.host.revision import PublicationHistory, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.canonical import canonical
@@ -50,15 +50,15 @@ log = Logger()
 HISTORY = "manifest.json"
 """The file of the state directory that remembers what was published, with times."""
 
-AGREED = "negotiated"
+NEGOTIATED = "negotiated"
 """The key of the history for persistent negotiated endpoints; the other keys are paths of upstreams."""
 
-UNSETTLED = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
+UNKNOWN_STATES = frozenset({"stopped", "idle", "starting", "backoff", "failed"})
 """States in which an upstream cannot say what it offers; its last known tools count."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class ManifestForm:
     """A form of the manifest, ready to be sent."""
 
     document: Mapping[str, Any]
@@ -116,7 +116,7 @@ class Publication:
         adapters: Sequence[IPayloadAdapter],
         hosted: Callable[[], Sequence[Agent]],
         key: SigningKey | None,
-        history: History,
+        history: PublicationHistory,
         clock: IReactorTime,
         versions_supported: Sequence[str] = (),
         negotiated: Callable[[], Sequence[Mapping[str, Any]] | None] = tuple,
@@ -125,7 +125,7 @@ class Publication:
         self._catalog = catalog
         self._versions_supported = versions_supported
         self._negotiated = negotiated
-        self._agreed: tuple[Mapping[str, Any], ...] = ()
+        self._negotiated_entries: tuple[Mapping[str, Any], ...] = ()
         self._policies = manifest.Policies(
             methods=policy,
             wildcards_accepted=config.policies.wildcards_accepted,
@@ -140,19 +140,19 @@ class Publication:
         self._hosted = hosted
         self._key = key
         self._history = history
-        self._over = False
+        self._is_frozen = False
         self._upstreams: dict[str, Mapping[str, Any]] = {
             path: entry for path, entry in self._history.upstreams.items() if isinstance(entry, dict)
         }
-        self._looked: tuple[Any, ...] | None = None
+        self._compared: tuple[Any, ...] | None = None
         self._shown: tuple[Mapping[str, Any], ...] = ()
         self._clock = clock
         self._building = DeferredLock()
-        self._forms: dict[tuple[bool, bool], Published] = {}
+        self._forms: dict[tuple[bool, bool], ManifestForm] = {}
         self._announce: Callable[[int], None] = lambda _: None
-        self._counting = True
-        self._own = ""
-        self._fixed: tuple[EncodedItem, ...] = ()  # endpoints that do not change while the host runs
+        self._must_count = True
+        self._own_digest = ""
+        self._fixed_items: tuple[EncodedItem, ...] = ()  # endpoints that do not change while the host runs
         self._listed: EncodedArray | None = None
         self._last: tuple[FurtherPart, Answer] | None = None
         self._writer = ItemWriter(SHARED)
@@ -183,7 +183,7 @@ class Publication:
             fixed.append(self._writer.item(entry))
             if not len(fixed) % STEP:
                 yield
-        self._fixed = tuple(fixed)
+        self._fixed_items = tuple(fixed)
         yield from self._agents.prepare(self._hosted())
 
     async def __call__(self, disclosed: bool, known: bool = False, part: str = "") -> Answer:
@@ -197,7 +197,7 @@ class Publication:
         :raises Refusal: 503 for a first manifest whose version cannot be made durable; 422 for a token that names no
             part of the form that this reader sees now.
         """
-        form = await self.published(disclosed, known)
+        form = await self.find_form(disclosed, known)
         if not part:
             return form.response
         if part not in form.further:
@@ -215,7 +215,7 @@ class Publication:
         self._last = further, answer
         return answer
 
-    async def published(self, disclosed: bool, known: bool = False) -> Published:
+    async def find_form(self, disclosed: bool, known: bool = False) -> ManifestForm:
         """Return the form with its document; agents stopped before this call are not in it."""
         self.refresh()
         # Without data classes both kinds of readers see the same.
@@ -225,14 +225,14 @@ class Publication:
         await self._building.acquire()
         try:
             # A concurrent caller may have built it.
-            return self._forms.get(kind) or await self._anew(kind)
+            return self._forms.get(kind) or await self._build_form(kind)
         except OSError as error:
             log.error("the manifest's history cannot be written: {why}", why=str(error))
             raise Refusal(Reason.MANIFEST_UNAVAILABLE) from None
         finally:
             self._building.release()
 
-    async def _anew(self, kind: tuple[bool, bool]) -> Published:
+    async def _build_form(self, kind: tuple[bool, bool]) -> ManifestForm:
         """Build a form, and keep it unless it was superseded during that; the waiting caller still gets it."""
         forms = self._forms
         form = await in_turns(self._build(*kind), self._clock)
@@ -244,21 +244,21 @@ class Publication:
         Compare the upstreams with the last comparison; a change is counted, and the manifest rebuilt on the next
         request.
         """
-        if self._over:
+        if self._is_frozen:
             return
         looked = tuple((adapter.hosted_protocols(), tuple(adapter.tools())) for adapter in self._adapters)
-        agreed = self._agree()
-        if self._looked is not None and agreed == self._agreed and self._same(looked):
+        agreed = self._read_negotiated()
+        if self._compared is not None and agreed == self._negotiated_entries and self._is_unchanged(looked):
             return
-        self._looked = looked
+        self._compared = looked
         shown = tuple(self._entries(looked))
-        if shown != self._shown or agreed != self._agreed or not self.api_version:
-            if agreed != self._agreed:
+        if shown != self._shown or agreed != self._negotiated_entries or not self.api_version:
+            if agreed != self._negotiated_entries:
                 self._listed = None
-            self._shown, self._agreed = shown, agreed
+            self._shown, self._negotiated_entries = shown, agreed
             self._forms = {}
-            self._counting = True
-        if self._counting:
+            self._must_count = True
+        if self._must_count:
             self._count()
 
     def current_version(self) -> str:
@@ -266,11 +266,11 @@ class Publication:
         self.refresh()
         return str(self.api_version)
 
-    def end(self) -> None:
+    def freeze(self) -> None:
         """Freeze this publication because another replaces it; remaining requests get what was published last."""
-        self._over = True
+        self._is_frozen = True
 
-    def renew(self) -> None:
+    def drop_forms(self) -> None:
         """
         Drop the built forms because the host's key or the set of callable agents changed.
 
@@ -278,26 +278,26 @@ class Publication:
         """
         self._forms = {}
 
-    def _agree(self) -> tuple[Mapping[str, Any], ...]:
+    def _read_negotiated(self) -> tuple[Mapping[str, Any], ...]:
         """Return the persistent negotiated endpoints, or the last known ones while they are unknown."""
         agreed = self._negotiated()
         if agreed is None:
-            return self._agreed
+            return self._negotiated_entries
         found = tuple(agreed)
-        if found != self._agreed or AGREED in self._upstreams:
+        if found != self._negotiated_entries or NEGOTIATED in self._upstreams:
             digest = sha256(canonical([dict(entry) for entry in found])).hexdigest() if found else ""
-            self._upstreams[AGREED] = {"definitions": digest}
+            self._upstreams[NEGOTIATED] = {"definitions": digest}
         return found
 
-    def _same(self, looked: tuple[Any, ...]) -> bool:
+    def _is_unchanged(self, looked: tuple[Any, ...]) -> bool:
         """Return whether the upstreams are unchanged; tools are compared by identity, which is fast."""
-        assert self._looked is not None
-        for (entries, tools), (old_entries, old_tools) in zip(looked, self._looked, strict=True):
+        assert self._compared is not None
+        for (entries, tools), (old_entries, old_tools) in zip(looked, self._compared, strict=True):
             if entries != old_entries or len(tools) != len(old_tools):
                 return False
             if any(tool is not old for tool, old in zip(tools, old_tools, strict=True)):
                 return False
-        return not self._counting
+        return not self._must_count
 
     def _entries(self, looked: tuple[Any, ...]) -> list[Mapping[str, Any]]:
         """
@@ -308,11 +308,11 @@ class Publication:
         for entries, tools in looked:
             for entry in entries:
                 path = _path_of(entry)
-                settled = entry.get("state") not in UNSETTLED
+                settled = entry.get("state") not in UNKNOWN_STATES
                 if not settled and path in self._upstreams:
                     found.append(self._upstreams[path])
                     continue
-                shown = {name: value for name, value in entry.items() if name not in MOMENTARY}
+                shown = {name: value for name, value in entry.items() if name not in MOMENTARY_MEMBERS}
                 shown["definitions"] = _definitions(tools, path)
                 if settled:
                     self._upstreams[path] = shown
@@ -321,50 +321,50 @@ class Publication:
 
     def _count(self) -> None:
         """Count what can be called, and announce a new number."""
-        if not self._own:
+        if not self._own_digest:
             # The host's own part does not change while it runs; with a thousand endpoints this takes a while.
             own = self._document(False, True)
-            own["endpoints"] = encode_array(self._fixed)
-            self._own = manifest.surface_digest(own)
+            own["endpoints"] = encode_array(self._fixed_items)
+            self._own_digest = manifest.surface_digest(own)
             self._agents(self._hosted())  # this, too, takes long the first time
         definitions = {_path_of(entry): entry.get("definitions", "") for entry in self._shown}
-        agreed = self._upstreams.get(AGREED, {}).get("definitions", "")
+        agreed = self._upstreams.get(NEGOTIATED, {}).get("definitions", "")
         if agreed:
-            definitions[AGREED] = agreed
-        digest = sha256(canonical([self._own, definitions])).hexdigest()
+            definitions[NEGOTIATED] = agreed
+        digest = sha256(canonical([self._own_digest, definitions])).hexdigest()
         try:
-            number = self._history.surface(digest, self._upstreams)
+            number = self._history.number_surface(digest, self._upstreams)
         except OSError as error:
             # A number that may be lost must not be seen. The next comparison tries again.
             log.error("AGTP-API-Version cannot be written: {why}", why=str(error))
             return
-        self._counting = False
+        self._must_count = False
         if number != self.api_version:
             self.api_version = number
             self._announce(number)
 
     # Building
 
-    def _build(self, disclosed: bool, known: bool) -> Generator[None, None, Published]:
+    def _build(self, disclosed: bool, known: bool) -> Generator[None, None, ManifestForm]:
         self.builds += 1
         document = self._document(disclosed, known)
         yield
         digest = yield from manifest.digesting(document)
         yield
         kind = ("disclosed" if disclosed else "reserved") + ("-known" if known else "")
-        revision = self._history.document(kind, digest)
+        revision = self._history.number_document(kind, digest)
         document["document_version"] = revision.version
         document["server"] |= {"issued": revision.issued, "updated": revision.updated}
         headers = (("ETag", _etag(digest, revision)), ("Cache-Control", self._cache_control(known)))
         if document["endpoints"].octets <= SINGLE_OCTETS:
             signed = yield from signing(document, self._key)
             yield
-            return Published(document=signed, response=_encode(signed, headers))
-        return (yield from self._in_parts(document, _etag(digest, revision), headers))
+            return ManifestForm(document=signed, response=_encode(signed, headers))
+        return (yield from self._build_parts(document, _etag(digest, revision), headers))
 
-    def _in_parts(
+    def _build_parts(
         self, document: dict[str, Any], tag: str, headers: tuple[tuple[str, str], ...]
-    ) -> Generator[None, None, Published]:
+    ) -> Generator[None, None, ManifestForm]:
         """Sign each part, and encode the first; the published document has all endpoints."""
         whole = dict(document)
         groups = list(split_items(self._items()))
@@ -383,7 +383,7 @@ class Publication:
             fields = (tagged, *headers[1:])
             parts.append(FurtherPart(document=part, kid=kid, signature=signature, headers=fields))
         first = yield from parts[0].encoding(self._key)
-        return Published(document=whole, response=first, further=dict(zip(tokens[1:], parts[1:], strict=True)))
+        return ManifestForm(document=whole, response=first, further=dict(zip(tokens[1:], parts[1:], strict=True)))
 
     def _document(self, disclosed: bool, known: bool) -> dict[str, Any]:
         """Return the document without version and times."""
@@ -416,23 +416,23 @@ class Publication:
             signing_keys=() if self._key is None else (self._key.public,),
             earlier_keys=[(link.old, link.rotated_at) for link in earlier_of(self._key)],
         )
-        document["endpoints"] = self._callable()
+        document["endpoints"] = self._endpoint_entries()
         if disclosed and config.policies.agent_disclosure != "private":
             document["hosted_agents"] = self._agents(self._hosted())
         return document
 
-    def _callable(self) -> EncodedArray:
+    def _endpoint_entries(self) -> EncodedArray:
         """Return the entries of ``endpoints``; those that do not change are encoded once."""
-        if not self._fixed:
+        if not self._fixed_items:
             entries = manifest.project_all(self._built_ins(), self._endpoints, self._catalog)
-            self._fixed = tuple(map(self._writer.item, entries))
+            self._fixed_items = tuple(map(self._writer.item, entries))
         if self._listed is None:
             self._listed = encode_array(self._items())
         return self._listed
 
     def _items(self) -> list[EncodedItem]:
         """Return the encoded entries of ``endpoints``."""
-        return [*self._fixed, *(encode_item(dict(definition)) for definition in self._agreed)]
+        return [*self._fixed_items, *(encode_item(dict(definition)) for definition in self._negotiated_entries)]
 
     def _features(self) -> tuple[str, ...]:
         """Return the features of this host (AGTP-API section 8.3)."""
@@ -467,7 +467,7 @@ def _path_of(upstream: Mapping[str, Any]) -> str:
     return str(upstream.get("path", upstream.get("name", "")))
 
 
-MOMENTARY = frozenset({"state", "tools", "restarts", "next_attempt_in", "latency"})
+MOMENTARY_MEMBERS = frozenset({"state", "tools", "restarts", "next_attempt_in", "latency"})
 """Members of an upstream that change from moment to moment; DESCRIBE reports them, the manifest does not."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agtphost.config import MCPServerSection
 from agtphost.host.floor import state_changing_floor
-from agtphost.host.http_clients import agent_named
+from agtphost.host.http_clients import find_agent
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
 from agtphost.vocabulary import scopes
@@ -16,13 +16,13 @@ from agtphost.vocabulary.grants import ANY, upstream_of
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-    from agtphost.host.loaded import Loaded
+    from agtphost.host.loaded import LoadedHost
     from agtphost.identity.agents import Agent
 
 OTHER_PARTS = ("resource:", "prompt:")
 """Prefixes of a grant's part of a server that name no tool."""
 
-SHOWN = 5
+MOST_NAMED = 5
 """How many clients one sentence names."""
 
 
@@ -37,7 +37,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class ReachingClient:
     """A client that needs no certificate, or all clients that share one agent."""
 
     name: str
@@ -75,7 +75,7 @@ def hides_tools(config: Config, assurance: Assurance) -> bool:
     return any(each.assurance > assurance for server in config.mcp.server for each in requirements(server, floor))
 
 
-def unreached(loaded: Loaded) -> Iterator[str]:
+def unreached_servers(loaded: LoadedHost) -> Iterator[str]:
     """Yield a sentence for each server of which configured clients of the MCP front or the gateway reach no tool."""
     config = loaded.config
     front, gateway = config.mcp.front.listen is not None, config.gateway.listen is not None
@@ -88,11 +88,11 @@ def unreached(loaded: Loaded) -> Iterator[str]:
             if why:
                 found.setdefault((surface, server.name, why), []).append(client.name)
     for (surface, name, why), clients in found.items():
-        more = f" and {len(clients) - SHOWN} more" if len(clients) > SHOWN else ""
-        yield f"[{surface}] no tool of {name} is shown to {', '.join(clients[:SHOWN])}{more}: {why}"
+        more = f" and {len(clients) - MOST_NAMED} more" if len(clients) > MOST_NAMED else ""
+        yield f"[{surface}] no tool of {name} is shown to {', '.join(clients[:MOST_NAMED])}{more}: {why}"
 
 
-def _obstacle(asked: Sequence[Requirement], client: Client) -> str:
+def _obstacle(asked: Sequence[Requirement], client: ReachingClient) -> str:
     """Return what keeps a client from every tool of a server that it was granted; empty if it may reach one."""
     agent = client.agent
     if not asked:
@@ -104,14 +104,14 @@ def _obstacle(asked: Sequence[Requirement], client: Client) -> str:
         )
     open_to_it = [each for each in asked if each.assurance <= client.assurance]
     if not open_to_it:
-        return _closed(client.assurance)
+        return _how_to_open(client.assurance)
     if all(scopes.missing(client.scopes, each.scopes) for each in open_to_it):
         lacking = ", ".join(scopes.missing(client.scopes, open_to_it[0].scopes))
         return f"calls are made as {agent.name}, without the scope {lacking}"
     return ""
 
 
-def _closed(assurance: Assurance) -> str:
+def _how_to_open(assurance: Assurance) -> str:
     """Return a sentence on what opens a server to callers of an assurance."""
     if assurance is Assurance.GATEWAY:
         return (
@@ -121,7 +121,7 @@ def _closed(assurance: Assurance) -> str:
     return "nothing proves who calls; give clients a token of [[http.client]]"
 
 
-def _clients(loaded: Loaded, *, front: bool, gateway: bool) -> Iterator[tuple[str, Client]]:
+def _clients(loaded: LoadedHost, *, front: bool, gateway: bool) -> Iterator[tuple[str, ReachingClient]]:
     """
     Yield each client that is configured to call without a certificate, with the surface that it uses.
 
@@ -130,28 +130,28 @@ def _clients(loaded: Loaded, *, front: bool, gateway: bool) -> Iterator[tuple[st
     """
     config = loaded.config
     for holder in config.http.client if front or gateway else ():
-        agent, _ = agent_named(loaded.directory, holder.agent)
+        agent, _ = find_agent(loaded.directory, holder.agent)
         if agent is not None:
             held = frozenset(holder.scopes) or agent.scopes
-            client = Client(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
+            client = ReachingClient(name=holder.name, agent=agent, scopes=held, assurance=Assurance.GATEWAY)
             yield "mcp.front" if front else "gateway", client
     if front:
-        yield from _of_agent("mcp.front", loaded, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
+        yield from _clients_of_agent("mcp.front", loaded, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
     if gateway:
-        yield from _of_agent("gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer))
+        yield from _clients_of_agent("gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer))
 
 
-def _of_agent(surface: str, loaded: Loaded, label: str, *, proven: bool) -> Iterator[tuple[str, Client]]:
+def _clients_of_agent(surface: str, loaded: LoadedHost, label: str, *, proven: bool) -> Iterator[tuple[str, ReachingClient]]:
     """
     Yield the clients that call as one agent of a surface.
 
     :param proven: whether a provider's token proves who they are.
     """
-    agent, _ = agent_named(loaded.directory, label) if label else (None, "")
+    agent, _ = find_agent(loaded.directory, label) if label else (None, "")
     if agent is not None:
         name = "clients of an identity provider" if proven else "anonymous clients"
         assurance = Assurance.GATEWAY if proven else Assurance.HEADER
-        yield surface, Client(name=name, agent=agent, scopes=agent.scopes, assurance=assurance)
+        yield surface, ReachingClient(name=name, agent=agent, scopes=agent.scopes, assurance=assurance)
 
 
 def _find_granted_tools(

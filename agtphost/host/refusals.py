@@ -18,7 +18,7 @@ from agtphost.iagtp import ILedger
 
 log = Logger()
 
-UNLIMITED = 100_000
+DEVELOPMENT_LIMIT = 100_000
 """Records per minute in the development profile on loopback, where only the owner can fill the disk."""
 
 
@@ -28,7 +28,7 @@ def refusal_limits(config: Config) -> RefusalLimits:
     relaxed = config.host.development and config.listen.loopback
 
     def chosen(value: int | None, usual: int) -> int:
-        return value if value is not None else UNLIMITED if relaxed else usual
+        return value if value is not None else DEVELOPMENT_LIMIT if relaxed else usual
 
     return RefusalLimits(
         agent=chosen(audit.refusal_records_per_agent, 600),
@@ -39,7 +39,7 @@ def refusal_limits(config: Config) -> RefusalLimits:
     )
 
 
-class Summarizing(Service):
+class SummaryWriter(Service):
     """
     A service that records what was counted.
 
@@ -56,22 +56,22 @@ class Summarizing(Service):
         self._seconds = seconds
         self._unwritten: tuple[StreamEvent, ...] = ()
         self._writing: Deferred[None] | None = None
-        self._looking = LoopingCall(self._look)
-        self._looking.clock = clock
+        self._timer = LoopingCall(self._write_if_healthy)
+        self._timer.clock = clock
 
     def startService(self) -> None:
         """Start the periodic summaries."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._looking.start(self._seconds, now=False)
+        self._timer.start(self._seconds, now=False)
 
     def stopService(self) -> Deferred[None]:
         """Write the remaining summaries, even into the reserved space of the disk, and stop."""
         super().stopService()  # type: ignore[no-untyped-call]
-        if self._looking.running:
-            self._looking.stop()
+        if self._timer.running:
+            self._timer.stop()
         return self.write(last=True)
 
-    def _look(self) -> None:
+    def _write_if_healthy(self) -> None:
         if self._ledger.healthy:
             self.write()
 
@@ -80,7 +80,7 @@ class Summarizing(Service):
         if self._writing is None:
             self._writing = Deferred.fromCoroutine(self._write(last))
             if self._writing.called:
-                return self._ended()
+                return self._take_writing()
             self._writing.addCallback(lambda _: self._forget())
         waiting: Deferred[None] = Deferred()
         self._writing.addCallback(lambda _: waiting.callback(None))
@@ -89,7 +89,7 @@ class Summarizing(Service):
     def _forget(self) -> None:
         self._writing = None
 
-    def _ended(self) -> Deferred[None]:
+    def _take_writing(self) -> Deferred[None]:
         ended, self._writing = self._writing, None
         assert ended is not None
         return ended

@@ -11,7 +11,7 @@ from agtphost.host.bindings import methods_of, units_of
 from agtphost.methods.inspection.inspect import Target
 
 
-class Registry:
+class BindingRegistry:
     """
     The bindings of a host.
 
@@ -30,7 +30,7 @@ class Registry:
 
     # Filling
 
-    def tell(self, targets: Mapping[str, Target]) -> None:
+    def add_targets(self, targets: Mapping[str, Target]) -> None:
         """Add targets of INSPECT; each decides who may read it."""
         self._targets.update(targets)
 
@@ -41,7 +41,7 @@ class Registry:
         :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
         """
         self._built_ins, self._endpoints = tuple(built_ins), tuple(endpoints)
-        self._table = EndpointTable(self.all())
+        self._table = EndpointTable(self.all_bindings())
         return self._table
 
     def clear(self) -> None:
@@ -60,25 +60,25 @@ class Registry:
         """Return the targets of INSPECT, by name; they may still grow."""
         return self._targets
 
-    def built_ins(self) -> Sequence[Binding]:
+    def built_in_bindings(self) -> Sequence[Binding]:
         """Return the host's own bindings, without absent ones."""
         return tuple(binding for binding in self._built_ins if not binding.absent)
 
-    def all(self) -> Sequence[Binding]:
+    def all_bindings(self) -> Sequence[Binding]:
         """Return the host's own bindings and the operator's."""
         return (*self._built_ins, *self._endpoints)
 
-    def admitted(self) -> list[Binding]:
+    def admitted_bindings(self) -> list[Binding]:
         """Return the bindings whose method the policy admits; lists show these."""
-        return [binding for binding in self.all() if not binding.absent and self._policy.admits(binding.method)]
+        return [binding for binding in self.all_bindings() if not binding.absent and self._policy.admits(binding.method)]
 
     def methods(self) -> Sequence[str]:
         """Return every admitted method that something is bound to, in the order of first appearance."""
-        return methods_of(self.admitted())
+        return methods_of(self.admitted_bindings())
 
     def units(self) -> frozenset[str]:
         """Return the units in which bindings state a cost; a Budget-Limit may use only these."""
-        return units_of(self.admitted())
+        return units_of(self.admitted_bindings())
 
     def match(self, method: str, path: str) -> Match | None:
         """Return what a method on a path is bound to."""

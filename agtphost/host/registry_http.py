@@ -5,8 +5,8 @@ from __future__ import annotations
 from agtphost.config import Config
 from agtphost.config.surfaces import REGISTRY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import certified, keyholders, principal_of
-from agtphost.host.surfaces import Served
+from agtphost.host.http_clients import verified_certificate, keyholders, principal_check
+from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import Clients
 from agtphost.http.registry import RegistryFacts, RegistryResource
 from agtphost.iagtp import IGate
@@ -30,7 +30,7 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
             message = f"[registry] agent names an agent that this host does not know: {given.agent[:64]}"
             raise ConfigurationError([Problem(message=message, file=str(config.file))])
         speaker = agent.agent_id
-    hosted, reads = directory.list_hosted(), certified if asks_certificates(config, given) else None
+    hosted, reads = directory.list_hosted(), verified_certificate if asks_certificates(config, given) else None
     return RegistryFacts(
         path=given.path,
         url="" if given.url is None else f"{given.url.rstrip('/')}{given.path}",
@@ -40,13 +40,13 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
             agent_id="" if oauth is None else speaker,
             keyholders=keyholders(config, directory),
             certified=reads,
-            principal=principal_of(oauth) if speaker and oauth is not None else None,
+            principal=principal_check(oauth) if speaker and oauth is not None else None,
         ),
         agent=f"agent:{hosted[0].name}" if len(hosted) == 1 else "",
         title=config.host.server_id,
     )
 
 
-def surface(resource: RegistryResource) -> Served:
+def build_surface(resource: RegistryResource) -> ServedSurface:
     """Return the surface of ``[registry]``."""
-    return Served(name=REGISTRY, what="the registry", resource=resource)
+    return ServedSurface(name=REGISTRY, what="the registry", resource=resource)

@@ -27,8 +27,8 @@ from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import expiry, loaded
 from agtphost.host.assembly import assemble
-from agtphost.host.evidence import is_new, place_problems
-from agtphost.host.loaded import RESTS_ON, Loaded, Parts
+from agtphost.host.evidence import is_first_start, place_problems
+from agtphost.host.loaded import TABLES_OF_PART, LoadedHost, ProblemsByPart
 from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listening import SYSTEMD, systemd_faults
@@ -44,7 +44,7 @@ from agtphost.vocabulary.tomltext import TomlError
 class IPrecondition(Protocol):
     """A service of the host whose start can be refused."""
 
-    def in_the_way(self) -> Iterator[Problem]:
+    def start_problems(self) -> Iterator[Problem]:
         """Yield every reason why :meth:`startService` would raise, without lasting changes."""
 
 
@@ -81,22 +81,22 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
     globalLogPublisher.addObserver(note)
     try:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
-            aside = _Aside(config, Path(made).resolve())
+            aside = _RehearsalCopy(config, Path(made).resolve())
             told_of = {(each.file, each.line) for each in found}
-            beyond = aside.named(_beyond(config, aside, environ, reading.sections, reactor, remarks))
+            beyond = aside.restore_problem_names(_check_beyond(config, aside, environ, reading.sections, reactor, remarks))
             # Values of faulty keys are left out, so that the checks below report them as missing.
             found += [
                 each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
             ]
-            told = [*map(aside.name, remarks), *expiry.remarks(config, time.time())]
+            told = [*map(aside.restore_names, remarks), *expiry.expiry_warnings(config, time.time())]
     finally:
         globalLogPublisher.removeObserver(note)
     return Rehearsal(config=config, problems=list(dict.fromkeys(found)), remarks=list(dict.fromkeys(told)))
 
 
-def _beyond(
+def _check_beyond(
     config: Config,
-    aside: _Aside,
+    aside: _RehearsalCopy,
     environ: Mapping[str, str],
     faulty: frozenset[str],
     reactor: Any,
@@ -105,11 +105,11 @@ def _beyond(
     """Yield the problems of what the configuration names, as far as it depends on sound tables."""
     if "host" in faulty:
         remarks.append(
-            f"{', '.join(RESTS_ON)}, store and port were not checked: they depend on [host], which has faults"
+            f"{', '.join(TABLES_OF_PART)}, store and port were not checked: they depend on [host], which has faults"
         )
-        yield from syntax(config.folder, config.endpoints.directory)
+        yield from syntax_problems(config.folder, config.endpoints.directory)
         return
-    if (unwritable := _unwritable(config.host.state_dir)) is not None:
+    if (unwritable := _state_problem(config.host.state_dir)) is not None:
         yield unwritable
         return
     if "audit" not in faulty:
@@ -117,19 +117,19 @@ def _beyond(
     if "store" not in faulty:
         yield from place_problems(config, {("store", "url"): config.store.path})
     aside.fill()
-    parts = Parts()
-    found = loaded.examine(aside.config, environ, parts)
+    parts = ProblemsByPart()
+    found = loaded.check_host(aside.config, environ, parts)
     for part, problems in parts.items():
-        rests = sorted(RESTS_ON[part] & faulty)
+        rests = sorted(TABLES_OF_PART[part] & faulty)
         if not rests:
             yield from problems
         elif problems:
             remarks.append(f"{part} was not checked: it depends on [{'], ['.join(rests)}], which has faults")
     taken = StateLock(config.host.state_dir, config.store.path).holder()
-    for awaited in aside.awaited:
+    for awaited in aside.systemd_sockets:
         yield from systemd_faults(awaited)
         remarks.append(f"the socket of {awaited} was not checked: systemd passes it only to the host")
-    remarks += _room(config)
+    remarks += _disk_warnings(config)
     if taken is not None:
         remarks.append(f"a host{taken} uses this state: its store and its port were not checked")
     if config.store.plugin is not None:
@@ -137,12 +137,12 @@ def _beyond(
     if faulty & {"store", "audit", "listen"}:
         return
     if found is not None:
-        yield from _assembled(found, config, aside, environ, reactor, running=taken is not None)
+        yield from _check_assembly(found, config, aside, environ, reactor, running=taken is not None)
     elif taken is None:
-        yield from _store_alone(config, aside)
+        yield from _check_store(config, aside)
 
 
-def _room(config: Config) -> Iterator[str]:
+def _disk_warnings(config: Config) -> Iterator[str]:
     """Yield a warning if the disk is nearly full: a host starts on a full disk, but serves no requests."""
     floor, place = config.store.free_space_floor, config.store.path.parent
     if config.store.plugin is not None or not place.is_dir():
@@ -156,7 +156,7 @@ def _room(config: Config) -> Iterator[str]:
         )
 
 
-def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
+def syntax_problems(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
     """
     Yield a problem for each file next to a configuration that is not TOML, if nothing more can be checked.
 
@@ -171,7 +171,7 @@ def syntax(folder: Path, endpoints: Path | None = None) -> Iterator[Problem]:
                 yield Problem(message=f"it {error}", file=str(file), line=error.line, hint=error.hint)
 
 
-def _unwritable(state: Path) -> Problem | None:
+def _state_problem(state: Path) -> Problem | None:
     """Return a problem if the host can neither write the state directory nor create it."""
     nearest = next(path for path in (state, *state.parents) if path.exists())
     if os.access(nearest, os.W_OK | os.X_OK):
@@ -183,11 +183,11 @@ def _unwritable(state: Path) -> Problem | None:
     )
 
 
-def _assembled(
-    found: Loaded, config: Config, aside: _Aside, environ: Mapping[str, str], reactor: Any, *, running: bool
+def _check_assembly(
+    found: LoadedHost, config: Config, aside: _RehearsalCopy, environ: Mapping[str, str], reactor: Any, *, running: bool
 ) -> Iterator[Problem]:
     try:
-        store = _rehearsed(config, aside, running=running)
+        store = _open_rehearsal_store(config, aside, running=running)
         services = assemble(found, reactor, environ, store).services
     except (StoreError, AmbiguousEndpoints) as error:
         yield Problem(message=str(error))
@@ -197,25 +197,25 @@ def _assembled(
         for service in () if running else services:
             # A plugin's store was not opened, and the empty one in its place would contradict every witness.
             if isinstance(service, IPrecondition) and not (config.store.plugin and isinstance(service, LedgerService)):
-                yield from service.in_the_way()
+                yield from service.start_problems()
         store.close()
 
 
-def _rehearsed(config: Config, aside: _Aside, *, running: bool) -> IChainStore:
+def _open_rehearsal_store(config: Config, aside: _RehearsalCopy, *, running: bool) -> IChainStore:
     if config.store.plugin is not None:
         return MemoryStore()
-    return rehearse_store(config.store.path, create=is_new(config) or running, aside=aside.folder)
+    return rehearse_store(config.store.path, create=is_first_start(config) or running, aside=aside.folder)
 
 
-def _store_alone(config: Config, aside: _Aside) -> Iterator[Problem]:
+def _check_store(config: Config, aside: _RehearsalCopy) -> Iterator[Problem]:
     """Yield a problem if the store cannot be opened; used when other problems prevent the assembly."""
     try:
-        _rehearsed(config, aside, running=False).close()
+        _open_rehearsal_store(config, aside, running=False).close()
     except StoreError as error:
         yield Problem(message=str(error))
 
 
-class _Aside:
+class _RehearsalCopy:
     """
     A copy of the state directory, made of links to its files, so that nothing is written to the real one.
 
@@ -226,23 +226,23 @@ class _Aside:
         self.folder = folder
         self._real = config
         self._state = folder / "state"
-        self.config: Config = _moved(config, config.host.state_dir, self._state)
-        self.awaited: list[str] = []
+        self.config: Config = _move_paths(config, config.host.state_dir, self._state)
+        self.systemd_sockets: list[str] = []
         """Sockets that only the host gets from systemd."""
 
         if (config.listen.endpoint or "").startswith(SYSTEMD):
-            self.awaited.append(config.listen.endpoint or "")
+            self.systemd_sockets.append(config.listen.endpoint or "")
             listen = self.config.listen.model_copy(update={"endpoint": None, "port": 0})
             self.config = self.config.model_copy(update={"listen": listen})
         for surface in surfaces(config):
             bare = surface.listen.removeprefix("ssl:")
             if bare.startswith(SYSTEMD):
-                self.awaited += [bare] if bare not in self.awaited else []
+                self.systemd_sockets += [bare] if bare not in self.systemd_sockets else []
                 # A separate loopback address with any free port, so that surfaces with one socket still share one.
                 here = (
-                    f"{'ssl' if surface.listener.secure else 'tcp'}:0:interface=127.0.0.{self.awaited.index(bare) + 2}"
+                    f"{'ssl' if surface.listener.secure else 'tcp'}:0:interface=127.0.0.{self.systemd_sockets.index(bare) + 2}"
                 )
-                self.config = _replaced(self.config, (*surface.location, "listen"), here)
+                self.config = _replace_value(self.config, (*surface.location, "listen"), here)
         witness = config.audit.witness
         if not witness.is_relative_to(config.host.state_dir):
             audit = self.config.audit.model_copy(update={"witness": folder / "witness" / witness.name})
@@ -268,36 +268,36 @@ class _Aside:
             elif not entry.name.startswith(store.name) and entry.name != "host.lock":
                 (target / entry.name).symlink_to(entry)
 
-    def name(self, text: str) -> str:
+    def restore_names(self, text: str) -> str:
         """Return a sentence with the names of the real files."""
         text = text.replace(str(self._state), str(self._real.host.state_dir))
         # The copy of a store that a start would upgrade.
         text = text.replace(str(self.folder / self._real.store.path.name), str(self._real.store.path))
         return text.replace(str(self.folder / "witness"), str(self._real.audit.witness.parent))
 
-    def named(self, problems: Iterable[Problem]) -> list[Problem]:
+    def restore_problem_names(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return problems with the names of the real files."""
         return [
-            replace(each, message=self.name(each.message), file=self.name(each.file), hint=self.name(each.hint))
+            replace(each, message=self.restore_names(each.message), file=self.restore_names(each.file), hint=self.restore_names(each.hint))
             for each in problems
         ]
 
 
-def _replaced(value: Any, location: Sequence[Any], new: Any) -> Any:
+def _replace_value(value: Any, location: Sequence[Any], new: Any) -> Any:
     """Return a configuration with one value replaced."""
     name, *rest = location
-    inner = new if not rest else _replaced(getattr(value, name), rest, new)
+    inner = new if not rest else _replace_value(getattr(value, name), rest, new)
     return value.model_copy(update={name: inner})
 
 
-def _moved(value: Any, old: Path, new: Path) -> Any:
+def _move_paths(value: Any, old: Path, new: Path) -> Any:
     """Return a configuration with the paths below one directory moved below another."""
     if isinstance(value, Path):
         return new / value.relative_to(old) if value.is_relative_to(old) else value
     if isinstance(value, BaseModel):
-        moved = {name: _moved(getattr(value, name), old, new) for name in type(value).model_fields}
+        moved = {name: _move_paths(getattr(value, name), old, new) for name in type(value).model_fields}
         return value.model_copy(update={name: each for name, each in moved.items() if each is not getattr(value, name)})
     if isinstance(value, tuple):
-        moved_items = tuple(_moved(each, old, new) for each in value)
+        moved_items = tuple(_move_paths(each, old, new) for each in value)
         return value if all(a is b for a, b in zip(value, moved_items, strict=True)) else moved_items
     return value

@@ -23,19 +23,19 @@ from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.candidate import Candidate, Running, read_candidate
+from agtphost.host.candidate import Candidate, RunningConfiguration, read_candidate
 from agtphost.host.core import Core
 from agtphost.host.generations import Generations
-from agtphost.host.hang_up import Outcome, inventory
-from agtphost.host.loaded import Loaded
-from agtphost.host.modules import ImportedSince
-from agtphost.host.unmatched import unmatched
+from agtphost.host.hang_up import ReloadOutcome, inventory
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.modules import NewImports
+from agtphost.host.unmatched import find_unmatched
 from agtphost.iagtp import ILedger
 
-SHOWN = 20
+MOST_PROBLEMS = 20
 """Problems of a refused configuration that its record lists."""
 
-LONGEST = 300
+LONGEST_PROBLEM = 300
 """Characters of each listed problem."""
 
 Renew = Callable[[Candidate], None]
@@ -62,7 +62,7 @@ class Requester:
         return {"asked_by": self.by, **({"key": self.key} if self.key else {}), "caller_id": self.agent_id}
 
 
-class Reloading:
+class Reloader:
     """
     A queue of reloads, applied one at a time.
 
@@ -71,14 +71,14 @@ class Reloading:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedHost,
         reactor: Any,
         environ: Mapping[str, str],
         generations: Generations,
         agents: AgentAdmission,
         renew: Renew,
     ) -> None:
-        self._running = Running(loaded=loaded, files=inventory(loaded.config, loaded.tls))
+        self._running = RunningConfiguration(loaded=loaded, files=inventory(loaded.config, loaded.tls))
         self._reactor = reactor
         self._environ = environ
         self._generations = generations
@@ -88,7 +88,7 @@ class Reloading:
         self._turns = DeferredLock()
         self._number = 1
 
-    async def reload(self, requester: Requester, *, check: bool = False) -> Outcome:
+    async def reload(self, requester: Requester, *, check: bool = False) -> ReloadOutcome:
         """
         Apply what was changed. A faulty configuration changes nothing, and raises nothing.
 
@@ -96,36 +96,36 @@ class Reloading:
         """
         await self._turns.acquire()
         try:
-            outcome = await self._in_turn(requester, check)
+            outcome = await self._reload(requester, check)
         finally:
             self._turns.release()
-        self._tell(outcome, requester, check)
+        self._log(outcome, requester, check)
         return outcome
 
-    async def _in_turn(self, requester: Requester, check: bool) -> Outcome:
-        imported = ImportedSince(self._config.endpoints.python_path)
-        outcome = await self._attempted(requester, check)
-        if check or outcome.refused:
+    async def _reload(self, requester: Requester, check: bool) -> ReloadOutcome:
+        imported = NewImports(self._config.endpoints.python_path)
+        outcome = await self._attempt(requester, check)
+        if check or outcome.is_refused:
             # Otherwise Python would keep the refused code of a module, even after its correction.
             imported.forget()
         return outcome
 
-    async def _attempted(self, requester: Requester, check: bool) -> Outcome:
+    async def _attempt(self, requester: Requester, check: bool) -> ReloadOutcome:
         candidate, core = None, None
         try:
             candidate = await self._read()
-            if not candidate.outcome.taken:
+            if not candidate.outcome.applied:
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
-            core = await self._made(candidate)
+            core = await self._compose(candidate)
             if check:
                 self._generations.discard(core)
                 return replace(candidate.outcome, digest=candidate.digest, generation=self._number)
-            await self._started(core)
-            return await self._taken(candidate, core, requester)
+            await self._start(core)
+            return await self._put_in_force(candidate, core, requester)
         except ConfigurationError as error:
             if core is not None:
                 self._generations.discard(core)
-            return await self._refused(error.problems, candidate, requester, check)
+            return await self._record_refusal(error.problems, candidate, requester, check)
 
     async def _read(self) -> Candidate:
         read = partial(read_candidate, self._running, self._environ)
@@ -134,10 +134,10 @@ class Reloading:
         except ConfigurationError:
             raise
         except Exception as error:
-            raise self._unforeseen(error) from None
+            raise self._to_refusal(error) from None
         return found
 
-    def _unforeseen(self, error: Exception) -> ConfigurationError:
+    def _to_refusal(self, error: Exception) -> ConfigurationError:
         """Return the refusal for an unexpected error: a candidate must never do more harm than be refused."""
         if not isinstance(error, (AmbiguousEndpoints, OSError, ValueError)):
             log.failure("a configuration could not be made")
@@ -147,7 +147,7 @@ class Reloading:
     def _config(self) -> Any:
         return self._running.loaded.config
 
-    async def _made(self, candidate: Candidate) -> Core:
+    async def _compose(self, candidate: Candidate) -> Core:
         """
         Build what answers requests under the candidate.
 
@@ -161,12 +161,12 @@ class Reloading:
         except ConfigurationError:
             raise
         except Exception as error:
-            raise self._unforeseen(error) from None
-        for remark in unmatched(candidate.loaded):
+            raise self._to_refusal(error) from None
+        for remark in find_unmatched(candidate.loaded):
             log.warn("{remark}", remark=remark)
         return core
 
-    async def _started(self, core: Core) -> None:
+    async def _start(self, core: Core) -> None:
         """
         Start the new services of the candidate.
 
@@ -175,33 +175,33 @@ class Reloading:
         try:
             await self._generations.begin(core)
         except Exception as error:
-            raise self._unforeseen(error) from None
+            raise self._to_refusal(error) from None
 
-    async def _taken(self, candidate: Candidate, core: Core, requester: Requester) -> Outcome:
+    async def _put_in_force(self, candidate: Candidate, core: Core, requester: Requester) -> ReloadOutcome:
         """
         Record the candidate, and put it in force in the same turn of the reactor.
 
         :raises ConfigurationError: it cannot be recorded.
         """
         directory = candidate.loaded.directory
-        newcomers = self._agents.newcomers(directory)
+        newcomers = self._agents.find_newcomers(directory)
         if not await self._agents.record(directory):
-            raise ConfigurationError([Problem(message="the issue of an agent cannot be recorded", hint=LATER)])
+            raise ConfigurationError([Problem(message="the issue of an agent cannot be recorded", hint=RETRY_HINT)])
         outcome = replace(candidate.outcome, digest=candidate.digest, generation=self._number + 1)
         fields = {
             **requester.fields(),
-            "explanation": f"The configuration was changed: {', '.join(outcome.taken)}.",
+            "explanation": f"The configuration was changed: {', '.join(outcome.applied)}.",
             "digest": outcome.digest,
             "generation": outcome.generation,
-            "taken": list(outcome.taken),
-            "waiting": list(outcome.left),
+            "taken": list(outcome.applied),
+            "waiting": list(outcome.waiting),
         }
-        audit_id = await self._recorded(ADOPTED, fields)
+        audit_id = await self._record(ADOPTED, fields)
         # From here to the end nothing waits, and nothing is refused.
         self._number += 1
-        self._running = Running(
+        self._running = RunningConfiguration(
             loaded=core.on.loaded,
-            files={kind: self._taken_files(kind, candidate) for kind in candidate.files},
+            files={kind: self._files_to_compare(kind, candidate) for kind in candidate.files},
             modules=candidate.modules,
         )
         if candidate.modules is not None:
@@ -210,29 +210,29 @@ class Reloading:
         self._generations.turn_to(core)
         try:
             self._renew(candidate)
-            self._agents.admitted(newcomers)
+            self._agents.note_admitted(newcomers)
         except Exception:
             log.failure("something of the host did not follow its configuration")
         return replace(outcome, audit_id=audit_id)
 
-    def _taken_files(self, kind: str, candidate: Candidate) -> Any:
+    def _files_to_compare(self, kind: str, candidate: Candidate) -> Any:
         """Return the files to compare with next time: those applied now; files that need a restart stay as before."""
-        waits = any(left.startswith(f"{kind} (") for left in candidate.outcome.left)
+        waits = any(left.startswith(f"{kind} (") for left in candidate.outcome.waiting)
         return self._running.files.get(kind, {}) if waits else candidate.files[kind]
 
-    async def _refused(
+    async def _record_refusal(
         self, problems: Sequence[Problem], candidate: Candidate | None, requester: Requester, check: bool
-    ) -> Outcome:
+    ) -> ReloadOutcome:
         files = dict.fromkeys(Path(problem.file).name for problem in problems if problem.file)
-        outcome = Outcome(
-            left=() if candidate is None else candidate.outcome.left,
+        outcome = ReloadOutcome(
+            waiting=() if candidate is None else candidate.outcome.waiting,
             failed=tuple(files) or ("the configuration",),
             problems=tuple(problems),
             generation=self._number,
         )
         if check:
             return outcome
-        shown = [str(problem)[:LONGEST] for problem in problems[:SHOWN]]
+        shown = [str(problem)[:LONGEST_PROBLEM] for problem in problems[:MOST_PROBLEMS]]
         fields = {
             **requester.fields(),
             "explanation": f"A configuration was refused, for {len(problems)} problems; nothing changed.",
@@ -242,37 +242,37 @@ class Reloading:
             "count": len(problems),
         }
         try:
-            return replace(outcome, audit_id=await self._recorded(REFUSED, fields))
+            return replace(outcome, audit_id=await self._record(REFUSED, fields))
         except ConfigurationError:
             return outcome
 
-    async def _recorded(self, event_type: str, fields: Mapping[str, Any]) -> str:
+    async def _record(self, event_type: str, fields: Mapping[str, Any]) -> str:
         event = StreamEvent(chain=HOST_CHAIN, event_type=event_type, fields=fields)
         try:
             sealed = await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
         except LedgerUnavailable as error:
-            problem = Problem(message=f"the change cannot be recorded: {error}", hint=LATER)
+            problem = Problem(message=f"the change cannot be recorded: {error}", hint=RETRY_HINT)
             raise ConfigurationError([problem]) from None
         return str(sealed.audit_id)
 
-    async def asked(self, key: str, agent_id: str, check: bool) -> Mapping[str, Any]:
+    async def reload_for_operator(self, key: str, agent_id: str, check: bool) -> Mapping[str, Any]:
         """Reload for an operator over AGTP; see :data:`agtphost.methods.reload.Reload`."""
         outcome = await self.reload(Requester(by="operator", key=key, agent_id=agent_id), check=check)
-        return outcome.told()
+        return outcome.to_json()
 
-    def _tell(self, outcome: Outcome, requester: Requester, check: bool) -> None:
+    def _log(self, outcome: ReloadOutcome, requester: Requester, check: bool) -> None:
         if check:
             return
         by = "SIGHUP" if requester.by == "signal" else "reload"
-        if outcome.refused:
+        if outcome.is_refused:
             problems = "; ".join(str(problem) for problem in outcome.problems)
             log.error("{by}: nothing changed: {why}", by=by, why=problems)
-        elif any(each.startswith("TLS files (") for each in outcome.taken):
+        elif any(each.startswith("TLS files (") for each in outcome.applied):
             said = "the TLS certificate, key and client authorities were read again; new connections use them"
             log.info("{by}: {said}", by=by, said=said)
-        for each in outcome.left:
+        for each in outcome.waiting:
             log.warn("{by}: takes a restart: {what}", by=by, what=each)
         log.info("{by}: {summary}", by=by, summary=outcome.summary)
 
 
-LATER = "reload again once the store accepts records; the log says what is wrong with it"
+RETRY_HINT = "reload again once the store accepts records; the log says what is wrong with it"

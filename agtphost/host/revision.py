@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.identity import files
 
 LOOK_EVERY = 1.0
@@ -35,7 +35,7 @@ class Revision:
     """The ``document_version``."""
 
 
-class History:
+class PublicationHistory:
     """
     The numbers of published contents.
 
@@ -65,7 +65,7 @@ class History:
                 ]
             ) from None
 
-    def document(self, form: str, digest: str) -> Revision:
+    def number_document(self, form: str, digest: str) -> Revision:
         """
         Return the revision of a content; a new one gets the next ``document_version``.
 
@@ -79,7 +79,7 @@ class History:
             self._save({"revision": number, "contents": {**self._seen["contents"], form: known}})
         return Revision(issued=self._seen["issued"], updated=known["updated"], version=known["version"])
 
-    def surface(self, digest: str, upstreams: Mapping[str, Any]) -> int:
+    def number_surface(self, digest: str, upstreams: Mapping[str, Any]) -> int:
         """
         Return the ``AGTP-API-Version`` of what can be called; a new digest gets the next number.
 
@@ -125,7 +125,7 @@ def _read(octets: bytes) -> dict[str, Any]:
     return dict(seen)
 
 
-class Watch(Looking):
+class UpstreamComparison(PeriodicService):
     """
     A service that compares the upstreams with the manifest periodically.
 
@@ -135,11 +135,11 @@ class Watch(Looking):
 
     name = "manifest"
 
-    trouble = "upstreams could not be compared with the manifest"
+    failure_message = "upstreams could not be compared with the manifest"
 
     def __init__(self, clock: Any, compare: Callable[[], None]) -> None:
         super().__init__(clock, LOOK_EVERY)
         self._compare = compare
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         self._compare()

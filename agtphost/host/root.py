@@ -15,13 +15,13 @@ from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import assemble
 from agtphost.host.candidate import Candidate
-from agtphost.host.loaded import Loaded
+from agtphost.host.loaded import LoadedHost
 from agtphost.host.log_throttle import LogThrottling
-from agtphost.host.reloading import Reloading, Requester
-from agtphost.host.service_manager import ServiceManager
+from agtphost.host.reloading import Reloader, Requester
+from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import OrderedServices
-from agtphost.host.signals import Signals
-from agtphost.host.standing_down import CannotStart, StandardError
+from agtphost.host.signals import SignalHandlers
+from agtphost.host.standing_down import StartFailed, StandardError
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady import use_steady_clock
 from agtphost.stores import StoreError
@@ -31,7 +31,7 @@ from agtphost.vocabulary.allocator import settle_allocator
 log = Logger()
 
 
-def settle_collector() -> None:
+def tune_collector() -> None:
     """
     Keep the garbage collector from scanning objects that live as long as the host.
 
@@ -44,21 +44,21 @@ def settle_collector() -> None:
     gc.set_threshold(2_000, 4, 6_000)
 
 
-SWITCH = 0.0005
+SWITCH_INTERVAL = 0.0005
 """Seconds that a thread runs while another one waits for the interpreter."""
 
 
-def settle_threads() -> None:
+def tune_threads() -> None:
     """
     Let the reactor's thread wait less for other threads that compute.
 
     A call passes the interpreter between threads a dozen times, at each read, write and statement of the store. With
     the default of 5 ms each time, a call took up to 100 ms while another evaluated a long text.
     """
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
-class Host(Service):
+class HostService(Service):
     """
     The service that ``twistd agtp`` runs.
 
@@ -70,7 +70,7 @@ class Host(Service):
     name = "agtphost"
 
     def __init__(
-        self, loaded: Loaded, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
+        self, loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], said: StandardError | None = None
     ) -> None:
         self._loaded = loaded
         # It must be replaced before anything is scheduled.
@@ -78,12 +78,12 @@ class Host(Service):
         self._reactor = reactor
         self._environ = environ
         self._services: OrderedServices | None = None
-        self._signals = Signals(reactor, self.reload)
+        self._signals = SignalHandlers(reactor, self.reload)
         self._log = LogThrottling(reactor)
         config = loaded.config
         self._lock = StateLock(config.host.state_dir, config.store.path)
-        self._said = said or StandardError()
-        self._reloading: Reloading | None = None
+        self._standard_error = said or StandardError()
+        self._reloading: Reloader | None = None
 
     def startService(self) -> None:
         """
@@ -97,11 +97,11 @@ class Host(Service):
             self._lock.acquire()
             assembled = assemble(self._loaded, self._reactor, self._environ)
             self._services = assembled.services
-            self._reloading = Reloading(
+            self._reloading = Reloader(
                 *(self._loaded, self._reactor, self._environ, assembled.generations, assembled.agents),
                 self._renew,
             )
-            assembled.generations.core.on.lasting.reloads.reload = self._reloading.asked
+            assembled.generations.core.on.lasting.reloads.reload = self._reloading.reload_for_operator
             # Before the ready line: a SIGHUP right after it would end the process.
             self._signals.startService()
             self._services.startService()  # type: ignore[no-untyped-call]
@@ -110,27 +110,27 @@ class Host(Service):
         except ConfigurationError as error:
             raise self._refusal(error.problems) from None
         # A reader of the pipe, who waits for its end, has everything now.
-        self._said.close()
+        self._standard_error.close()
         # Log lines of the start are the operator's own, so they are not throttled.
         self._log.startService()
-        settle_collector()
+        tune_collector()
         settle_allocator()
         hasten(self._reactor)
-        settle_threads()
+        tune_threads()
 
-    def _refusal(self, problems: Sequence[Problem]) -> CannotStart:
+    def _refusal(self, problems: Sequence[Problem]) -> StartFailed:
         self._lock.release()
-        self._said.tell(self._loaded.config.file, problems)
-        return CannotStart(1)
+        self._standard_error.tell(self._loaded.config.file, problems)
+        return StartFailed(1)
 
     def stopService(self) -> Deferred[None]:
         """Stop everything in order."""
         super().stopService()  # type: ignore[no-untyped-call]
-        self._tell_manager(ServiceManager.stopping)
+        self._notify_manager(ServiceManagerNotifier.notify_stopping)
         stopped = succeed(None) if self._services is None else self._services.stopService()
-        return stopped.addBoth(self._let_go)
+        return stopped.addBoth(self._release)
 
-    def _let_go(self, outcome: Any) -> Any:
+    def _release(self, outcome: Any) -> Any:
         self._lock.release()
         if self._log.running:
             self._log.stopService()
@@ -146,12 +146,12 @@ class Host(Service):
         it up.
         """
         if self._reloading is not None:
-            self._tell_manager(ServiceManager.reloading)
+            self._notify_manager(ServiceManagerNotifier.notify_reloading)
             asked = Deferred.fromCoroutine(self._reloading.reload(Requester(by="signal")))
             asked.addErrback(lambda failure: log.failure("SIGHUP: the configuration was not taken", failure=failure))
-            asked.addCallback(lambda _: self._tell_manager(ServiceManager.reloaded))
+            asked.addCallback(lambda _: self._notify_manager(ServiceManagerNotifier.end_reload))
 
-    def _tell_manager(self, word: Callable[[ServiceManager], None]) -> None:
+    def _notify_manager(self, word: Callable[[ServiceManagerNotifier], None]) -> None:
         if self._services is not None:
             word(self._service("service manager"))
 

@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEv
 from agtphost.audit.ledger import Ledger
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
-from agtphost.host.looking import Looking
+from agtphost.host.looking import PeriodicService
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
@@ -50,7 +50,7 @@ def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
     return found
 
 
-class Rotation(Looking):
+class FileRotation(PeriodicService):
     """
     A service that adopts changed files.
 
@@ -60,7 +60,7 @@ class Rotation(Looking):
     """
 
     name = "rotation"
-    trouble = "a change of files was not adopted"
+    failure_message = "a change of files was not adopted"
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Rotation(Looking):
     def _offload(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
         return deferToThreadPool(self._reactor, self._reactor.getThreadPool(), function, *arguments)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         seen = await self._offload(stamps, tuple(self._tls.files.files))
         if seen != self._seen:
             await self._renew(seen)
@@ -130,7 +130,7 @@ class Rotation(Looking):
         try:
             new = await self._offload(_read, path)
             link = self._linked
-            if link is None or (link.old, link.new) != (key.public, new.public) or _over(link):
+            if link is None or (link.old, link.new) != (key.public, new.public) or _ends_too_soon(link):
                 # The date is in the future: until all files are in place, records are still signed with the old key.
                 end = datetime.now(UTC) + timedelta(seconds=key_history.SETTLING)
                 moment = end.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -140,10 +140,10 @@ class Rotation(Looking):
                 )
                 await self._ledger.submit(Draft(chain=HOST_CHAIN, payload={}, events=(event,), performed=True))
                 self._linked = link
-            if _over(link):
+            if _ends_too_soon(link):
                 # The store took too long. The next check makes the statement again; until then the old key signs.
                 return
-            await self._offload(partial(_settle, self._config, link))
+            await self._offload(partial(_place_files, self._config, link))
         except (KeyFormatError, OSError) as error:
             self._refused = stamp
             log.error("the signing key was not changed: {why}", why=str(error))
@@ -157,7 +157,7 @@ class Rotation(Looking):
         log.info("records are signed with {new} from now on, which follows {old}", new=link.new.kid, old=link.old.kid)
 
 
-def _over(link: Succession) -> bool:
+def _ends_too_soon(link: Succession) -> bool:
     """Return whether the old key's use ends too soon to change to the new key before."""
     return datetime.fromisoformat(link.rotated_at) - datetime.now(UTC) < timedelta(seconds=MARGIN)
 
@@ -168,7 +168,7 @@ def _read(path: Path) -> SigningKey:
     return SigningKey.load(path)
 
 
-def _settle(config: Config, link: Succession) -> None:
+def _place_files(config: Config, link: Succession) -> None:
     """
     Put the files of a recorded rotation in place.
 

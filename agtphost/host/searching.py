@@ -46,7 +46,7 @@ def model_of(config: Config, problems: list[Problem]) -> Model | None:
     return model
 
 
-class Searching:
+class SearchEngines:
     """
     A factory of search engines that keeps them: configurations with equal ``[search]`` share one and its vectors.
 
@@ -57,9 +57,9 @@ class Searching:
         self._reactor = reactor
         self._run = run
         self._store: VectorStore | None = None
-        self._made: list[tuple[SearchSection, str, SearchEngine]] = []
+        self._engines: list[tuple[SearchSection, str, SearchEngine]] = []
 
-    def of(self, config: Config, model: Model | None, *, volatile: bool) -> SearchEngine:
+    def engine_for(self, config: Config, model: Model | None, *, volatile: bool) -> SearchEngine:
         """
         Return the engine of a configuration.
 
@@ -70,28 +70,28 @@ class Searching:
             self._store = VectorStore(None if volatile else config.host.state_dir / FILE)
         embedder = self._embedder(config.search, model)
         name = "" if embedder is None else embedder.name
-        for section, made, engine in self._made:
+        for section, made, engine in self._engines:
             if (section, made) == (config.search, name):
                 return engine
         engine = SearchEngine(self._run, self._reactor, embedder, self._store)
-        self._made.append((config.search, name, engine))
+        self._engines.append((config.search, name, engine))
         if isinstance(embedder, Threaded):
             # So that a production host uses its 36 MiB from the start, not from the first search.
-            Deferred.fromCoroutine(embedder.load()).addErrback(_cannot_load)
+            Deferred.fromCoroutine(embedder.load()).addErrback(_log_load_failure)
         return engine
 
-    def keep(self, search: SearchSection) -> None:
+    def keep_only(self, search: SearchSection) -> None:
         """
         Drop the other engines, and close their connections.
 
         :param search: of the configuration in force.
         """
         # An operator's model may have changed under an equal section; the newest counts.
-        kept = [made for made in self._made if made[0] == search][-1:]
-        for made in self._made:
+        kept = [made for made in self._engines if made[0] == search][-1:]
+        for made in self._engines:
             if made not in kept:
                 made[2].close()
-        self._made = kept
+        self._engines = kept
 
     def _embedder(self, search: SearchSection, model: Model | None) -> IEmbedder | None:
         if model is not None:
@@ -111,7 +111,7 @@ class Searching:
         return remote
 
 
-def _cannot_load(failure: Failure) -> None:
+def _log_load_failure(failure: Failure) -> None:
     """Log the error; each search reports it too, and tries again."""
     failure.trap(EmbedderError)  # type: ignore[no-untyped-call]
     log.warn("[search] the model could not be loaded; searches compare words only: {why}", why=str(failure.value))

@@ -24,11 +24,11 @@ log = Logger()
 STATUS_SECONDS = 10.0
 """Seconds between two updates of the line in ``systemctl status``, if no watchdog is configured."""
 
-LONGEST = 400
+LONGEST_STATUS = 400
 """Characters of that line."""
 
 
-class ServiceManager(Service):
+class ServiceManagerNotifier(Service):
     """
     A service that reports when the host is ready, reloads and stops, and sends watchdog notices while it is healthy.
 
@@ -58,8 +58,8 @@ class ServiceManager(Service):
         watched = _watchdog(environ)
         self._every = STATUS_SECONDS if watched is None else watched / 2
         self._watched = watched is not None
-        self._looking = LoopingCall(self._tick)
-        self._looking.clock = clock
+        self._timer = LoopingCall(self._tick)
+        self._timer.clock = clock
 
     def look_with(self, look: Look) -> None:
         """Let the status line report what ``look`` finds."""
@@ -69,48 +69,48 @@ class ServiceManager(Service):
         """Start the periodic notices."""
         super().startService()  # type: ignore[no-untyped-call]
         if self._address:
-            self._looking.start(self._every, now=False)
+            self._timer.start(self._every, now=False)
 
     def stopService(self) -> None:
         """Stop the periodic notices."""
         super().stopService()  # type: ignore[no-untyped-call]
-        if self._looking.running:
-            self._looking.stop()
+        if self._timer.running:
+            self._timer.stop()
 
-    def ready(self, line: str) -> None:
+    def notify_ready(self, line: str) -> None:
         """Report that the host is ready, for the first time or again; ``line`` says where it serves."""
         self._ready = True
         self._line = line
-        self._tell("READY=1", f"STATUS={self._status()}")
+        self._send("READY=1", f"STATUS={self._status()}")
 
-    def reloading(self) -> None:
+    def notify_reloading(self) -> None:
         """Report that the host reads its files again, until :meth:`reloaded`."""
         if self._ready:
-            self._tell("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1_000_000)}")
+            self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1_000_000)}")
 
-    def reloaded(self) -> None:
+    def end_reload(self) -> None:
         """Report that the reload has ended, successful or not."""
         if self._ready:
-            self._tell("READY=1", f"STATUS={self._status()}")
+            self._send("READY=1", f"STATUS={self._status()}")
 
-    def stopping(self) -> None:
+    def notify_stopping(self) -> None:
         """Report that the host stops."""
         self._line, self._look = "stopping: waiting for running calls", None
-        self._tell("STOPPING=1", f"STATUS={self._line}")
+        self._send("STOPPING=1", f"STATUS={self._line}")
 
     def _tick(self) -> None:
         lines = [f"STATUS={self._status()}"] if self._line else []
         if self._watched and self._alive():
             lines.append("WATCHDOG=1")
         if lines:
-            self._tell(*lines)
+            self._send(*lines)
 
     def _status(self) -> str:
         found = [] if self._look is None else [f"{each.what}: {each.why}" for each in obstacles(self._look())]
         line = f"not ready: {'; '.join(found)}" if found else self._line
-        return "".join(character if character.isprintable() else "?" for character in line)[:LONGEST]
+        return "".join(character if character.isprintable() else "?" for character in line)[:LONGEST_STATUS]
 
-    def _tell(self, *lines: str) -> None:
+    def _send(self, *lines: str) -> None:
         if not self._address:
             return
         try:

@@ -48,7 +48,7 @@ class LedgerService(Service):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def in_the_way(self) -> Iterator[Problem]:
+    def start_problems(self) -> Iterator[Problem]:
         """Yield a problem if the store prevents a start; see :class:`agtphost.host.rehearsal.IPrecondition`."""
         try:
             self._ledger.read()

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 log = Logger()
 
 
-class Signals(Service):
+class SignalHandlers(Service):
     """
     A service that handles signals while the host runs.
 

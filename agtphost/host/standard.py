@@ -39,7 +39,7 @@ FAMILIES: Final[Sequence[Handlers]] = (
 )
 """The functions that make the built-in handlers, one per family of methods."""
 
-ELSEWHERE: Final = frozenset({"QUOTE", "RESUME"})
+ALWAYS_BOUND: Final = frozenset({"QUOTE", "RESUME"})
 """Standard methods that every host binds to ``/`` anyway; no setting removes them."""
 
 
@@ -69,17 +69,17 @@ def standard_methods(
     :param families: make the built-in handlers.
     """
     taken = {binding.method for binding in endpoints if binding.path == "/"}
-    wanted = [row for row in STANDARD.values() if row.name in section.names - taken - ELSEWHERE]
+    wanted = [row for row in STANDARD.values() if row.name in section.names - taken - ALWAYS_BOUND]
     if not wanted:
         return ()
     made: dict[str, IBuiltInHandler] = {}
     given = parts()
     for family in families:
         made |= family(given)
-    return tuple(_bound(row, made.get(row.name), given, floor) for row in wanted)
+    return tuple(_bind(row, made.get(row.name), given, floor) for row in wanted)
 
 
-def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodServices, floor: Assurance) -> Binding:
+def _bind(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodServices, floor: Assurance) -> Binding:
     narrowed: Mapping[str, Mapping[str, Any]] = getattr(handler, "parameters", None) or {}
     binding = Binding.native(
         row.name,
@@ -94,7 +94,7 @@ def _bound(row: StandardMethod, handler: IBuiltInHandler | None, parts: MethodSe
     semantic = {"outcome": row.outcome, **({"impact": row.impact} if row.impact else {})}
     schema = row.input_schema(narrowed)
     return replace(
-        _scoped(binding, row),
+        _with_scope(binding, row),
         input_schema=schema,
         in_turn=True,
         most_octets=getattr(handler, "most_octets", None),
@@ -126,7 +126,7 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
     Yield a problem for each endpoint that replaces a standard method but lacks a parameter that its callers must send.
     """
     for endpoint in endpoints:
-        if endpoint.path != "/" or endpoint.method not in section.names - ELSEWHERE:
+        if endpoint.path != "/" or endpoint.method not in section.names - ALWAYS_BOUND:
             continue
         taken = endpoint.input_schema.schema.get("properties", {})
         for name in STANDARD[endpoint.method].required:
@@ -139,7 +139,7 @@ def table_problems(section: MethodsSection, endpoints: Iterable[Endpoint]) -> It
                 )
 
 
-def governed(
+def apply_tables(
     section: MethodsSection, endpoints: Iterable[Binding], offload: Executor, now: Callable[[], float]
 ) -> list[Binding]:
     """
@@ -149,16 +149,16 @@ def governed(
     """
     return [
         replace(
-            wrap_provider(_scoped(binding, STANDARD[binding.method]), offload, now),
+            wrap_provider(_with_scope(binding, STANDARD[binding.method]), offload, now),
             table=STANDARD[binding.method].table_schema(),
         )
-        if binding.path == "/" and binding.method in section.names and binding.method not in ELSEWHERE
+        if binding.path == "/" and binding.method in section.names and binding.method not in ALWAYS_BOUND
         else binding
         for binding in endpoints
     ]
 
 
-def _scoped(binding: Binding, row: StandardMethod) -> Binding:
+def _with_scope(binding: Binding, row: StandardMethod) -> Binding:
     """Return the binding with the scope that the draft requires of the method's callers."""
     if not row.scope:
         return binding

@@ -12,7 +12,7 @@ from agtphost.identity.directory import AgentDirectory
 
 
 @implementer(IAgentDirectory)
-class StandingDirectory:
+class LiveDirectory:
     """
     A directory that delegates to the one of the configuration in force.
 
@@ -52,5 +52,5 @@ class StandingDirectory:
         return self.in_force.list_known()
 
 
-Known = AgentDirectory | StandingDirectory
+Known = AgentDirectory | LiveDirectory
 """Either kind of directory; users need not distinguish them."""

@@ -18,7 +18,7 @@ from agtphost.errors import Problem
 STDERR = 2
 
 
-class CannotStart(SystemExit, Exception):
+class StartFailed(SystemExit, Exception):
     """
     An exception that ends the process with a status, and that a daemon reports to its starter.
 
@@ -38,9 +38,9 @@ class StandardError:
     """
 
     def __init__(self) -> None:
-        self._kept: int | None = None
+        self._descriptor: int | None = None
         with suppress(OSError):  # Standard error may be closed; then only the log gets the reasons.
-            self._kept = os.dup(STDERR)
+            self._descriptor = os.dup(STDERR)
 
     def tell(self, file: Path, problems: Sequence[Problem]) -> None:
         """
@@ -50,24 +50,24 @@ class StandardError:
         """
         text = reasons(file, problems)
         print(text, file=sys.stderr)
-        if self._kept is not None and self._moved():
+        if self._descriptor is not None and self._is_redirected():
             with suppress(OSError):
-                os.write(self._kept, f"{text}\n".encode(errors="backslashreplace"))
+                os.write(self._descriptor, f"{text}\n".encode(errors="backslashreplace"))
         self.close()
 
     def close(self) -> None:
         """Close the kept file descriptor."""
-        if self._kept is not None:
-            os.close(self._kept)
-            self._kept = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
-    def _moved(self) -> bool:
+    def _is_redirected(self) -> bool:
         """
         Return whether standard error is another file than before, so that the operator has not seen what was printed.
         """
-        assert self._kept is not None
+        assert self._descriptor is not None
         try:
-            return not os.path.sameopenfile(self._kept, STDERR)
+            return not os.path.sameopenfile(self._descriptor, STDERR)
         except OSError:
             return True
 

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Service)
 log = Logger()
 
 
-class Supply(Protocol):
+class ServiceSupply(Protocol):
     """A function that returns the service of an entry: an existing one, or one that it makes."""
 
     def __call__(self, protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
@@ -33,25 +33,25 @@ class Supply(Protocol):
         """
 
 
-def anew(protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
+def make_new(protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
     """Make a new service: a :class:`Supply` without existing ones."""
     return make()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Supplied:
+class SuppliedServer:
     """A server with the settings that it was made from."""
 
     key: tuple[str, str]
     """The protocol and the name."""
 
-    made_of: object
+    settings: object
     service: Any
     lease: Lease
     """The watchers that the server registered."""
 
 
-class Servers:
+class ServerPool:
     """
     All servers, with the configurations that use them.
 
@@ -60,16 +60,16 @@ class Servers:
 
     def __init__(self, leasing: Leasing) -> None:
         self._leasing = leasing
-        self._in_force: Mapping[tuple[str, str], Supplied] = {}
-        self._users: list[Order] = []
+        self._in_force: Mapping[tuple[str, str], SuppliedServer] = {}
+        self._users: list[ServerOrder] = []
         self.service = MultiService()  # type: ignore[no-untyped-call]
         """The parent of all running servers."""
 
-    def order(self) -> Order:
+    def new_order(self) -> ServerOrder:
         """Return the collector of the servers of a configuration."""
-        return Order(self._in_force, self._leasing)
+        return ServerOrder(self._in_force, self._leasing)
 
-    def start(self, order: Order) -> list[Any]:
+    def start(self, order: ServerOrder) -> list[Any]:
         """Start the new services of an order and return them."""
         self._users.append(order)
         fresh = [each.service for each in order.every if each.service.parent is None]
@@ -80,11 +80,11 @@ class Servers:
             room.setServiceParent(self.service)  # type: ignore[no-untyped-call]
         return fresh
 
-    def adopt(self, order: Order) -> None:
+    def adopt(self, order: ServerOrder) -> None:
         """Put an order in force."""
         self._in_force = {each.key: each for each in order.every}
 
-    def retire(self, order: Order) -> None:
+    def retire(self, order: ServerOrder) -> None:
         """Stop the servers of an order that no other configuration uses."""
         if order in self._users:
             self._users.remove(order)
@@ -93,7 +93,7 @@ class Servers:
             if each not in used:
                 self._stop(each)
 
-    def _stop(self, supplied: Supplied) -> None:
+    def _stop(self, supplied: SuppliedServer) -> None:
         supplied.lease.release()
         if supplied.service.parent is None:
             return
@@ -102,26 +102,26 @@ class Servers:
             stopping.addErrback(lambda failure: log.failure("a server did not stop cleanly", failure=failure))
 
 
-class Order:
+class ServerOrder:
     """
     The servers of one configuration.
 
     :param there: the existing servers, which can be reused.
     """
 
-    def __init__(self, there: Mapping[tuple[str, str], Supplied], leasing: Leasing) -> None:
-        self._there = there
+    def __init__(self, there: Mapping[tuple[str, str], SuppliedServer], leasing: Leasing) -> None:
+        self._existing = there
         self._leasing = leasing
-        self.every: list[Supplied] = []
+        self.every: list[SuppliedServer] = []
 
     def __call__(self, protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
         """Return the service of an entry; see :class:`Supply`."""
-        known = self._there.get((protocol, name))
-        if known is None or known.made_of != made_of:
+        known = self._existing.get((protocol, name))
+        if known is None or known.settings != made_of:
             lease = Lease()
             with self._leasing.filling(lease):
                 service = make()
-            known = Supplied(key=(protocol, name), made_of=made_of, service=service, lease=lease)
+            known = SuppliedServer(key=(protocol, name), settings=made_of, service=service, lease=lease)
         self.every.append(known)
         taken: S = known.service
         return taken

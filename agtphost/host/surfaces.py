@@ -22,9 +22,9 @@ from agtphost.config.http import Listener
 from agtphost.config.surfaces import Surface, http_faults, surfaces
 from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.errors import ConfigurationError
-from agtphost.host.access_log import access_log
+from agtphost.host.access_log import access_line_writer
 from agtphost.host.listener import http_limits
-from agtphost.host.loaded import mandates
+from agtphost.host.loaded import read_mandates
 from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
 from agtphost.http.mounts import Mount
 from agtphost.http.refusals import Door
@@ -34,7 +34,7 @@ from agtphost.protocols.tls import ServerTLS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class ServedSurface:
     """The resource that answers for one surface."""
 
     name: str
@@ -56,7 +56,7 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certified:
+class ListenerTls:
     """The TLS side of a listener."""
 
     creator: IOpenSSLServerConnectionCreator
@@ -72,7 +72,7 @@ def service_name(listener: Listener) -> str:
     return f"http {listener}"
 
 
-def http_services(reactor: Any, config: Config, served: Iterable[Served], door: Door) -> Iterator[HttpService]:
+def http_services(reactor: Any, config: Config, served: Iterable[ServedSurface], door: Door) -> Iterator[HttpService]:
     """
     Yield one service for each listener.
 
@@ -85,7 +85,7 @@ def http_services(reactor: Any, config: Config, served: Iterable[Served], door: 
     if problems:
         raise ConfigurationError(problems)
     by_name = {each.name: each for each in served}
-    access = access_log() if config.log.access else None
+    access = access_line_writer() if config.log.access else None
     for listener, sharing in _by_listener(config).items():
         tls = _tls(config, listener, sharing)
         mounts: list[Mount] = []
@@ -105,7 +105,7 @@ def http_services(reactor: Any, config: Config, served: Iterable[Served], door: 
         yield service
 
 
-def renewed(config: Config) -> dict[str, Certified]:
+def reload_tls(config: Config) -> dict[str, ListenerTls]:
     """
     Return the TLS side of every listener that has one, from the present files, by the names of their services.
 
@@ -126,7 +126,7 @@ def _by_listener(config: Config) -> dict[Listener, list[Surface]]:
     return sharing
 
 
-def _cross_origin(surface: Surface, served: Served) -> CrossOrigin | None:
+def _cross_origin(surface: Surface, served: ServedSurface) -> CrossOrigin | None:
     origins = frozenset(surface.section.origins)
     if served.cross_origin is None or not origins:
         return None
@@ -138,7 +138,7 @@ def _cross_origin(surface: Surface, served: Served) -> CrossOrigin | None:
     return CrossOrigin(origins=origins, rules=served.cross_origin, wait=wait)
 
 
-def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
+def _mounts(surface: Surface, served: ServedSurface, door: Door) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
     origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
     cross_origin = _cross_origin(surface, served)
@@ -160,7 +160,7 @@ def _mounts(surface: Surface, served: Served, door: Door) -> Iterator[Mount]:
         )
 
 
-def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> Certified | None:
+def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> ListenerTls | None:
     if not listener.secure:
         return None
     given = sharing[0].section
@@ -170,10 +170,10 @@ def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> Cert
         options = https_options(certificate, key)
         if any(surface.browser_certificates for surface in sharing):
             options = ask_browsers(options)
-        return Certified(creator=Connections(options), names=names)
+        return ListenerTls(creator=Connections(options), names=names)
     own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
-    tls = ServerTLS.load(config.tls.model_copy(update=own), mandates(config))
-    return Certified(creator=_HttpsWithClients(tls), names=names)
+    tls = ServerTLS.load(config.tls.model_copy(update=own), read_mandates(config))
+    return ListenerTls(creator=_HttpsWithClients(tls), names=names)
 
 
 @implementer(IOpenSSLServerConnectionCreator)

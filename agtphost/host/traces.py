@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agtphost.traces.service import Traces
 
 
-def tracing(reactor: Any, config: Config) -> Traces | None:
+def build_tracing(reactor: Any, config: Config) -> Traces | None:
     """Return the service, or None without the section; then nothing of OpenTelemetry is imported."""
     if config.traces is None or not extras.is_installed(EXPORTER):
         # The check of the configuration reports a missing package, and the host does not start.

@@ -18,14 +18,14 @@ from agtphost.config.approvals import OPERATORS
 from agtphost.contract import reserved
 from agtphost.contract.built_in_contracts import contract_of
 from agtphost.handlers.authorization import OPERATOR
-from agtphost.host.loaded import Loaded
-from agtphost.host.reach import unreached
+from agtphost.host.loaded import LoadedHost
+from agtphost.host.reach import unreached_servers
 from agtphost.identity.certificates import CertificateError, load_certificate, parse_peer_certificate
 from agtphost.methods.standard.table import STANDARD
 from agtphost.negotiation.data_classes import is_negotiable
 
 
-def unmatched(loaded: Loaded) -> Iterator[str]:
+def find_unmatched(loaded: LoadedHost) -> Iterator[str]:
     """Yield a warning for each name."""
     config = loaded.config
     known = loaded.directory.list_known()
@@ -44,16 +44,16 @@ def unmatched(loaded: Loaded) -> Iterator[str]:
         for name in names if isinstance(names, tuple) else ():
             if not loaded.catalog.knows(name) and name not in served:
                 yield f"[policies.methods] {key} names {name}, which neither the catalog nor an endpoint has"
-    yield from _renamed(loaded, served)
+    yield from _unbound_aliases(loaded, served)
     yield from _dimensions(loaded)
     yield from _people(loaded)
-    yield from _acting(loaded, zones, served)
+    yield from _unknown_zones(loaded, zones, served)
     yield from _operators(config)
     yield from _approvers(loaded)
-    yield from unreached(loaded)
+    yield from unreached_servers(loaded)
 
 
-def _negotiable(loaded: Loaded) -> Iterator[str]:
+def _negotiable(loaded: LoadedHost) -> Iterator[str]:
     """Yield warnings of negotiation without negotiable endpoints, and of undeclared data classes of endpoints."""
     config = loaded.config
     if not config.policies.synthesis_enabled:
@@ -76,7 +76,7 @@ def _negotiable(loaded: Loaded) -> Iterator[str]:
                 )
 
 
-def _renamed(loaded: Loaded, served: set[str]) -> Iterator[str]:
+def _unbound_aliases(loaded: LoadedHost, served: set[str]) -> Iterator[str]:
     """Yield aliases and redirects that lead to what nothing here is bound to."""
     methods, own = loaded.config.policies.methods, {*reserved.RESERVED, *reserved.OPEN}
     known = served | {method for method, _ in own}
@@ -98,11 +98,11 @@ def _fits(path: str, template: str) -> bool:
     )
 
 
-def _dimensions(loaded: Loaded) -> Iterator[str]:
+def _dimensions(loaded: LoadedHost) -> Iterator[str]:
     """Yield rules of ``scope_dimensions`` that apply to no call, for lack of an endpoint or of the parameter."""
     fields = list(_parameters(loaded))
     for rule in loaded.config.policies.scope_dimensions:
-        if rule.method == "EXECUTE" and (rule.path is None or rule.path.startswith(CARRIED)):
+        if rule.method == "EXECUTE" and (rule.path is None or rule.path.startswith(FOREIGN_PATHS)):
             continue  # The servers define the parameters of tools.
         what = f"[policies.scope_dimensions] {rule.name}"
         there = [names for method, path, names in fields if method == rule.method and rule.path in (None, path)]
@@ -120,11 +120,11 @@ def _dimensions(loaded: Loaded) -> Iterator[str]:
 MANY_ITEMS = 10_000
 """Items of a collection up to which no warning is needed."""
 
-CARRIED = ("/mcp/", "/a2a/", "/acp/")
+FOREIGN_PATHS = ("/mcp/", "/a2a/", "/acp/")
 """Paths of EXECUTE whose input belongs to another protocol."""
 
 
-def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
+def _parameters(loaded: LoadedHost) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Yield method, path template and parameters of everything that may be bound here."""
     declared = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
     for endpoint in loaded.endpoints:
@@ -137,7 +137,7 @@ def _parameters(loaded: Loaded) -> Iterator[tuple[str, str, frozenset[str]]]:
             yield method, "/", frozenset(STANDARD[method].parameters)
 
 
-def _collections(loaded: Loaded) -> Iterator[str]:
+def _collections(loaded: LoadedHost) -> Iterator[str]:
     """Yield collections that may take much memory, and remotes without an endpoint."""
     placed = {(endpoint.method, endpoint.path) for endpoint in loaded.endpoints}
     for each in loaded.config.methods.collection:
@@ -153,7 +153,7 @@ def _collections(loaded: Loaded) -> Iterator[str]:
                     yield f"[methods.collection.remote] {remote.name}: {key} is {place!r}, and no endpoint is there"
 
 
-def _people(loaded: Loaded) -> Iterator[str]:
+def _people(loaded: LoadedHost) -> Iterator[str]:
     """Yield names of ``[notify]`` without a recipient, or that a hosted agent has as well."""
     notify = loaded.config.notify
     here = set(_fingerprints(loaded.config)) if notify.people else set()
@@ -187,7 +187,7 @@ def _people(loaded: Loaded) -> Iterator[str]:
                 yield f"[notify.groups] {group} names {member}, which is neither a known agent nor in [notify.people]"
 
 
-def _acting(loaded: Loaded, zones: set[str], served: set[str]) -> Iterator[str]:
+def _unknown_zones(loaded: LoadedHost, zones: set[str], served: set[str]) -> Iterator[str]:
     """Yield zones of registrars and client authorities, and methods that need a principal, which nothing here has."""
     config = loaded.config
     for zone in config.identity.registrars:
@@ -218,7 +218,7 @@ def _operators(config: Config) -> Iterator[str]:
             )
 
 
-def _approvers(loaded: Loaded) -> Iterator[str]:
+def _approvers(loaded: LoadedHost) -> Iterator[str]:
     """Yield a warning if calls need a person's approval and no person may give it."""
     config = loaded.config
     needed = config.approvals.irreversible or any(endpoint.approval for endpoint in loaded.endpoints)

@@ -26,11 +26,11 @@ from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
-from agtphost.host.a2a import a2a_agents, web_rules
+from agtphost.host.a2a import a2a_agents, apply_approval_rule
 from agtphost.host.evidence import Evidence
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.plugins import problems_of
-from agtphost.host.supply import Order, Servers, Supply, anew
+from agtphost.host.supply import ServerOrder, ServerPool, ServiceSupply, make_new
 from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.identity.peer import Assurance, state_owners
 from agtphost.upstream.cancellation import AlreadyOver, TaskCancellation
@@ -62,7 +62,7 @@ class Upstreams:
     plugins: tuple[OperatorAdapter, ...] = ()
     """Payload adapters that the operator's own packages provide."""
 
-    order: Order | None = None
+    order: ServerOrder | None = None
     """The collector of its servers, by which they are retired."""
 
     @property
@@ -81,7 +81,7 @@ class Upstreams:
         return (*self.mcp.servers.values(), *self.web.services)
 
 
-class Upstreaming:
+class UpstreamFactory:
     """
     A factory of the upstreams of each configuration, which reuses running servers.
 
@@ -96,19 +96,19 @@ class Upstreaming:
         self._environ = environ
         self._submit = _submitter(evidence.ledger)
         self._pins = PinStore(held=evidence.held, submit=self._submit, clock=reactor)
-        self.servers = Servers(evidence.held.leasing)
+        self.servers = ServerPool(evidence.held.leasing)
         self._calls = call_tracker(reactor, evidence.held, evidence.clock.seconds)
         self.cancellations = TaskCancellations(
             *(reactor, evidence.held, evidence.states, self._submit), evidence.clock.seconds
         )
 
-    def of(self, on: Foundation) -> Upstreams:
+    def build(self, on: HostServices) -> Upstreams:
         """
         Return the upstreams of a configuration, not started.
 
         :raises ConfigurationError: a key of a card cannot be used.
         """
-        config, order = on.config, self.servers.order()
+        config, order = on.config, self.servers.new_order()
         mcp = mcp_adapter(
             self._reactor,
             config.mcp.server,
@@ -122,7 +122,7 @@ class Upstreaming:
             supply=order,
         )
         web = web_upstreams(self._reactor, config, self._pins, self.cancellations, on.authorization, order)
-        plugins = tuple(_operators(on, (mcp, *web.adapters)))
+        plugins = tuple(_operator_adapters(on, (mcp, *web.adapters)))
         return Upstreams(mcp=mcp, web=web, plugins=plugins, order=order)
 
     def start(self, connected: Upstreams) -> list[Any]:
@@ -141,15 +141,15 @@ class Upstreaming:
             self.servers.retire(connected.order)
 
 
-def upstreams(on: Foundation, environ: Mapping[str, str]) -> Upstreams:
+def build_upstreams(on: HostServices, environ: Mapping[str, str]) -> Upstreams:
     """Return the upstreams of a host that has only one configuration."""
-    made = Upstreaming(on.reactor, on.evidence, environ)
-    connected = made.of(on)
+    made = UpstreamFactory(on.reactor, on.evidence, environ)
+    connected = made.build(on)
     made.adopt(connected)
     return connected
 
 
-def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
+def _operator_adapters(on: HostServices, known: Iterable[IPayloadAdapter]) -> Iterator[OperatorAdapter]:
     """
     Yield the adapters of the operator's packages.
 
@@ -176,18 +176,18 @@ def _operators(on: Foundation, known: Iterable[IPayloadAdapter]) -> Iterator[Ope
         raise ConfigurationError(problems_of(on.config, faults))
 
 
-def tool_rules(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:
+def apply_approval_default(entry: MCPServerSection, irreversible: bool) -> MCPServerSection:
     """Return the entry with the default rule on which tools need a person's approval."""
     return entry.model_copy(update={"approval": "irreversible"}) if irreversible and entry.approval is None else entry
 
 
-def with_rules(entry: T, production: bool) -> T:
+def apply_rule_default(entry: T, production: bool) -> T:
     """Return the entry with the default for rules that match nothing: in production they keep the upstream off."""
     settled = entry.unmatched_rules or ("off" if production else "warn")
     return entry.model_copy(update={"unmatched_rules": settled})
 
 
-def acp_servers(reactor: Any, config: Config, store: PinStore, supply: Supply = anew) -> list[ACPServer]:
+def acp_servers(reactor: Any, config: Config, store: PinStore, supply: ServiceSupply = make_new) -> list[ACPServer]:
     """
     Return a service for each ``[[acp.agent]]`` entry.
 
@@ -195,7 +195,7 @@ def acp_servers(reactor: Any, config: Config, store: PinStore, supply: Supply = 
     :param supply: returns a running service again where its entry is unchanged.
     """
     irreversible = config.approvals.irreversible
-    entries = [web_rules(with_rules(entry, not config.host.development), irreversible) for entry in config.acp.agent]
+    entries = [apply_approval_rule(apply_rule_default(entry, not config.host.development), irreversible) for entry in config.acp.agent]
 
     def made(entry: ACPServerSection) -> ACPServer:
         pins = partial(Pins, "acp", entry.name, entry.pins, store)
@@ -237,7 +237,7 @@ def mcp_adapter(
     production: bool = True,
     irreversible: bool = False,
     floor: Assurance = Assurance.CERTIFICATE,
-    supply: Supply = anew,
+    supply: ServiceSupply = make_new,
 ) -> McpAdapter:
     """
     Return the adapter of MCP, with a service for each entry.
@@ -256,7 +256,7 @@ def mcp_adapter(
             lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved(), floor=floor),
         )
 
-    servers = [made(tool_rules(with_rules(entry, production), irreversible)) for entry in entries]
+    servers = [made(apply_approval_default(apply_rule_default(entry, production), irreversible)) for entry in entries]
     return McpAdapter(servers, calls=calls, authorization=authorization)
 
 
@@ -279,10 +279,10 @@ class TaskCancellations:
         self._adapters: dict[str, A2AAdapter | ACPAdapter] = {}
         self._cancellations: dict[str, TaskCancellation] = {}
         self.service = MultiService()  # type: ignore[no-untyped-call]
-        held.watch(SUSPENSION, self._suspended)
-        states.watch(self._stopped)
+        held.watch(SUSPENSION, self._note_suspension)
+        states.watch(self._note_state)
 
-    def links(self, protocol: str, kind: str, over: Callable[[str], bool]) -> TaskOwnership:
+    def owners_of(self, protocol: str, kind: str, over: Callable[[str], bool]) -> TaskOwnership:
         """Return the owners of the tasks of a protocol."""
         if protocol not in self._links:
             with self._held.leasing.filling(None):
@@ -302,12 +302,12 @@ class TaskCancellations:
             raise AlreadyOver(f"this host has no {protocol} upstreams any more")
         return await adapter.end(link)
 
-    def _suspended(self, key: str, item: StateItem | None) -> None:
+    def _note_suspension(self, key: str, item: StateItem | None) -> None:
         if item is not None and item.value["status"] == "suspended":
             for each in self._cancellations.values():
                 each.cancel_suspended(item.owner, str(item.value["of"]), str(item.value["name"]))
 
-    def _stopped(self, agent_id: str, state: LifecycleState) -> None:
+    def _note_state(self, agent_id: str, state: LifecycleState) -> None:
         if state.is_stopped:
             for each in self._cancellations.values():
                 for owner in state_owners(agent_id):
@@ -320,7 +320,7 @@ def web_upstreams(
     pins: PinStore,
     cancellations: TaskCancellations,
     authorization: Authorization,
-    supply: Supply = anew,
+    supply: ServiceSupply = make_new,
 ) -> WebUpstreams:
     """
     Return the A2A agents and ACP servers of a configuration, with adapters for the protocols in use.
@@ -333,10 +333,10 @@ def web_upstreams(
     servers = acp_servers(reactor, config, pins, supply)
     if helpers:
         adapters.append(
-            A2AAdapter(helpers, cancellations.links("a2a", "a2a-task", TERMINAL.__contains__), authorization)
+            A2AAdapter(helpers, cancellations.owners_of("a2a", "a2a-task", TERMINAL.__contains__), authorization)
         )
     if servers:
-        links = cancellations.links("acp", "acp-run", OVER.__contains__)
+        links = cancellations.owners_of("acp", "acp-run", OVER.__contains__)
         adapters.append(ACPAdapter(servers, links, authorization))
     named = {helper.settings.name: helper for helper in helpers}
     return WebUpstreams(adapters=tuple(adapters), services=(*helpers, *servers), a2a=named)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import VERIFYING
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.methods.verification import Verifications
 
@@ -14,7 +14,7 @@ STATEMENTS = {
 }
 
 
-def verifying_bindings(on: Foundation) -> tuple[Binding, ...]:
+def verification_bindings(on: HostServices) -> tuple[Binding, ...]:
     """Return the bindings of the methods about verifications."""
     handler = Verifications(on.evidence.held, on.authorization, on.seconds)
     return tuple(

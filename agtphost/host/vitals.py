@@ -14,7 +14,7 @@ from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
 from agtphost.host.expiry import ExpiryWatch
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.metrics.vitals import Expiry, Look, UpstreamVital, Vitals, obstacles
@@ -24,7 +24,7 @@ from agtphost.vocabulary.holdings import APPROVAL
 
 STATES = tuple(state.value for state in UpstreamState)
 
-TOLD = (
+REPORTED = (
     *("uptime", "serving", "waiting", "connections", "listening", "healthy", "low", "records", "checkpoint_age"),
     *("certificate_ends", "revocation_ends", "free_octets", "recent_calls", "recent_refusals"),
 )
@@ -37,9 +37,9 @@ class PendingApprovals:
     def __init__(self, held: StateTable, now: Callable[[], float]) -> None:
         self._now = now
         self._until: dict[str, float] = {}
-        held.watch(APPROVAL, self._changed)
+        held.watch(APPROVAL, self._note_approval)
 
-    def _changed(self, key: str, item: StateItem | None) -> None:
+    def _note_approval(self, key: str, item: StateItem | None) -> None:
         if item is not None and item.brief["status"] == OPEN:
             self._until[key] = float(item.brief["until"])
         else:
@@ -51,8 +51,8 @@ class PendingApprovals:
         return sum(1 for until in self._until.values() if until > now)
 
 
-def looking(
-    on: Foundation, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
+def vitals_reader(
+    on: HostServices, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
 ) -> Look:
     """
     Return a function that reads the host's vital signs; it costs little except one call to the file system.
@@ -82,7 +82,7 @@ def looking(
             certificate_ends=tls.until - now,
             expiries=tuple(
                 Expiry(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), told=each.describe(now))
-                for each in ending.found
+                for each in ending.upcoming
             ),
             revocation_ends=None if math.isinf(until) else until - now,
             free_octets=_free(on),
@@ -97,7 +97,7 @@ def looking(
     return look
 
 
-def tell_vitals(on: Foundation, look: Look) -> None:
+def register_vitals(on: HostServices, look: Look) -> None:
     """Register INSPECT ``target=vitals``, for the page and for ``agtp status``."""
     config, states = on.config, on.evidence.states
 
@@ -107,7 +107,7 @@ def tell_vitals(on: Foundation, look: Look) -> None:
         return {
             "version": __version__,
             "server_id": config.host.server_id,
-            **{name: getattr(seen, name) for name in TOLD},
+            **{name: getattr(seen, name) for name in REPORTED},
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
             "expiring": [each.told for each in seen.expiries if each.soon],
@@ -118,10 +118,10 @@ def tell_vitals(on: Foundation, look: Look) -> None:
         }
 
     said = "Only operators may see the host's health."
-    on.registry.tell({"vitals": Overseen(told, on.authorization, said).read})
+    on.registry.add_targets({"vitals": Overseen(told, on.authorization, said).read})
 
 
-def _free(on: Foundation) -> int | None:
+def _free(on: HostServices) -> int | None:
     if on.config.store.plugin is not None:
         return None
     try:

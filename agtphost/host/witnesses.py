@@ -42,7 +42,7 @@ PATH = "/checkpoints"
 log = Logger()
 
 
-class HostTransport:
+class WitnessTransport:
     """
     A client of one witness over AGTP.
 
@@ -61,8 +61,8 @@ class HostTransport:
         }
         self._client: Client | None = None
         self._known = tuple(known)
-        self._asked: tuple[VerifyingKey, ...] = ()
-        self._asked_at = 0.0
+        self._fetched_keys: tuple[VerifyingKey, ...] = ()
+        self._fetched_at = 0.0
 
     def last(self, origin: str) -> Answer:
         try:
@@ -74,7 +74,7 @@ class HostTransport:
     async def submit(self, origin: str, attestation: Mapping[str, Any]) -> Answer:
         given = {"target_id": origin, "status": "accepted", "attestation": attestation}
         try:
-            return _answer(await self._connected().call(self._uri, "CONFIRM", PATH, given))
+            return _answer(await self._connect().call(self._uri, "CONFIRM", PATH, given))
         except ClientError as error:
             raise WitnessUnreachable(str(error)) from None
 
@@ -82,25 +82,25 @@ class HostTransport:
         if self._known:
             return self._known
         now = self._reactor.seconds()
-        if not self._asked or now - self._asked_at > KEYS_SECONDS:
+        if not self._fetched_keys or now - self._fetched_at > KEYS_SECONDS:
             try:
-                self._asked = tuple((await self._connected().fetch_signing_keys(self._uri)).in_use)
+                self._fetched_keys = tuple((await self._connect().fetch_signing_keys(self._uri)).in_use)
             except ClientError as error:
                 raise WitnessUnreachable(f"its signing keys could not be fetched: {error}") from None
-            self._asked_at = now
-        return self._asked
+            self._fetched_at = now
+        return self._fetched_keys
 
     @property
-    def known(self) -> tuple[str, tuple[VerifyingKey, ...]]:
+    def known_keys(self) -> tuple[str, tuple[VerifyingKey, ...]]:
         """Return the witness's address, and its keys as far as they were configured or fetched."""
-        return self._uri, self._known or self._asked
+        return self._uri, self._known or self._fetched_keys
 
     async def close(self) -> None:
         """Close the connection."""
         if self._client is not None:
             await self._client.close()
 
-    def _connected(self) -> Client:
+    def _connect(self) -> Client:
         if self._client is None:
             self._client = Client(self._reactor, **self._options, timeout=CALL_SECONDS)
         return self._client
@@ -135,11 +135,11 @@ class Witnesses(Service):
         audit = config.audit
         settings = {entry.uri: entry for entry in audit.witness_host}
         self._records = records
-        self._transports: list[HostTransport] = []
+        self._transports: list[WitnessTransport] = []
         self.witnesses: list[RemoteWitness] = []
         for uri in audit.witnesses if key is not None else ():
             entry = settings.get(uri) or WitnessHost(uri=uri)
-            transport = HostTransport(reactor, entry, _keys(config, entry.signing_key))
+            transport = WitnessTransport(reactor, entry, _keys(config, entry.signing_key))
             self._transports.append(transport)
             self.witnesses.append(
                 RemoteWitness(
@@ -150,15 +150,15 @@ class Witnesses(Service):
                     transport=transport,
                     prove=self._prove,
                     cosigned=cosigned,
-                    links=partial(_links, key),
+                    links=partial(_succession, key),
                     required=audit.witness_required,
                     seconds=audit.witness_seconds,
                 )
             )
 
-    def known(self) -> list[tuple[str, VerifyingKey]]:
+    def known_keys(self) -> list[tuple[str, VerifyingKey]]:
         """Return addresses and known keys of witnesses, without asking any of them."""
-        return [(uri, key) for uri, keys in (each.known for each in self._transports) for key in keys]
+        return [(uri, key) for uri, keys in (each.known_keys for each in self._transports) for key in keys]
 
     def _prove(self, first: int, second: int) -> Awaitable[Sequence[bytes]]:
         def prove(tiles: Tiles) -> Sequence[bytes]:
@@ -191,7 +191,7 @@ class Witnesses(Service):
             await transport.close()
 
 
-def _links(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, str]]:
+def _succession(key: SigningKey | None, issued: Checkpoint) -> list[dict[str, str]]:
     """Return the succession statements from this host's first key to the one that signed a checkpoint."""
     if key is None:
         return []
@@ -208,7 +208,7 @@ def _keys(config: Config, text: str | None) -> Iterable[VerifyingKey]:
         raise StoreError(f"the key of a witness cannot be read: {error}") from None
 
 
-def witnessing(
+def witness_bindings(
     config: Config, held: StateTable, key: SigningKey | None, now: Callable[[], float]
 ) -> tuple[Binding, ...]:
     """

@@ -149,7 +149,7 @@ class ListeningService(Service):
             self._waiting.append(waiting)
         return waiting
 
-    def in_the_way(self) -> Iterator[Problem]:
+    def start_problems(self) -> Iterator[Problem]:
         """
         Listen for a moment, and tell what is against it; see :class:`agtphost.host.rehearsal.IPrecondition`.
 

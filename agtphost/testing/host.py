@@ -18,10 +18,10 @@ from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import Factory
-from agtphost.host.upstreams import Upstreams, upstreams
+from agtphost.host.upstreams import Upstreams, build_upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.keys import SigningKey
@@ -156,7 +156,7 @@ class MemoryHost:
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
         factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
-        on = self.foundation(Foundation.of(loaded, self.clock, evidence))
+        on = self.foundation(HostServices.for_host(loaded, self.clock, evidence))
         core = run_to_end(compose(on, self.upstreams(on), factory))
         core.announce()
         evidence.ledger.start()
@@ -166,13 +166,13 @@ class MemoryHost:
         on.lasting.monitors.start()
         return core
 
-    def foundation(self, on: Foundation) -> Foundation:
+    def foundation(self, on: HostServices) -> HostServices:
         """Return the services for the host's builders; a subclass may replace some of them."""
         return on
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         """Return the configured upstreams, none of which is running; a subclass may return others."""
-        return upstreams(on, self._environ)
+        return build_upstreams(on, self._environ)
 
     def seconds(self) -> float:
         """Return the present time in seconds since the Unix epoch, plus the seconds that the clock was advanced."""
@@ -336,7 +336,7 @@ class MemoryHost:
         :param ahead: seconds by which it differs from the time that passes.
         """
         self.ahead = ahead
-        self.core.on.evidence.clock_watch.look()
+        self.core.on.evidence.clock_watch.check()
         self.clock.settle()
 
     def records(self, chain: str = HOST_CHAIN) -> list[StoredRecord]:

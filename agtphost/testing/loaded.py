@@ -12,8 +12,8 @@ from OpenSSL import SSL
 from agtphost.config import Config
 from agtphost.config.reading import read_tree
 from agtphost.errors import ConfigurationError
-from agtphost.host.bindings import Given
-from agtphost.host.loaded import Loaded, Parts, catalogs_of, combine
+from agtphost.host.bindings import ExtraEndpoints
+from agtphost.host.loaded import LoadedHost, ProblemsByPart, catalogs_of, combine
 from agtphost.host.plugins import Factory
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory
@@ -47,7 +47,7 @@ _CATALOGS: dict[str, CatalogSet] = {}
 """Catalogs of this package by settings; most hosts use one, so it is read only once."""
 
 
-def _catalogs(config: Config, parts: Parts) -> CatalogSet:
+def _catalogs(config: Config, parts: ProblemsByPart) -> CatalogSet:
     asked = repr((config.catalog, config.policies.methods.profiles))
     known = _CATALOGS.get(asked)
     if known is not None and config.catalog.path is None:
@@ -65,7 +65,7 @@ def loaded_of(
     declarations: Declarations,
     key: SigningKey | None,
     plugins: Mapping[str, Factory],
-) -> Loaded:
+) -> LoadedHost:
     """
     Load and check everything.
 
@@ -73,7 +73,7 @@ def loaded_of(
     :param plugins: factories of plugins that need not be installed, by name.
     :raises agtphost.errors.ConfigurationError: something is not valid; the error lists every problem.
     """
-    parts = Parts()
+    parts = ProblemsByPart()
     loaded = combine(
         config,
         _catalogs(config, parts),
@@ -81,7 +81,7 @@ def loaded_of(
         parts,
         directory=directory,
         identity=lambda: (key, _tls(config)),
-        given=Given(declared=declarations.declared, find=declarations.find, plugins=plugins),
+        given=ExtraEndpoints(declared=declarations.declared, find=declarations.find, plugins=plugins),
         volatile=True,
     )
     if loaded is None:

@@ -21,7 +21,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.audit.takeover import Door
 from agtphost.audit.writer import Submission
-from agtphost.host.access_log import of_calls
+from agtphost.host.access_log import watch_calls
 from agtphost.stores import MemoryStore
 from agtphost.stores.rows import ItemRow
 from tests.audit.drafting import ALICE, BOB, KEY, draft, group_writer, sealed, sqlite_store, transition
@@ -317,7 +317,7 @@ def test_a_line_for_each_of_many_holds_nobody_up(pairs: Pairs) -> None:
         pairs._followed("", None)
 
     lines: list[Any] = []
-    found = longest(of_calls(write))
+    found = longest(watch_calls(write))
     print(f"{found * 1000:.1f} ms")
     assert found < most()
     assert longest(lambda group: [write(record) for record in group.records]) > most()

@@ -12,7 +12,7 @@ from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import load_endpoints
 from agtphost.contract.prices import PriceList
 from agtphost.errors import ConfigurationError
-from agtphost.host.admission import bounds
+from agtphost.host.admission import bound_gates
 from agtphost.identity.keys import SigningKey
 from agtphost.vocabulary.catalog import Catalog
 from tests.config.test_load import loaded
@@ -27,7 +27,7 @@ def test_defaults_bound_every_caller_generously(tmp_path: Path) -> None:
     assert (limits.anonymous_requests_per_minute, limits.rate_burst) == (6_000, 60.0)
     given = config.delegation
     assert (given.max_depth, given.max_deadline, given.zone_bound) == (5, 300.0, False)
-    assert not bounds(config, (), PriceList(config.methods.price))
+    assert not bound_gates(config, (), PriceList(config.methods.price))
 
 
 def test_everything_can_be_set(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ unless_scope = "documents:large"
 """,
     )
     assert dict(config.delegation.governance) == {"gov.one": key, "gov.two": key}
-    assert [gate.name for gate in bounds(config, (), PriceList(config.methods.price))] == ["scope dimensions"]
+    assert [gate.name for gate in bound_gates(config, (), PriceList(config.methods.price))] == ["scope dimensions"]
 
 
 RULE = '[[policies.scope_dimensions]]\nname = "t"\nmethod = "QUERY"\nparameter = "n"\n'

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
-from agtphost.host.witnesses import Witnesses, witnessing
+from agtphost.host.witnesses import Witnesses, witness_bindings
 from agtphost.identity.keys import SigningKey
 from agtphost.methods.inspection.access import ReadACL
 from agtphost.stores import MemoryStore
@@ -30,7 +30,7 @@ def test_by_default_nobody_witnesses_and_nothing_is_witnessed(tmp_path: Path) ->
     """Nothing leaves the host, and ``/checkpoints`` is not bound, unless the operator says so."""
     config = loaded(tmp_path)
     assert config.audit.read_acl == ReadACL.PUBLIC.value
-    assert built(config).witnesses == [] and witnessing(config, StateTable(), KEY, time.time) == ()
+    assert built(config).witnesses == [] and witness_bindings(config, StateTable(), KEY, time.time) == ()
 
 
 def test_witnesses_and_how_they_are_reached(tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ origin = "a.test"
 key = "{SigningKey.generate().public.text}"
 """,
     )
-    bound = witnessing(config, StateTable(), KEY, time.time)
+    bound = witness_bindings(config, StateTable(), KEY, time.time)
     assert [(binding.method, binding.path) for binding in bound] == [
         ("CONFIRM", "/checkpoints"),
         ("QUERY", "/checkpoints"),
     ]
     assert [binding.state_changing for binding in bound] == [True, False]
-    assert witnessing(config, StateTable(), None, time.time) == ()
+    assert witness_bindings(config, StateTable(), None, time.time) == ()
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def host_of(profile: str, *, opened: bool = True) -> Keeping:
 
 def bindings_of(profile: str) -> list[Binding]:
     """Return everything that can be called at such a host."""
-    return list(host_of(profile).core.on.registry.admitted())
+    return list(host_of(profile).core.on.registry.admitted_bindings())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -319,7 +319,7 @@ def test_a_header_is_answered_as_no_name_is(profile: str, name: str, each: Ask) 
     header in production, for the same reason. The operator opened nothing here.
     """
     host = host_of(profile, opened=False)
-    bindings = {f"{each.method} {each.path}": each for each in host.core.on.registry.admitted()}
+    bindings = {f"{each.method} {each.path}": each for each in host.core.on.registry.admitted_bindings()}
     binding = bindings.get(name.rpartition(" ")[0])
     if binding is None:
         assert name.startswith("QUERY /opened ")

@@ -13,7 +13,7 @@ import pytest
 
 from agtphost.audit.items import item_of
 from agtphost.audit.state_keeper import StateContradiction
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.stores import open_store
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
@@ -31,7 +31,7 @@ class SignedHost(ApprovalHost):
         self.store: Any = open_store(f"sqlite:{path}", create=not path.exists())
         assert self.core is not None
 
-    def foundation(self, on: Foundation) -> Foundation:
+    def foundation(self, on: HostServices) -> HostServices:
         self.ledger, self.held, self.states = on.evidence.ledger, on.evidence.held, on.evidence.states
         return replace(on)
 

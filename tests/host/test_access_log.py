@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agtphost.host.access_log import of_calls
+from agtphost.host.access_log import watch_calls
 from tests.metrics.samples import group, record
 
 
 def lines_of(person: str) -> Mapping[str, object]:
     """The members of the line of one call."""
     written: list[Mapping[str, object]] = []
-    steps = of_calls(written.append)(group(record(caller="desk", person=person)))
+    steps = watch_calls(written.append)(group(record(caller="desk", person=person)))
     assert steps is None or list(steps) == []
     (line,) = written
     return line

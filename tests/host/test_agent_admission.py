@@ -19,7 +19,7 @@ from agtphost.audit.lifecycle import LifecycleStatus, LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.candidate import merged
+from agtphost.host.candidate import merge_agents
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
 from agtphost.stores import Selection
@@ -71,10 +71,10 @@ class AdmittingHost:
     async def admit(self, *agents: Agent) -> None:
         """As a reload does."""
         found = AgentDirectory(agents)
-        newcomers = self.admission.newcomers(found)
+        newcomers = self.admission.find_newcomers(found)
         if not self.admission.objections(found) and await self.admission.record(found):
             self.directory.admit(newcomers)
-            self.admission.admitted(newcomers)
+            self.admission.note_admitted(newcomers)
 
     async def done(self) -> None:
         assert self.admission._recording is not None
@@ -155,10 +155,10 @@ async def test_a_label_that_is_kept(tmp_path: Path, days: int, free: bool) -> No
 def test_a_label_that_is_in_use() -> None:
     """AGTP-170: another agent under the label of a running one is not admitted, and the problem names its file."""
     other, problems = replace(DESK, agent_id="e" * 64, file="other.json"), list[Problem]()
-    directory = merged(AgentDirectory([DESK]), [other], problems)
+    directory = merge_agents(AgentDirectory([DESK]), [other], problems)
     assert [(problem.file, DESK.agent_id in problem.message) for problem in problems] == [("other.json", True)]
     assert directory.by_id(DESK.agent_id) is None, "the candidate is refused, whatever its directory is"
-    assert merged(AgentDirectory([DESK]), [], problems).by_name("desk") is DESK, "a file that is gone ends no agent"
+    assert merge_agents(AgentDirectory([DESK]), [], problems).by_name("desk") is DESK, "a file that is gone ends no agent"
     assert len(problems) == 1
 
 

@@ -45,13 +45,13 @@ async def test_keys_come_by_discovery_and_go(provider: Provider) -> None:
     """AGTP-294: the published key counts; one that was removed does not after the next refresh."""
     changes: list[int] = []
     keys = anchored(provider, changes)
-    await keys._look()
+    await keys._check()
     first = key_of(provider)
     assert keys.keys == {first} and changes == [1]
-    await keys._look()
+    await keys._check()
     assert changes == [1]
     provider.rotate()
-    await keys._look()
+    await keys._check()
     assert keys.keys == {key_of(provider)} and first not in keys.keys and changes == [1, 1]
 
 
@@ -60,10 +60,10 @@ async def test_an_unreachable_provider_changes_nothing(provider: Provider) -> No
     """AGTP-294: a network failure is not fatal; keys that were fetched before stay."""
     changes: list[int] = []
     keys = anchored(provider, changes)
-    await keys._look()
+    await keys._check()
     provider.server.shutdown()
     provider.server.server_close()
-    await keys._look()
+    await keys._check()
     assert keys.keys == {key_of(provider)} and changes == [1]
 
 
@@ -72,7 +72,7 @@ async def test_another_issuers_document_is_refused(provider: Provider) -> None:
     """The discovery document has to name the trusted issuer."""
     changes: list[int] = []
     keys = anchored(provider, changes, issuer="https://else.test")
-    await keys._look()
+    await keys._check()
     assert keys.keys == frozenset() and changes == []
 
 

@@ -14,7 +14,7 @@ from twisted.python.threadable import registerAsIOThread
 
 from agtphost.handlers.calls import CALL, Call
 from agtphost.handlers.context import EndpointContext, EndpointError
-from agtphost.host.call_events import LONGEST, MOST, CallEvents
+from agtphost.host.call_events import LONGEST_WAIT, MOST_WAITING, CallEvents
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
 from agtphost.wire.events import Response
@@ -164,7 +164,7 @@ def test_a_long_call_is_heard_in_time(ear: Ear) -> None:
     host = DispatchHost(slow)
     waiting = host.start(body=GOOD, headers={"Task-ID": TASK})
     assert ear.about("began") == []
-    ear.clock.advance(LONGEST)
+    ear.clock.advance(LONGEST_WAIT)
     [began] = ear.about("began")
     assert "Audit-ID" not in began
     waits.callback(None)
@@ -179,14 +179,14 @@ def test_a_call_that_says_much_is_not_kept(ear: Ear) -> None:
     """No more than so many lines wait."""
 
     def talking(context: EndpointContext) -> Any:
-        for number in range(3 * MOST):
+        for number in range(3 * MOST_WAITING):
             operator_log.info("number {number}", number=number)
-        assert len(ear.about("number")) == 3 * MOST
+        assert len(ear.about("number")) == 3 * MOST_WAITING
         return {}
 
     host = DispatchHost(talking)
     answered(host, host.start(body=GOOD))
-    assert len(ear.about("number")) == 3 * MOST
+    assert len(ear.about("number")) == 3 * MOST_WAITING
 
 
 def test_from_a_thread(ear: Ear) -> None:

@@ -13,7 +13,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from agtphost.cli.root import agtp
 from agtphost.contract.manifest import Policies
 from agtphost.errors import ConfigurationError
-from agtphost.host.loaded import Loaded, load_host
+from agtphost.host.loaded import LoadedHost, load_host
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.catalog_pin import Pin, place
 from tests.host.hosts import reloaded
@@ -29,7 +29,7 @@ def deployment(directory: Path, *, append: str, files: dict[str, Any]) -> Path:
     return file
 
 
-def started(file: Path) -> tuple[Loaded, list[str]]:
+def started(file: Path) -> tuple[LoadedHost, list[str]]:
     """What the host is made of, and what it told its operator."""
     said: list[str] = []
 

@@ -12,7 +12,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
 
 from agtphost.handlers.calls import CALL, Call
-from agtphost.host.computing import Computing
+from agtphost.host.computing import TurnExecutor
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def gate() -> Iterator[Event]:
     made.set()
 
 
-def asking(computing: Computing, agent_id: str, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+def asking(computing: TurnExecutor, agent_id: str, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
     """In the course of a call of that agent's."""
     call = Call()
     call.agent_id = agent_id
@@ -44,7 +44,7 @@ async def test_one_runs_at_a_time(gate: Event) -> None:
         gate.wait()
         lock.release()
 
-    computing = Computing(reactor)
+    computing = TurnExecutor(reactor)
     asked = DeferredList([computing(work) for _ in range(5)], fireOnOneErrback=True)
     gate.set()
     await asked
@@ -54,7 +54,7 @@ async def test_one_runs_at_a_time(gate: Event) -> None:
 @pytest_twisted.ensureDeferred
 async def test_agents_take_turns(gate: Event) -> None:
     """Who asks for many does not keep waiting who asks for one."""
-    computing, done = Computing(reactor), list[str]()
+    computing, done = TurnExecutor(reactor), list[str]()
     first = computing(gate.wait)
     each = [asking(computing, "many", done.append, f"many {n}") for n in range(3)]
     each.append(asking(computing, "one", done.append, "one"))
@@ -66,7 +66,7 @@ async def test_agents_take_turns(gate: Event) -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_was_given_up_is_not_begun(gate: Event) -> None:
     """A call that is over by then costs nothing; what follows is done."""
-    computing, done = Computing(reactor), list[str]()
+    computing, done = TurnExecutor(reactor), list[str]()
     first, given_up = computing(gate.wait), computing(done.append, "given up")
     last = computing(done.append, "last")
     given_up.addErrback(lambda failure: failure.trap(CancelledError))
@@ -80,7 +80,7 @@ async def test_what_was_given_up_is_not_begun(gate: Event) -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_fails_tells_who_asked_and_nobody_else() -> None:
     """The next one is begun."""
-    computing = Computing(reactor)
+    computing = TurnExecutor(reactor)
     failing, next_one = computing(lambda: 1 // 0), computing(lambda: "done")
     with pytest.raises(ZeroDivisionError):
         await failing

@@ -99,7 +99,7 @@ class DomainsHost:
         return response.status, body.get("result", body)
 
     async def settled(self) -> None:
-        while self.watch._looking is not None:
+        while self.watch._checking is not None:
             pause: Deferred[None] = Deferred()
             reactor.callLater(0.005, pause.callback, None)
             await pause
@@ -279,7 +279,7 @@ async def test_an_agent_that_comes_later_is_under_it_too(tmp_path: Path) -> None
         status, _ = await host.tell("REINSTATE", of_key(STRANGER), org_domain="example.com", owner_id="newcorp")
         assert status == 200
         host.memory.directory.admit([DESK])
-        host.watch.look()
+        host.watch.check()
         await host.settled()
         assert host.status(DESK) == "suspended" and "desk" not in await host.discovered()
 

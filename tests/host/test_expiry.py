@@ -14,7 +14,7 @@ import pytest
 from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 
 from agtphost.config import examine
-from agtphost.host.expiry import ExpiryWatch, expiring_files, remarks
+from agtphost.host.expiry import ExpiryWatch, expiring_files, expiry_warnings
 from agtphost.identity import certificates, expiry, files, revocation
 from agtphost.testing.identities import key_of
 from agtphost.testing.reactor import MemoryReactor
@@ -119,7 +119,7 @@ def test_one_place_knows_everything_that_ends(deployment: Path) -> None:
     assert days == EVERYTHING
     assert {each.kind for each in found.values()} | {expiry.GRANT} == set(expiry.KINDS)
     now = NOW.timestamp() + 9 * DAY
-    told = list(remarks(config, now))
+    told = list(expiry_warnings(config, now))
     assert [line.partition(" ends")[0] for line in told] == [
         "the authority ca.pem",
         "the host certificate host.test",
@@ -127,7 +127,7 @@ def test_one_place_knows_everything_that_ends(deployment: Path) -> None:
         "the https certificate wellknown",
         "the revocation list crl.pem",
     ]
-    assert list(remarks(config, NOW.timestamp() - 10 * DAY)) == []
+    assert list(expiry_warnings(config, NOW.timestamp() - 10 * DAY)) == []
 
 
 def load_without_checks(folder: Path) -> Any:
@@ -155,7 +155,7 @@ def test_what_ends_soon_is_logged_at_start_and_once_a_day(deployment: Path, tmp_
         watch.startService()
         clock.advance(0)
         assert lines == []
-        assert [each.name for each in watch.found] == ["demo", "registrar", "[lifecycle] notify"]
+        assert [each.name for each in watch.upcoming] == ["demo", "registrar", "[lifecycle] notify"]
         advance(clock, 1.2 * DAY)
         assert lines == [("warn", "the agent certificate of demo ends in 14 d, at 2027-03-24T23:55:00Z; "
                           "agtp agent renew demo")]  # fmt: skip
@@ -195,6 +195,6 @@ def test_grants_are_among_what_ends() -> None:
     with heard() as lines:
         watch.startService()
         host.clock.advance(0)
-    assert [(each.kind, each.name) for each in watch.found if each.kind == "grant"] == [("grant", "demo files.*")]
+    assert [(each.kind, each.name) for each in watch.upcoming if each.kind == "grant"] == [("grant", "demo files.*")]
     assert [level for level, line in lines if "grant" in line] == [LogLevel.info.name]
     watch.stopService()

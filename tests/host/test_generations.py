@@ -18,12 +18,12 @@ from agtphost.config.live import RESTART, WHOLE, merge_reloadable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.host.evidence import keep_evidence
-from agtphost.host.foundation import Foundation
-from agtphost.host.generations import COLLECT, Generations
+from agtphost.host.foundation import HostServices
+from agtphost.host.generations import COLLECT_AFTER, Generations
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.loaded import load_host
-from agtphost.host.modules import Modules
-from agtphost.host.upstreams import Upstreaming
+from agtphost.host.modules import ModuleSet
+from agtphost.host.upstreams import UpstreamFactory
 from agtphost.stores import MemoryStore
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.reactor import MemoryReactor
@@ -40,8 +40,8 @@ class Made:
         self.loaded = load_host(load(config, {}), {})
         self.reactor = MemoryReactor()
         self.evidence = keep_evidence(self.loaded, self.reactor, MemoryStore(), PromptLedger)
-        on = Foundation.of(self.loaded, self.reactor, self.evidence)
-        making = Upstreaming(self.reactor, self.evidence, {})
+        on = HostServices.for_host(self.loaded, self.reactor, self.evidence)
+        making = UpstreamFactory(self.reactor, self.evidence, {})
         self.generations = Generations(on, making, HandlerFactory(self.reactor, 2))
         self.evidence.ledger.start()
 
@@ -74,9 +74,9 @@ def test_nothing_is_left_of_those_that_are_over(made: Made) -> None:
         made.another()
         seen.append(weakref.ref(made.generations.core.admission.dispatcher))
         made.generations.discard(run_to_end(made.generations.compose(made.loaded)))
-    assert sum(each() is not None for each in seen) <= COLLECT + 1, "what is left is bounded without a collection"
+    assert sum(each() is not None for each in seen) <= COLLECT_AFTER + 1, "what is left is bounded without a collection"
     gc.collect()
-    assert made.watchers() == watched and made.generations.living == 1
+    assert made.watchers() == watched and made.generations.unfinished == 1
     assert [each() is not None for each in seen] == [*[False] * TIMES, True]
     assert next(iter(made.generations.core.connected.mcp.servers.values())) is server, "it is configured as it was"
 
@@ -85,7 +85,7 @@ def test_what_many_endpoints_leave_is_collected_sooner(made: Made, monkeypatch: 
     """All at once it would hold everybody up; the control: of few it is left to come together."""
     collected: list[int] = []
     monkeypatch.setattr("agtphost.host.generations.gc", SimpleNamespace(collect=lambda: collected.append(1)))
-    many = list(made.generations.core.bound)[:1] * COLLECT * 50
+    many = list(made.generations.core.bound)[:1] * COLLECT_AFTER * 50
     for _ in range(3):
         made.another(many)
     assert len(collected) >= 2, "two of them are over"
@@ -102,11 +102,11 @@ def test_one_that_has_calls_lives_on(made: Made) -> None:
     first.admission.dispatcher.under_way.hold()
     made.another()
     made.another()
-    assert made.generations.living == 2 and made.watchers() > watched
+    assert made.generations.unfinished == 2 and made.watchers() > watched
     assert made.generations.front.dispatch == made.generations.core.admission.dispatcher.dispatch
     first.admission.dispatcher.under_way.let_go()
     made.reactor.advance(0)
-    assert made.generations.living == 1 and made.watchers() == watched
+    assert made.generations.unfinished == 1 and made.watchers() == watched
 
 
 def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_candidate_that_cannot_be_made_leaves_nothing(made: Made, monkeypatch:
     monkeypatch.setattr("agtphost.host.core.front_facts", fails)
     with pytest.raises(RuntimeError):
         run_to_end(made.generations.compose(made.loaded))
-    assert made.watchers() == watched and made.generations.living == 1
+    assert made.watchers() == watched and made.generations.unfinished == 1
 
 
 def test_every_key_that_waits_is_one() -> None:
@@ -156,10 +156,10 @@ def test_modules_of_two_sets_know_nothing_of_each_other(tmp_path: Path) -> None:
         "def say(context):\n    import desk_modules.words as late\n"
         "    return json.dumps([WORD, words.WORD, late.WORD])\n"
     )
-    first = Modules([tmp_path])
+    first = ModuleSet([tmp_path])
     one = first.resolve("desk_modules.main.say")
     (package / "words.py").write_text("WORD = 'two'\n")
-    second = Modules([tmp_path])
+    second = ModuleSet([tmp_path])
     two = second.resolve("desk_modules.main.say")
     assert (one(None), two(None)) == ('["one", "one", "one"]', '["two", "two", "two"]')  # type: ignore[arg-type]
     assert {path.name for path in second.files} == {"__init__.py", "words.py", "main.py"}

@@ -13,7 +13,7 @@ from agtphost.handlers.composition import Composition
 from agtphost.handlers.external import ExternalService
 from agtphost.handlers.function import BlockingFunction, RegisteredFunction
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.loaded import Loaded, load_host
+from agtphost.host.loaded import LoadedHost, load_host
 from tests.handlers.upstreams import Authority
 from tests.system.hosting import sample
 
@@ -48,7 +48,7 @@ type = "object"
 ENVIRONMENT = {"WEATHER_TOKEN": "canary-1"}
 
 
-def gathered(folder: Path, environ: dict[str, str], **edits: str) -> Loaded:
+def gathered(folder: Path, environ: dict[str, str], **edits: str) -> LoadedHost:
     """The sample host with the endpoint above."""
     file = sample(folder)
     endpoints = file.parent / "endpoints"

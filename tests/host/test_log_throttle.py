@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher, formatEvent
 from twisted.python.failure import Failure
 
-from agtphost.host.log_throttle import FULL, KINDS, SECONDS, LogThrottling, Throttle
+from agtphost.host.log_throttle import LOGGED_IN_FULL, MOST_KINDS, INTERVAL, LogThrottling, LogThrottle
 from tests.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[2] / "agtphost"
@@ -60,8 +60,8 @@ class Ear:
     def texts(self) -> list[str]:
         return [formatEvent(event) for event in self.events]
 
-    def throttle(self, **options: Any) -> Throttle:
-        return Throttle(self, lambda: self.now, **options)
+    def throttle(self, **options: Any) -> LogThrottle:
+        return LogThrottle(self, lambda: self.now, **options)
 
 
 FOREIGN = [
@@ -103,11 +103,11 @@ def test_no_line_comes_a_thousand_times(namespace: str, how: str, text: str) -> 
     ear = Ear()
     throttle = ear.throttle()
     fire(throttle, namespace, how, text, TIMES)
-    assert len(ear.events) == FULL
-    ear.now += SECONDS
+    assert len(ear.events) == LOGGED_IN_FULL
+    ear.now += INTERVAL
     throttle.flush()
-    assert len(ear.events) == FULL + 1
-    assert ear.texts[-1].startswith(f"{TIMES - FULL} more lines like this one in 60 s")
+    assert len(ear.events) == LOGGED_IN_FULL + 1
+    assert ear.texts[-1].startswith(f"{TIMES - LOGGED_IN_FULL} more lines like this one in 60 s")
 
 
 def test_control_without_it_every_line_is_written() -> None:
@@ -121,11 +121,11 @@ def test_the_next_event_after_the_time_brings_the_count() -> None:
     """Nothing is left unsaid, even where no timer fires."""
     ear = Ear()
     throttle = ear.throttle()
-    fire(throttle, "agtphost.x", "warn", "once more: {why}", FULL + 5)
-    ear.now += SECONDS
+    fire(throttle, "agtphost.x", "warn", "once more: {why}", LOGGED_IN_FULL + 5)
+    ear.now += INTERVAL
     fire(throttle, "agtphost.x", "warn", "once more: {why}", 1)
-    assert ear.texts[FULL:] == [
-        f"5 more lines like this one in 60 s were left out: once more: {FULL}",
+    assert ear.texts[LOGGED_IN_FULL:] == [
+        f"5 more lines like this one in 60 s were left out: once more: {LOGGED_IN_FULL}",
         "once more: 0",
     ]
 
@@ -139,10 +139,10 @@ def test_kinds_are_told_apart_and_bounded() -> None:
         log.warn("MCP server {server}: {text}", server=server, text="x")
     assert ear.texts == ["MCP server one: x", "MCP server two: x"]
     ear.events.clear()
-    for number in range(5 * KINDS):
+    for number in range(5 * MOST_KINDS):
         log.warn(f"kind {number}")
-    assert len(ear.events) < KINDS
-    assert len(throttle._kinds) <= KINDS + 1
+    assert len(ear.events) < MOST_KINDS
+    assert len(throttle._kinds) <= MOST_KINDS + 1
 
 
 def test_what_handlers_of_the_operator_log_passes() -> None:
@@ -161,11 +161,11 @@ def test_the_service_stands_before_all_observers_and_leaves_no_trace() -> None:
     service = LogThrottling(clock, publisher)
     service.startService()
     fire(publisher, "agtphost.x", "warn", "often: {why}", TIMES)
-    assert len(ear.events) == FULL
-    clock.advance(SECONDS)
-    assert len(ear.events) == FULL + 1
-    fire(publisher, "agtphost.x", "warn", "often: {why}", FULL + 1)
+    assert len(ear.events) == LOGGED_IN_FULL
+    clock.advance(INTERVAL)
+    assert len(ear.events) == LOGGED_IN_FULL + 1
+    fire(publisher, "agtphost.x", "warn", "often: {why}", LOGGED_IN_FULL + 1)
     service.stopService()
-    assert len(ear.events) == 2 * FULL + 2
+    assert len(ear.events) == 2 * LOGGED_IN_FULL + 2
     fire(publisher, "agtphost.x", "warn", "often: {why}", TIMES)
-    assert len(ear.events) == 2 * FULL + 2 + TIMES
+    assert len(ear.events) == 2 * LOGGED_IN_FULL + 2 + TIMES

@@ -12,7 +12,7 @@ import pytest
 
 from agtphost.handlers.endpoint import hints_of
 from agtphost.handlers.function import UnresolvableFunction
-from agtphost.host.modules import ImportedSince, Modules, OperatorFiles
+from agtphost.host.modules import NewImports, ModuleSet, OperatorFiles
 
 TYPED = """
     from __future__ import annotations
@@ -71,7 +71,7 @@ def test_types_are_looked_up_in_the_modules_of_their_set(folder: Path) -> None:
     write(folder, {"shelf_typed.py": BEFORE})
     running = importlib.import_module("shelf_typed")
     write(folder, {"shelf_typed.py": AFTER})
-    candidate = Modules([folder])
+    candidate = ModuleSet([folder])
     with candidate.register_during_import():
         for name in ("named", "data", "model"):
             hints = hints_of(f"shelf_typed.{name}", candidate.resolve)
@@ -92,7 +92,7 @@ def test_modules_that_import_each_other_are_of_one_set(folder: Path) -> None:
     write(folder, files)
     importlib.import_module("shelf_ring.one")
     write(folder, {"shelf_ring/one.py": "from . import two\nWORD = 'new'\n"})
-    candidate = Modules([folder])
+    candidate = ModuleSet([folder])
     with candidate.register_during_import():
         candidate.module("shelf_ring.one")
         assert candidate.resolve("shelf_ring.two.say")(None) == "new"  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_importlib_imports_modules_of_the_set(folder: Path) -> None:
     write(folder, {"shelf_main.py": main, "shelf_helper.py": "WORD = 'old'\n"})
     importlib.import_module("shelf_main")
     write(folder, {"shelf_helper.py": "WORD = 'newer'\n"})
-    candidate = Modules([folder])
+    candidate = ModuleSet([folder])
     with candidate.register_during_import():
         assert candidate.resolve("shelf_main.say")(None) == "newer"  # type: ignore[arg-type]
     assert sys.modules["shelf_helper"].WORD == "old"
@@ -116,7 +116,7 @@ def test_a_module_that_fails_leaves_no_name(folder: Path) -> None:
     """Neither itself nor what it imported: ``sys.modules`` is as it was."""
     write(folder, {"shelf_faulty.py": "import shelf_other\nimport nothing_of_that_name\n", "shelf_other.py": ""})
     before = dict(sys.modules)
-    candidate = Modules([folder])
+    candidate = ModuleSet([folder])
     with candidate.register_during_import(), pytest.raises(UnresolvableFunction, match="nothing_of_that_name"):
         candidate.resolve("shelf_faulty.say")
     assert {name for name in sys.modules if name.startswith("shelf_")} == set()
@@ -126,14 +126,14 @@ def test_a_module_that_fails_leaves_no_name(folder: Path) -> None:
 def test_a_directory_does_not_hide_an_installed_package(folder: Path) -> None:
     """A folder ``mcp`` beside ``host.toml`` is no module where the package is installed, as for Python."""
     write(folder, {"mcp/data.txt": "", "shelf_client.py": "import mcp.types\ndef say(context): return mcp.__file__\n"})
-    found = Modules([folder]).resolve("shelf_client.say")(None)  # type: ignore[arg-type]
+    found = ModuleSet([folder]).resolve("shelf_client.say")(None)  # type: ignore[arg-type]
     assert found == importlib.import_module("mcp").__file__
 
 
 def test_a_file_does_not_hide_a_module_of_python(folder: Path) -> None:
     """``queue.py`` beside ``host.toml`` is what it is at a start: never imported."""
     write(folder, {"queue.py": "raise RuntimeError\n", "shelf_queue.py": "import queue\nsay = queue.Queue\n"})
-    candidate = Modules([folder])
+    candidate = ModuleSet([folder])
     with candidate.register_during_import():
         assert candidate.resolve("shelf_queue.say") is importlib.import_module("queue").Queue
 
@@ -143,7 +143,7 @@ def test_packages_in_a_virtual_environment_below_are_kept(folder: Path, monkeypa
     installed = folder / ".venv/lib/python3/site-packages"
     write(folder, {".venv/lib/python3/site-packages/shelf_installed.py": "", "shelf_mine.py": ""})
     monkeypatch.syspath_prepend(installed)
-    since = ImportedSince([folder])
+    since = NewImports([folder])
     for name in ("shelf_installed", "shelf_mine"):
         importlib.import_module(name)
     since.forget()

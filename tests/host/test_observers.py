@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from agtphost.audit.observed import ObservedRecord
-from agtphost.host.observers import MOST, Observers
+from agtphost.host.observers import MOST_WAITING, Observers
 from agtphost.iagtp import IRecordObserver
 
 
@@ -101,13 +101,13 @@ class Told(SynchronousTestCase):
         service = self.started(observer)
         service.saw(record(0))
         self.turns()
-        for number in range(1, MOST + 11):
+        for number in range(1, MOST_WAITING + 11):
             service.saw(record(number))
         self.assertEqual(len([line for line in self.lines if "are dropped" in line]), 1)
-        for _ in range(MOST):
+        for _ in range(MOST_WAITING):
             waiting[-1].callback(None)
             self.turns()
-        self.assertEqual(observer.seen, ["0", *(str(number) for number in range(11, MOST + 11))])
+        self.assertEqual(observer.seen, ["0", *(str(number) for number in range(11, MOST_WAITING + 11))])
         self.assertTrue([line for line in self.lines if "missed 10 records" in line])
 
     def test_nothing_after_the_end(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.host.partings import SECONDS, Partings
+from agtphost.host.partings import RETRY_SECONDS, ContractCleanup
 from agtphost.identity.peer import Peer
 from tests.memory import body_of
 from tests.negotiation.hosts import ALICE, BOB, BOOK_ROOM, OPEN, ROOT, NegotiatingHost, granting
@@ -22,8 +22,8 @@ def inspected(table: NegotiatingHost, synthesis_id: str) -> int:
     return table.ask("INSPECT", "/", {"target": "contract", "synthesis_id": synthesis_id}).status
 
 
-def serving(table: NegotiatingHost) -> Partings:
-    service = Partings(table.clock, table.negotiator, table.ledger)
+def serving(table: NegotiatingHost) -> ContractCleanup:
+    service = ContractCleanup(table.clock, table.negotiator, table.ledger)
     service.startService()
     return service
 
@@ -106,7 +106,7 @@ def test_while_the_store_is_down_they_wait() -> None:
     close(peer)
     table.ledger.failing = False
     assert released(table) == [] and listed(table) == []
-    table.clock.advance(SECONDS)
+    table.clock.advance(RETRY_SECONDS)
     assert released(table) == [synthesis_id]
     service.stopService()
 

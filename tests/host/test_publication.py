@@ -21,9 +21,9 @@ from agtphost.contract.manifest_parts import merge_parts, next_part
 from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
-from agtphost.host.loaded import Loaded, load_host
-from agtphost.host.publication import HISTORY, Publication, Published
-from agtphost.host.revision import History
+from agtphost.host.loaded import LoadedHost, load_host
+from agtphost.host.publication import HISTORY, Publication, ManifestForm
+from agtphost.host.revision import PublicationHistory
 from agtphost.identity import files
 from agtphost.identity.agents import Agent
 from agtphost.identity.jws import JWSError
@@ -42,7 +42,7 @@ def ticking() -> Callable[[], str]:
 
 
 def published(
-    loaded: Loaded,
+    loaded: LoadedHost,
     box: Toolbox | None = None,
     now: Callable[[], str] | None = None,
     hosted: Callable[[], Sequence[Agent]] | None = None,
@@ -57,7 +57,7 @@ def published(
         adapters=() if box is None else (box,),
         hosted=hosted or loaded.directory.list_hosted,
         key=loaded.key,
-        history=History(loaded.config.host.state_dir / HISTORY, now or ticking()),
+        history=PublicationHistory(loaded.config.host.state_dir / HISTORY, now or ticking()),
         clock=Turns(),
     )
 
@@ -74,12 +74,12 @@ class Turns(Clock):
 
 def form(
     publication: Publication, disclosed: bool = True, known: bool = False, *, turns: list[float] | None = None
-) -> Published:
+) -> ManifestForm:
     """What is asked for, once it is there; ``turns`` gets the seconds of CPU of each turn of the reactor."""
-    outcomes: list[Published | Failure] = []
+    outcomes: list[ManifestForm | Failure] = []
     taken = [] if turns is None else turns
     begun = time.thread_time()
-    Deferred.fromCoroutine(publication.published(disclosed, known)).addBoth(outcomes.append)
+    Deferred.fromCoroutine(publication.find_form(disclosed, known)).addBoth(outcomes.append)
     taken.append(time.thread_time() - begun)
     while not outcomes:
         begun = time.thread_time()
@@ -104,7 +104,7 @@ def document(publication: Publication, disclosed: bool = True) -> Mapping[str, A
     return found
 
 
-def restarted(loaded: Loaded, append: str = "") -> Publication:
+def restarted(loaded: LoadedHost, append: str = "") -> Publication:
     """The publication of a host that starts again, with more in its configuration."""
     file = loaded.config.file
     file.write_text(file.read_text() + append)
@@ -112,7 +112,7 @@ def restarted(loaded: Loaded, append: str = "") -> Publication:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> Loaded:
+def loaded(tmp_path: Path) -> LoadedHost:
     return load_host(configured(tmp_path))
 
 
@@ -125,7 +125,7 @@ def a_tool(name: str, description: str = "Does it.") -> Binding:
     return Binding(method="EXECUTE", path="files", handler=Recorder(), tier="B", name=name, description=description)
 
 
-def test_the_manifest_is_signed_by_the_hosts_key(loaded: Loaded) -> None:
+def test_the_manifest_is_signed_by_the_hosts_key(loaded: LoadedHost) -> None:
     """API-081: the signature verifies with the host's key, covers every member, and fails with another key."""
     manifest = dict(document(published(loaded)))
     assert loaded.key is not None
@@ -174,7 +174,7 @@ def test_features_are_those_the_host_has(tmp_path: Path) -> None:
     assert manifest["server"]["supported_features"] == ["endpoint-registry"]
 
 
-def test_the_same_content_keeps_its_version_over_restarts(loaded: Loaded) -> None:
+def test_the_same_content_keeps_its_version_over_restarts(loaded: LoadedHost) -> None:
     """API-073, API-085: a restart changes neither version, times, ETag nor a single octet."""
     clock = ticking()
     first = published(loaded, now=clock)
@@ -185,7 +185,7 @@ def test_the_same_content_keeps_its_version_over_restarts(loaded: Loaded) -> Non
     assert served(again, True).headers == served(first, True).headers
 
 
-def test_changed_content_gets_the_next_version(loaded: Loaded) -> None:
+def test_changed_content_gets_the_next_version(loaded: LoadedHost) -> None:
     """API-073, API-085: a changed endpoint moves version, ``updated`` and ETag; ``issued`` and server_id stay."""
     clock = ticking()
     before = published(loaded, now=clock)
@@ -200,7 +200,7 @@ def test_changed_content_gets_the_next_version(loaded: Loaded) -> None:
     assert served(after, True).headers[0] != tag
 
 
-def test_a_version_is_never_used_for_two_contents(loaded: Loaded) -> None:
+def test_a_version_is_never_used_for_two_contents(loaded: LoadedHost) -> None:
     """Going back to an earlier content still takes a new document_version, ETag and AGTP-API-Version."""
     clock = ticking()
     text = loaded.config.file.parent / "endpoints" / "text.toml"
@@ -216,7 +216,7 @@ def test_a_version_is_never_used_for_two_contents(loaded: Loaded) -> None:
     assert (len(set(versions)), len(set(tags)), list(numbers)) == (3, 3, [1, 2, 3])
 
 
-def test_the_two_forms_are_two_documents(loaded: Loaded) -> None:
+def test_the_two_forms_are_two_documents(loaded: LoadedHost) -> None:
     """API-075: with and without the hosted agents: different contents never share a version or an ETag."""
     publication = published(loaded)
     open_form, reserved = document(publication, True), document(publication, False)
@@ -259,14 +259,14 @@ def test_a_private_host_shows_no_agent(tmp_path: Path) -> None:
 # Caching
 
 
-def many(loaded: Loaded, number: int) -> Loaded:
+def many(loaded: LoadedHost, number: int) -> LoadedHost:
     """The same host with so many endpoints."""
     endpoint = loaded.endpoints[0]
     endpoints = [dataclasses.replace(endpoint, path=f"/generated/{n}") for n in range(number)]
     return dataclasses.replace(loaded, endpoints=endpoints)
 
 
-def test_a_thousand_endpoints_are_encoded_once(loaded: Loaded) -> None:
+def test_a_thousand_endpoints_are_encoded_once(loaded: LoadedHost) -> None:
     """The manifest of 1,000 endpoints is served from a cache: the very same octets, one build for each form."""
     publication = published(many(loaded, 1000))
     answers = [served(publication) for _ in range(50)]
@@ -277,7 +277,7 @@ def test_a_thousand_endpoints_are_encoded_once(loaded: Loaded) -> None:
 
 
 @measured
-def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded: Loaded) -> None:
+def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded: LoadedHost) -> None:
     """Of 13 MB, agents and signature are new after each change; no turn is long, and who was stopped is not in it."""
     (agent, *_) = loaded.directory.list_hosted()
     hosted = [
@@ -289,7 +289,7 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded
     longest = []
     for _ in range(3):
         stopped = hosted.pop()
-        publication.renew()
+        publication.drop_forms()
         turns: list[float] = []
         made = form(publication, turns=turns)
         longest.append(max(turns))
@@ -305,18 +305,18 @@ def test_with_5000_endpoints_and_agents_a_change_of_state_holds_nobody_up(loaded
     verify_manifest(found, {loaded.key.kid: loaded.key.public})
 
 
-def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: Loaded) -> None:
+def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: LoadedHost) -> None:
     """Who asked before it may be; of those who ask meanwhile, each has the agents of a moment after its question."""
     hosted = list(loaded.directory.list_hosted())
     publication = published(many(loaded, 3000), hosted=lambda: tuple(hosted))
     publication.announce_to(lambda number: None)
-    outcomes: list[Published] = []
+    outcomes: list[ManifestForm] = []
     for _ in range(2):
-        Deferred.fromCoroutine(publication.published(True)).addCallback(outcomes.append)
+        Deferred.fromCoroutine(publication.find_form(True)).addCallback(outcomes.append)
     assert not outcomes, "it takes more than a turn"
     gone = hosted.pop()
-    publication.renew()
-    Deferred.fromCoroutine(publication.published(True)).addCallback(outcomes.append)
+    publication.drop_forms()
+    Deferred.fromCoroutine(publication.find_form(True)).addCallback(outcomes.append)
     while len(outcomes) < 3:
         publication._clock.turn()  # type: ignore[attr-defined]
     shown = [gone.name in {each["name"] for each in outcome.document["hosted_agents"]} for outcome in outcomes]
@@ -326,7 +326,7 @@ def test_who_asks_after_a_change_is_not_told_what_was_being_built(loaded: Loaded
 
 
 @measured
-def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: Loaded) -> None:
+def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: LoadedHost) -> None:
     """Serving the manifest of 1,000 endpoints takes no longer than that of 10, the octets aside."""
 
     def cost(publication: Publication) -> float:
@@ -343,7 +343,7 @@ def test_what_a_manifest_costs_does_not_grow_with_the_endpoints(loaded: Loaded) 
     assert cost(lots) < 5 * cost(few) + 0.01
 
 
-def test_a_manifest_encoded_anew_would_be_noticed(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_encoded_anew_would_be_noticed(loaded: LoadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a publication that forgets its forms builds other octets objects each time, and counts them."""
     publication = published(loaded)
     first = served(publication)
@@ -356,7 +356,7 @@ def test_a_manifest_encoded_anew_would_be_noticed(loaded: Loaded, monkeypatch: p
 # AGTP-API-Version
 
 
-def test_the_api_version_is_a_number_that_outlives_the_host(loaded: Loaded) -> None:
+def test_the_api_version_is_a_number_that_outlives_the_host(loaded: LoadedHost) -> None:
     """AGTP-269: 1 at first, announced once, and the same after a restart without changes."""
     heard: list[int] = []
     publication = published(loaded)
@@ -366,13 +366,13 @@ def test_the_api_version_is_a_number_that_outlives_the_host(loaded: Loaded) -> N
     assert restarted_number(loaded) == 1
 
 
-def restarted_number(loaded: Loaded, append: str = "") -> int:
+def restarted_number(loaded: LoadedHost, append: str = "") -> int:
     heard: list[int] = []
     restarted(loaded, append).announce_to(heard.append)
     return heard[-1]
 
 
-def test_what_raises_the_api_version(loaded: Loaded) -> None:
+def test_what_raises_the_api_version(loaded: LoadedHost) -> None:
     """AGTP-269: a new endpoint, a changed semantic block, a custom method and a data class each raise it."""
     published(loaded).refresh()
     endpoints = loaded.config.file.parent / "endpoints"
@@ -393,7 +393,7 @@ def test_what_raises_the_api_version(loaded: Loaded) -> None:
     assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_does_not_raise_the_api_version(loaded: Loaded) -> None:
+def test_what_does_not_raise_the_api_version(loaded: LoadedHost) -> None:
     """The control of AGTP-269: operator and fronted APIs change the document, and not what can be called."""
     first = published(loaded)
     before = document(first)["document_version"]
@@ -402,7 +402,7 @@ def test_what_does_not_raise_the_api_version(loaded: Loaded) -> None:
     assert again.api_version == first.api_version == 1
 
 
-def test_the_state_of_an_upstream_is_no_content(loaded: Loaded) -> None:
+def test_the_state_of_an_upstream_is_no_content(loaded: LoadedHost) -> None:
     """A tool server that restarts moves neither version: what was last known of it is shown."""
     box = Toolbox(a_tool("files.list"))
     publication = published(loaded, box)
@@ -415,7 +415,7 @@ def test_the_state_of_an_upstream_is_no_content(loaded: Loaded) -> None:
     assert "ready" not in str(document(publication)["hosted_protocols"])
 
 
-def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: Loaded) -> None:
+def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: LoadedHost) -> None:
     """AGTP-269: a restart with slow tool servers is no change; neither is their coming up."""
     publication = published(loaded, Toolbox(a_tool("files.list")))
     publication.refresh()
@@ -429,7 +429,7 @@ def test_an_upstream_that_is_not_up_yet_is_as_before_the_restart(loaded: Loaded)
     assert heard == [1]
 
 
-def test_changed_tools_move_both_versions_while_the_host_runs(loaded: Loaded) -> None:
+def test_changed_tools_move_both_versions_while_the_host_runs(loaded: LoadedHost) -> None:
     """AGTP-269: a new tool, and another definition of a known one; each is announced, and the manifest is new."""
     box = Toolbox(a_tool("files.list"))
     publication = published(loaded, box)
@@ -447,7 +447,7 @@ def test_changed_tools_move_both_versions_while_the_host_runs(loaded: Loaded) ->
     assert heard == [1, 2, 3], "the same definitions, listed again"
 
 
-def test_a_number_that_cannot_be_written_is_not_seen(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_cannot_be_written_is_not_seen(loaded: LoadedHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """AGTP-268 in spirit: with a full disk the old number stays, and the next look tries again."""
     box = Toolbox(a_tool("files.list"))
     publication = published(loaded, box)
@@ -472,7 +472,7 @@ def test_a_number_that_cannot_be_written_is_not_seen(loaded: Loaded, monkeypatch
 # The rest
 
 
-def test_the_history_is_private_and_replaced_whole(loaded: Loaded) -> None:
+def test_the_history_is_private_and_replaced_whole(loaded: LoadedHost) -> None:
     """What was published when is for the host alone."""
     served(published(loaded))
     history = loaded.config.host.state_dir / HISTORY
@@ -487,7 +487,7 @@ def test_an_unsigned_host_publishes_an_unsigned_manifest(tmp_path: Path) -> None
         verify_manifest(manifest, {})
 
 
-def test_the_directory_is_part_of_what_is_signed_and_counted(loaded: Loaded) -> None:
+def test_the_directory_is_part_of_what_is_signed_and_counted(loaded: LoadedHost) -> None:
     """Spec reading 35: the manifest carries the directory; a host with another one has another content."""
     manifest = document(published(loaded))
     assert {"path": "/methods", "tier": "A"} in manifest["directory"]
@@ -503,7 +503,7 @@ sensitivity = "high"
 """
 
 
-def test_strangers_are_told_less_of_data_classes(loaded: Loaded) -> None:
+def test_strangers_are_told_less_of_data_classes(loaded: LoadedHost) -> None:
     """AGIS-058: two forms, each with its own ETag; the full one is for no shared cache, and counts no version."""
     publication = restarted(loaded, CLASS)
     publication.refresh()
@@ -520,7 +520,7 @@ def test_strangers_are_told_less_of_data_classes(loaded: Loaded) -> None:
     assert form(published(loaded), True, True) is not None
 
 
-def test_without_data_classes_there_is_one_form(loaded: Loaded) -> None:
+def test_without_data_classes_there_is_one_form(loaded: LoadedHost) -> None:
     """Nothing is signed twice for the same content."""
     bare = dataclasses.replace(loaded, config=loaded.config.model_copy(update={"data_class": ()}))
     publication = published(bare)

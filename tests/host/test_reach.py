@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from agtphost.host.loaded import Loaded, load_host
-from agtphost.host.reach import hides_tools, opens_tool_to, unreached
+from agtphost.host.loaded import LoadedHost, load_host
+from agtphost.host.reach import hides_tools, opens_tool_to, unreached_servers
 from agtphost.identity.peer import Assurance
 from tests.host.hosts import reloaded
 from tests.rows import each_row
@@ -30,7 +30,7 @@ GRANT = "\n[[grant]]\nagent = 'demo'\nallow = {}\n"
 TOOL = "\n[mcp.server.tools.read_file]\n{}\n"
 
 
-def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded:
+def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> LoadedHost:
     """
     The sample host with a front of two clients.
 
@@ -83,7 +83,7 @@ def host_of(folder: Path, server: str, tool: str = "", more: str = "") -> Loaded
 )
 def test_clients_that_reach_no_tool_are_told(server: str, tool: str, more: str, expected: str, tmp_path: Path) -> None:
     """Each server that a client is given has a tool for it, or a sentence says which line gives it one."""
-    found = list(unreached(host_of(tmp_path, server, tool, more)))
+    found = list(unreached_servers(host_of(tmp_path, server, tool, more)))
     assert len(found) == bool(expected), found
     assert all(told.startswith(expected) for told in found), found
 

@@ -12,7 +12,7 @@ from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface import implementer
 
 from agtphost.config.search import SearchSection
-from agtphost.host.searching import Searching
+from agtphost.host.searching import SearchEngines
 from agtphost.search.engine import EmbedderError
 
 
@@ -46,9 +46,9 @@ def config() -> Any:
 
 def test_a_model_is_loaded_when_its_engine_is_made() -> None:
     """Once: a configuration that says the same has the same engine."""
-    searching, first, second = Searching(Clock(), at_once), Counted(), Counted()
-    made = searching.of(config(), first, volatile=True)
-    assert searching.of(config(), second, volatile=True) is made
+    searching, first, second = SearchEngines(Clock(), at_once), Counted(), Counted()
+    made = searching.engine_for(config(), first, volatile=True)
+    assert searching.engine_for(config(), second, volatile=True) is made
     assert (first.loads, second.loads) == (1, 0)
 
 
@@ -63,7 +63,7 @@ def test_a_model_that_cannot_be_loaded_is_told_of_in_the_log() -> None:
     globalLogPublisher.addObserver(observer)
     try:
         broken: Any = Counted(EmbedderError("no such file"))
-        Searching(Clock(), at_once).of(config(), broken, volatile=True)
+        SearchEngines(Clock(), at_once).engine_for(config(), broken, volatile=True)
     finally:
         globalLogPublisher.removeObserver(observer)
     assert told == ["no such file"]

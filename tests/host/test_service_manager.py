@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.host.service_manager import ServiceManager
+from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.metrics.vitals import UpstreamVital
 from tests.metrics.samples import vitals
 
@@ -47,14 +47,14 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Manager]
 def test_a_life(manager: Manager) -> None:
     """Ready, a reload, a stop: each word once, in its order; the reload has the time that systemd compares with."""
     clock = Clock()
-    told = ServiceManager(clock, {"NOTIFY_SOCKET": manager.name}, lambda: True, monotonic=lambda: 12.5)
+    told = ServiceManagerNotifier(clock, {"NOTIFY_SOCKET": manager.name}, lambda: True, monotonic=lambda: 12.5)
     told.startService()
-    told.reloading()
+    told.notify_reloading()
     assert manager.heard() == [], "what is not ready yet does not load anew"
-    told.ready("serving at agtp://127.0.0.1:4480")
-    told.reloading()
-    told.reloaded()
-    told.stopping()
+    told.notify_ready("serving at agtp://127.0.0.1:4480")
+    told.notify_reloading()
+    told.end_reload()
+    told.notify_stopping()
     told.stopService()
     assert manager.heard() == [
         ["READY=1", "STATUS=serving at agtp://127.0.0.1:4480"],
@@ -69,7 +69,7 @@ def test_it_lives_while_its_ledger_does(manager: Manager) -> None:
     """Twice within the time that is given; a ledger that takes no records is not told of as alive."""
     clock, alive = Clock(), [True]
     environ = {"NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "4000000", "WATCHDOG_PID": str(os.getpid())}
-    told = ServiceManager(clock, environ, lambda: alive[0])
+    told = ServiceManagerNotifier(clock, environ, lambda: alive[0])
     told.startService()
     clock.advance(2)
     clock.advance(2)
@@ -89,7 +89,7 @@ def test_it_lives_while_its_ledger_does(manager: Manager) -> None:
 def test_nobody_hears_what_nobody_asked_for(manager: Manager, watchdog: dict[str, str]) -> None:
     """A watchdog that is off, or another process's."""
     clock = Clock()
-    told = ServiceManager(clock, {"NOTIFY_SOCKET": manager.name, **watchdog}, lambda: True)
+    told = ServiceManagerNotifier(clock, {"NOTIFY_SOCKET": manager.name, **watchdog}, lambda: True)
     told.startService()
     clock.advance(60)
     told.stopService()
@@ -99,11 +99,11 @@ def test_nobody_hears_what_nobody_asked_for(manager: Manager, watchdog: dict[str
 def test_the_line_says_why_a_host_is_not_ready(manager: Manager) -> None:
     """As ``/readyz`` does, and on one line whatever a name holds."""
     clock = Clock()
-    told = ServiceManager(clock, {"NOTIFY_SOCKET": manager.name}, lambda: True)
+    told = ServiceManagerNotifier(clock, {"NOTIFY_SOCKET": manager.name}, lambda: True)
     down = UpstreamVital(protocol="mcp", name="a\nREADY=0\x1b", state="backoff", restarts=1, eager=True)
     told.look_with(lambda: vitals(upstreams=(down,)))
     told.startService()
-    told.ready("serving")
+    told.notify_ready("serving")
     assert manager.heard() == [["READY=1", "STATUS=not ready: upstream: mcp.a?READY=0? is backoff"]]
     told.stopService()
 
@@ -112,22 +112,22 @@ def test_the_line_says_why_a_host_is_not_ready(manager: Manager) -> None:
 def test_without_a_manager_nothing_is_done(environ: dict[str, str]) -> None:
     """Also where the variable names no socket."""
     clock = Clock()
-    told = ServiceManager(clock, environ, lambda: True)
+    told = ServiceManagerNotifier(clock, environ, lambda: True)
     told.startService()
-    told.ready("serving")
-    told.stopping()
+    told.notify_ready("serving")
+    told.notify_stopping()
     told.stopService()
     assert clock.getDelayedCalls() == []
 
 
 def test_a_manager_that_is_gone_holds_nobody_up(tmp_path: Path) -> None:
     """Nor one that does not read: its socket is full, and the host goes on."""
-    gone = ServiceManager(Clock(), {"NOTIFY_SOCKET": str(tmp_path / "nobody")}, lambda: True)
-    gone.ready("serving")
-    gone.stopping()
+    gone = ServiceManagerNotifier(Clock(), {"NOTIFY_SOCKET": str(tmp_path / "nobody")}, lambda: True)
+    gone.notify_ready("serving")
+    gone.notify_stopping()
     full = Manager(str(tmp_path / "full"))
     with closing(full.socket):
-        told = ServiceManager(Clock(), {"NOTIFY_SOCKET": full.name}, lambda: True)
+        told = ServiceManagerNotifier(Clock(), {"NOTIFY_SOCKET": full.name}, lambda: True)
         for _ in range(2_000):
-            told.ready("serving")
+            told.notify_ready("serving")
         assert 0 < len(full.heard()) < 2_000

@@ -16,9 +16,9 @@ from twisted.logger import globalLogPublisher
 
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
-from agtphost.host.listener import PATIENCE, Announcement
+from agtphost.host.listener import START_TIMEOUT, Announcement
 from agtphost.host.services import LedgerService, OrderedServices
-from agtphost.host.signals import Signals
+from agtphost.host.signals import SignalHandlers
 from agtphost.stores import MemoryStore
 from agtphost.upstream.supervision import UpstreamState
 from tests.audit.drafting import KEY
@@ -193,7 +193,7 @@ def test_a_slow_server_holds_the_line_back_for_a_while_only() -> None:
     try:
         clock, port, _, _ = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv6Address("TCP", "::1", 4480))
-        clock.pump([0.05] * int(PATIENCE / 0.05 - 2))
+        clock.pump([0.05] * int(START_TIMEOUT / 0.05 - 2))
         assert lines(events) == ["the port accepts; still starting, for 9 s at most: mcp.files"]
         clock.pump([0.05] * 4)
         assert [line.split(" (")[0] for line in lines(events)[1:]] == [
@@ -248,7 +248,7 @@ def test_a_host_that_stopped_meanwhile_says_nothing() -> None:
         clock, port, _, announcement = announcing(UpstreamState.STARTING)
         port.bound.callback(IPv4Address("TCP", "127.0.0.1", 4480))
         announcement.stopService()  # type: ignore[no-untyped-call]
-        clock.advance(PATIENCE + 1)
+        clock.advance(START_TIMEOUT + 1)
         assert lines(events) == []
         assert clock.getDelayedCalls() == []
     finally:
@@ -303,7 +303,7 @@ def handlers() -> Any:
 def test_sigterm_stops_the_reactor_and_sighup_reloads(handlers: None) -> None:
     """Handlers hand over to the reactor; nothing happens inside of them."""
     reactor, reloads = SignalReactor(), []
-    Signals(reactor, lambda: reloads.append(1)).startService()
+    SignalHandlers(reactor, lambda: reloads.append(1)).startService()
     os.kill(os.getpid(), signal.SIGHUP)
     assert reloads == []
     reactor.run()
@@ -318,7 +318,7 @@ def test_a_second_sigterm_ends_at_once(handlers: None, monkeypatch: pytest.Monke
     """Who asks twice does not want to wait."""
     reactor, ended = SignalReactor(), []
     monkeypatch.setattr(os, "_exit", ended.append)
-    signals = Signals(reactor, lambda: None)
+    signals = SignalHandlers(reactor, lambda: None)
     signals.startService()
     os.kill(os.getpid(), signal.SIGTERM)
     assert ended == []

@@ -25,7 +25,7 @@ from agtphost.client.mcp import endpoints
 from agtphost.client.mcp.endpoints import MOST_ENDPOINTS
 from agtphost.client.reply import Reply
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
@@ -71,7 +71,7 @@ class Listing(Toolbox):
 class Listed(Crowded):
     """A host whose MCP front is asked."""
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         found = super().upstreams(on)
         assert isinstance(found.mcp, Toolbox)
         return replace(found, mcp=Listing(*found.mcp.bound))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from agtphost.adapters.mcp.lists import list_binding
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import PeerCertificate
@@ -104,7 +104,7 @@ class GrantingHost(MemoryHost):
         self.other: TestAgent = self.agent("other", scopes=("mcp:tools:execute",))
         self.operator: PeerCertificate = self.identities.of_key(OPERATOR)
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         return Upstreams(mcp=Shelf(), web=WebUpstreams(adapters=(), services=(), a2a={}))  # type: ignore[arg-type]
 
     def grant(self, *things: str, agent: str = "demo", **more: Any) -> Answer:

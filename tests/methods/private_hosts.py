@@ -11,7 +11,7 @@ from typing import Any
 from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.tools import read_tools
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.identity.peer import Assurance, Peer
 from agtphost.testing import MemoryHost
@@ -125,7 +125,7 @@ class PrivateHost(MemoryHost):
         for ask in self.callers.values():
             ask("QUERY", "/words")  # The first answer of a connection greets.
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         """Return an MCP server that has listed its tools, and never runs."""
         settings = MCPServerSection(name="files", command=("nothing",), tools={"shelve": {"scopes": ["orders:write"]}})
         server = McpServer(self.clock, settings, {})

@@ -18,9 +18,9 @@ from twisted.internet.defer import Deferred
 
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.root import settle_collector
+from agtphost.host.root import tune_collector
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.discovery.description import at_once
 from agtphost.testing import TestAgent
@@ -63,7 +63,7 @@ class Crowded(TurnHost):
                 required_scopes=["things:read"],
             )
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         tools = Toolbox(
             *(
                 endpoint(*("EXECUTE", "/mcp/files", f"Does {n}."), name=f"files.t{n}", required_scopes=("things:read",))
@@ -184,14 +184,14 @@ def test_a_card_is_written_as_one(registry: Crowded) -> None:
 def settled() -> Iterator[Callable[[], None]]:
     """Has the collector of garbage do as in a host that has started."""
     thresholds = gc.get_threshold()
-    yield settle_collector
+    yield tune_collector
     gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 
 def taken_up(host: Crowded, *, at_once: bool) -> float:
     """Seconds of the longest turn while another configuration is made, and comes into force."""
-    on = host.core.on.under(host.core.on.loaded)
+    on = host.core.on.with_configuration(host.core.on.loaded)
     made: list[Core] = []
 
     async def reload() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.host.root import settle_collector
+from agtphost.host.root import tune_collector
 from agtphost.methods.oversight import escalation
 from agtphost.methods.oversight.notification import MOST
 from agtphost.stores.rows import ItemRow
@@ -110,7 +110,7 @@ def host() -> Iterator[Mailing]:
     thresholds = gc.get_threshold()
     made = Mailing()
     assert made.core.on.evidence.held.count("escalation") == ESCALATIONS
-    settle_collector()
+    tune_collector()
     yield made
     gc.unfreeze()
     gc.set_threshold(*thresholds)

@@ -10,7 +10,7 @@ import pytest
 from agtphost.adapters.mcp import McpAdapter, McpServer
 from agtphost.adapters.mcp.tools import read_tools
 from agtphost.config.upstreams import MCPServerSection
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.testing.connection import Answer
 from agtphost.upstream.log import UpstreamLog
@@ -28,7 +28,7 @@ SOME = ("send", "both", "stam")
 class SeveralHost(PrivateHost):
     """Three MCP servers that have listed what they have, and never run; ``reader`` may use the first one alone."""
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         servers = []
         for name, things in SERVERS.items():
             scopes = (f"{name}:use",)

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 from agtphost.config import load
-from agtphost.host.page import masked
+from agtphost.host.page import mask_configuration
 
 TEXT = """
 [host]
@@ -33,7 +33,7 @@ def test_secrets_are_masked_and_the_rest_is_toml(tmp_path: Path) -> None:
     token.write_text("hunter3\n")
     file = tmp_path / "host.toml"
     file.write_text(TEXT.format(token=token))
-    told = masked(load(file, {"THE_TOKEN": "hunter1"}))
+    told = mask_configuration(load(file, {"THE_TOKEN": "hunter1"}))
     text = "\n".join(section["toml"] for section in told["sections"])
     assert "hunter" not in text and text.count("***") == 4
     read = tomllib.loads(text)

@@ -354,9 +354,9 @@ def test_a_host_is_one_place_by_each_of_its_names(named: str) -> None:
     peers = CardPeers([PEER], "host.test")  # type: ignore[list-item]
     spelled = ("10.0.0.5:4490/x", "10.0.0.5:04490/cards/y", "back.example.com", "BACK.example.com.:4480/agents/z")
     for endpoint in (f"{scheme}://{each}" for scheme in ("agtp", "AGTP") for each in spelled):
-        assert providers.scopes(endpoint, *peers.names(endpoint)) == (PAY,), endpoint
+        assert providers.scopes(endpoint, *peers.provider_names(endpoint)) == (PAY,), endpoint
     for elsewhere in ("agtp://10.0.0.5", "agtp://10.0.0.6:4490", "https://back.example.com"):
-        assert providers.scopes(elsewhere, *peers.names(elsewhere)) == ()
+        assert providers.scopes(elsewhere, *peers.provider_names(elsewhere)) == ()
 
 
 def test_a_provider_that_changes_is_asked_as_it_is_now(monkeypatch: pytest.MonkeyPatch) -> None:

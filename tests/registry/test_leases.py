@@ -64,7 +64,7 @@ def test_a_start_and_a_reload_are_nobodys_silence() -> None:
     host.register(lifetime=60)
     host.advance(170)
     assert host.state() == "late"
-    other = host.core.on.under(host.core.on.loaded)
+    other = host.core.on.with_configuration(host.core.on.loaded)
     assert other.lasting.cards.leases is host.core.on.lasting.cards.leases
     host.close()
     again = RegistryHost(store=host.store)
@@ -128,7 +128,7 @@ def test_who_is_lost_for_long_is_forgotten_and_no_restart_delays_it() -> None:
     """``forget_days`` begin when it was lost, which is durable; whoever is heard of again is not forgotten."""
     from twisted.internet.defer import Deferred
 
-    from agtphost.host.cards import terms_of
+    from agtphost.host.cards import find_terms
 
     host = RegistryHost({"forget_days": 2})
     kept(host)
@@ -145,7 +145,7 @@ def test_who_is_lost_for_long_is_forgotten_and_no_restart_delays_it() -> None:
     again = RegistryHost({"forget_days": 2}, store=host.store)
     again.clock.advance(host.clock.seconds())
     maintenance = kept(again)
-    maintenance.terms = terms_of(again.core.on)
+    maintenance.terms = find_terms(again.core.on)
     again.advance(0.4 * DAY)
     Deferred.fromCoroutine(maintenance.look())
     again.advance(0)

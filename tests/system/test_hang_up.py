@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.host.hang_up import LEFT, TAKEN
+from agtphost.host.hang_up import NEEDS_RESTART, RELOADABLE
 from agtphost.identity.certificates import (
     create_authority,
     issue_server_certificate,
@@ -98,7 +98,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], str, str]] = {
 
 def test_every_kind_is_tried() -> None:
     """The control of the table: a kind that is added is tried too."""
-    assert list(KINDS) == [*TAKEN, *LEFT]
+    assert list(KINDS) == [*RELOADABLE, *NEEDS_RESTART]
 
 
 def test_what_is_taken_and_what_is_left(host: Host) -> None:

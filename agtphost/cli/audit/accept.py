@@ -134,11 +134,11 @@ def _on_record(
 
     If the command is interrupted in between, the host still refuses to start, and the command can be repeated.
     """
-    from agtphost.host.evidence import opened
+    from agtphost.host.evidence import open_configured
 
     try:
         key = SigningKey.load(config.audit.key) if config.audit.signing else None
-        store = opened(config, plugged(config), create=False)
+        store = open_configured(config, plugged(config), create=False)
         try:
             sealed, issued = acceptance.record(
                 store,

@@ -34,12 +34,12 @@ def plugged(config: Config) -> IPluggableStore | None:
     """
     if config.store.plugin is None:
         return None
-    from agtphost.host.plugins import Unusable, make
+    from agtphost.host.plugins import UnusablePlugin, make_plugin
     from agtphost.iagtp import IPluggableStore
 
     try:
-        store: IPluggableStore = make(config.store.plugin, config.store.settings, IPluggableStore)
-    except Unusable as error:
+        store: IPluggableStore = make_plugin(config.store.plugin, config.store.settings, IPluggableStore)
+    except UnusablePlugin as error:
         raise WrongInput(str(error), error.hint) from None
     return store
 

@@ -86,8 +86,8 @@ class Beside(TurnHost):
 def host() -> Iterator[Beside]:
     thresholds, switch = gc.get_threshold(), sys.getswitchinterval()
     made = Beside()
-    root.settle_collector()
-    root.settle_threads()
+    root.tune_collector()
+    root.tune_threads()
     made.small()
     yield made
     made.close()
@@ -140,4 +140,4 @@ def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> No
         print(f"in workers {apart * 1000:.1f} ms, in threads {together * 1000:.1f} ms")
         assert together > 2 * apart
     finally:
-        root.settle_threads()
+        root.tune_threads()

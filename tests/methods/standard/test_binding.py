@@ -10,8 +10,8 @@ import pytest
 from agtphost.config.methods import reading_names, standard_names
 from agtphost.contract.manifest import project_binding
 from agtphost.errors import ConfigurationError
-from agtphost.host.standard import ELSEWHERE
-from agtphost.host.unmatched import unmatched
+from agtphost.host.standard import ALWAYS_BOUND
+from agtphost.host.unmatched import find_unmatched
 from agtphost.methods.standard.table import STANDARD
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from tests.contract.test_built_in_contracts import found, manifest
@@ -39,7 +39,7 @@ def test_none_of_the_fifty_is_405(name: str) -> None:
     assert answer.status not in (405, 459, 500), answer.result
 
 
-@each_row("name", sorted(set(ALL) - ELSEWHERE - {"PURCHASE", "RUN"}), ids=str)
+@each_row("name", sorted(set(ALL) - ALWAYS_BOUND - {"PURCHASE", "RUN"}), ids=str)
 def test_a_missing_parameter_is_named(name: str) -> None:
     """422 that names the first parameter that is missing, by the table and before any handler."""
     host, caller = everything()
@@ -60,7 +60,7 @@ def test_a_length_is_one() -> None:
     assert statuses == [422, 422, 422, 200, 200]
 
 
-@each_row("name", sorted(set(ALL) - ELSEWHERE), ids=str)
+@each_row("name", sorted(set(ALL) - ALWAYS_BOUND), ids=str)
 def test_what_changes_something_refuses_who_has_no_name(name: str) -> None:
     """Nobody changes anything here without saying who it is, and nobody reads either."""
     host, _ = everything()
@@ -73,14 +73,14 @@ def test_nothing_is_on_by_itself() -> None:
     host = MemoryHost()
     caller = host.agent("caller")
     found = {name: host.call(name, "/", {}, caller=caller).status for name in ALL}
-    assert {name for name, status in found.items() if status != 405} == ELSEWHERE
+    assert {name for name, status in found.items() if status != 405} == ALWAYS_BOUND
 
 
 def test_what_is_supported_is_what_is_called() -> None:
     """METH-051: a method is in Supported-Methods if something answers it, and not where it waits for a provider."""
     host, caller = everything()
     listed = supported(host.call("DESCRIBE", "/", {}, caller=caller, connection=host.connect(caller)))
-    bound = host.core.on.registry.all()
+    bound = host.core.on.registry.all_bindings()
     assert listed == {binding.method for binding in bound if not binding.absent}
     assert {binding.method for binding in bound if binding.path == "/"} >= set(ALL)
     assert "CHECK" in listed
@@ -91,7 +91,7 @@ def test_those_that_read() -> None:
     host = MemoryHost({"methods": {"standard": "reading"}})
     caller = host.agent("caller")
     found = {name for name in ALL if host.call(name, "/", {}, caller=caller).status != 405}
-    assert found == {*reading_names(), *ELSEWHERE}
+    assert found == {*reading_names(), *ALWAYS_BOUND}
     assert {name for name, row in STANDARD.items() if not row.writes} == set(reading_names())
     assert set(standard_names()) == set(ALL)
 
@@ -172,7 +172,7 @@ def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
     remote = {"name": "r", "pull": "QUERY /nowhere"}
     kept: dict[str, Any] = {"name": "many", **of_all, "max_items": 10_001, "remote": [remote]}
     host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few", **of_all}]}})
-    told = [each for each in unmatched(host.core.on.loaded) if "collection" in each]
+    told = [each for each in find_unmatched(host.core.on.loaded) if "collection" in each]
     assert len(told) == 2
     assert "many takes 10001 items, and all of them are in memory" in told[0]
     assert "r: pull is 'QUERY /nowhere', and no endpoint is there" in told[1]
@@ -182,10 +182,10 @@ def test_each_is_a_sound_endpoint_of_the_manifest() -> None:
     """API-160: by the rules that operators' endpoints are held to; what it takes and leaves behind is its row's."""
     host, _ = everything()
     own = [
-        binding for binding in host.core.on.registry.built_ins() if binding.path == "/" and binding.method in STANDARD
+        binding for binding in host.core.on.registry.built_in_bindings() if binding.path == "/" and binding.method in STANDARD
     ]
     shown = [
-        project_binding(binding, host.core.on.loaded.catalog) for binding in own if binding.method not in ELSEWHERE
+        project_binding(binding, host.core.on.loaded.catalog) for binding in own if binding.method not in ALWAYS_BOUND
     ]
     assert len(shown) > 40
     assert found(manifest(list(shown))) == set()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.binding import Binding
-from agtphost.host.foundation import Foundation
+from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from tests.methods.granting_hosts import Shelf
@@ -65,7 +65,7 @@ class Silent(Shelf):
 class SilentHost(MemoryHost):
     """It has them behind it."""
 
-    def upstreams(self, on: Foundation) -> Upstreams:
+    def upstreams(self, on: HostServices) -> Upstreams:
         return Upstreams(mcp=Silent(), web=WebUpstreams(adapters=(), services=(), a2a={}))  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.host.root import settle_collector
+from agtphost.host.root import tune_collector
 from agtphost.methods.standard import table
 from agtphost.methods.standard.collections import syncing
 from tests.measuring import measured
@@ -31,7 +31,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Full]:
     thresholds = gc.get_threshold()
     made = Full(tmp_path_factory.mktemp("recipes"))
     assert made.core.on.evidence.held.count("collection-item") > 3 * MANY
-    settle_collector()
+    tune_collector()
     made.settle()
     made.resumed = max(made.turns.taken)
     yield made
