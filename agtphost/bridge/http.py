@@ -109,8 +109,8 @@ class BridgeResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """Refuse a request without a token before its body; see :class:`agtphost.http.exchange.Gatekeeper`."""
-        request.admitted = self._owner(request)
-        if request.admitted is None:
+        request.admission = self._owner(request)
+        if request.admission is None:
             text = b"send Authorization: Bearer with the token that the bridge printed, or one of its --token-file\n"
             return tail_of(request, 401, text, ("WWW-Authenticate", "Bearer"))
         return None
@@ -134,12 +134,12 @@ class BridgeResource(Resource):
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
         if is_of_a_session(request):
-            return self._sessions.take(request, request.admitted, None, lambda: self._server)
+            return self._sessions.take(request, request.admission, None, lambda: self._server)
         return self._alone.take(request)
 
     def end(self) -> None:
@@ -168,7 +168,7 @@ class BridgeListener(HttpService):
     ) -> None:
         limits = limits or BridgeHttpLimits()
         self._resource = BridgeResource(server, reactor, tokens, limits, trust_own_user=trust_own_user)
-        mount = Mount(surface="mcp", path=MountPath(PATH, below=False), resource=self._resource, home=True)
+        mount = Mount(surface="mcp", path=MountPath(PATH, below=False), resource=self._resource, own_origin=True)
         listen = f"tcp:{port}:interface={ADDRESS}"
         super().__init__(reactor, listen, None, (mount,), ("the bridge",), limits.connection_limits())
         self._refused: BaseException | None = None

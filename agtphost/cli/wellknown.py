@@ -27,14 +27,14 @@ def command(file: Path | None, as_json: bool) -> None:
       agtp wellknown
     """
     from agtphost.config.presence import NoPresence, bootstrap_facts
-    from agtphost.http.wellknown import Namespace, encoded
+    from agtphost.http.wellknown import DomainFacts, encode_document
 
     path = find_config(Connection(config=file))
     if path is None:
         raise WrongInput("no host.toml is named", NO_HOST)
     config = load_config(path)
     try:
-        document = encoded(Namespace(**bootstrap_facts(config)))
+        document = encode_document(DomainFacts(**bootstrap_facts(config)))
     except NoPresence as error:
         raise WrongInput(str(error)) from None
     # The document is JSON, with or without --json.

@@ -18,10 +18,10 @@ from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.a2a_front import Exposed, FrontFacts, FrontResource, FrontSettings
-from agtphost.http.a2a_relay import Relayed
-from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Runs
-from agtphost.http.clients import Clients
+from agtphost.http.a2a_front import ExposedAgent, A2aFrontFacts, A2aFrontResource, A2aFrontSettings
+from agtphost.http.a2a_relay import RelayedAgent
+from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, TaskRuns
+from agtphost.http.clients import HttpClients
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.identity.directory import AgentDirectory
@@ -56,7 +56,7 @@ def front_facts(
     offered: Callable[[Iterable[Agent]], Collection[Agent]],
     upstreams: Mapping[str, A2AAgent],
     match: Callable[[str, str], Match | None],
-) -> FrontFacts | None:
+) -> A2aFrontFacts | None:
     """
     Return what the front needs to know under a configuration, or None without a front.
 
@@ -73,14 +73,14 @@ def front_facts(
     exposed, wrong = _read_exposed(config, directory, upstreams, match)
     if problems := [*wrong, *objections]:
         raise ConfigurationError(problems)
-    return FrontFacts(
-        settings=FrontSettings(
+    return A2aFrontFacts(
+        settings=A2aFrontSettings(
             url=given.url or "",
             timeout=given.timeout,
             disclosed=config.policies.anonymous_discovery and config.policies.agent_disclosure == "public",
         ),
         exposed=exposed,
-        clients=Clients(
+        clients=HttpClients(
             FRONT,
             agent_id=speaker,
             claimed=given.scopes,
@@ -94,19 +94,19 @@ def front_facts(
 
 
 def a2a_front(
-    reactor: Any, facts: FrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontTaskTable
-) -> FrontResource:
+    reactor: Any, facts: A2aFrontFacts, dispatcher: IDispatcher, signer: Signer | None, tasks: FrontTaskTable
+) -> A2aFrontResource:
     """
     Return the HTTP resource that serves ``[a2a.front]``.
 
     :param facts: those at the start; :meth:`FrontResource.turn_to` replaces them.
     :param tasks: from :func:`fronted_tasks`.
     """
-    runs = Runs(dispatcher, tasks, CallQueue(reactor, BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))
-    return FrontResource(facts, dispatcher, runs, signer, reactor)
+    runs = TaskRuns(dispatcher, tasks, CallQueue(reactor, STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT))
+    return A2aFrontResource(facts, dispatcher, runs, signer, reactor)
 
 
-def build_surface(resource: FrontResource) -> ServedSurface:
+def build_surface(resource: A2aFrontResource) -> ServedSurface:
     """Return the surface of ``[a2a.front]``."""
     return ServedSurface(name=FRONT, what="the A2A front", resource=resource)
 
@@ -116,11 +116,11 @@ def _read_exposed(
     directory: AgentDirectory,
     upstreams: Mapping[str, A2AAgent],
     match: Callable[[str, str], Match | None],
-) -> tuple[dict[str, Exposed | Relayed], list[Problem]]:
+) -> tuple[dict[str, ExposedAgent | RelayedAgent], list[Problem]]:
     """Return the agents that the front shows, by name, and the problems of its list."""
     given = config.a2a.front
     problems: list[Problem] = []
-    exposed: dict[str, Exposed | Relayed] = {}
+    exposed: dict[str, ExposedAgent | RelayedAgent] = {}
     for entry in given.agent:
         if entry.upstream is not None:
             exposed[entry.name] = _relay_to(upstreams[entry.upstream])
@@ -133,7 +133,7 @@ def _read_exposed(
         template, found = _to_plain(entry.input), match(entry.method, entry.path)
         schema = {} if found is None else _schema_of(found.binding)
         text = text_member(schema, template) if entry.text is None else entry.text
-        exposed[entry.name] = Exposed(
+        exposed[entry.name] = ExposedAgent(
             agent=agent,
             method=entry.method,
             path=entry.path,
@@ -193,13 +193,13 @@ def _takes_text(schema: Any) -> bool:
     return "string" in ([types] if isinstance(types, str) else types)
 
 
-def _relay_to(agent: A2AAgent) -> Relayed:
+def _relay_to(agent: A2AAgent) -> RelayedAgent:
     def card() -> Mapping[str, Any] | None:
         known = agent.card
         return None if known is None or agent.state not in (UpstreamState.UP, UpstreamState.IDLE) else known.document
 
     settings = agent.settings
-    return Relayed(upstream=settings.name, card=card, pushes=bool(settings.push_origins))
+    return RelayedAgent(upstream=settings.name, card=card, pushes=bool(settings.push_origins))
 
 
 def _to_plain(value: Mapping[str, Any]) -> dict[str, Any]:

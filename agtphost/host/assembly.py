@@ -43,7 +43,7 @@ from agtphost.host.surfaces import ServedSurface, http_services
 from agtphost.host.unmatched import find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.host.vitals import vitals_reader, register_vitals
-from agtphost.http.refusals import Door
+from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
 from agtphost.identity.key_history import Succession
@@ -195,7 +195,7 @@ def _outside_services(on: HostServices, generations: Generations, manager: Servi
         fronted.resource.other = listed.resource
     known = bootstrap(config, lambda: generations.core.summary())
     served = (known, *fronts, operated, build_metrics_surface(on, look), _gateway(on, generations))
-    yield from http_services(reactor, config, (each for each in served if each is not None), Door(front))
+    yield from http_services(reactor, config, (each for each in served if each is not None), RefusalRecorder(front))
     yield listening
 
     def summary() -> Mapping[str, object]:

@@ -8,8 +8,8 @@ from agtphost.config.surfaces import WELLKNOWN
 from agtphost.host.own_documents import Summary
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.gateway_documents import SUMMARY
-from agtphost.http.pages import Page, Pages
-from agtphost.http.wellknown import PATH, Namespace, encoded
+from agtphost.http.pages import StaticPage, PageTable
+from agtphost.http.wellknown import PATH, DomainFacts, encode_document
 
 
 def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:
@@ -20,11 +20,11 @@ def bootstrap(config: Config, summary: Summary) -> ServedSurface | None:
     """
     if config.wellknown.listen is None:
         return None
-    page = Page(body=encoded(Namespace(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
+    page = StaticPage(body=encode_document(DomainFacts(**bootstrap_facts(config))), max_age=config.wellknown.max_age)
 
-    def agis() -> Page | None:
+    def agis() -> StaticPage | None:
         octets = summary()
-        return None if octets is None else Page(body=octets, max_age=config.wellknown.max_age)
+        return None if octets is None else StaticPage(body=octets, max_age=config.wellknown.max_age)
 
-    resource = Pages({PATH: page, SUMMARY: agis})
+    resource = PageTable({PATH: page, SUMMARY: agis})
     return ServedSurface(name=WELLKNOWN, what="the well-known document", resource=resource)

@@ -23,7 +23,7 @@ from agtphost.host.page import restarter
 from agtphost.host.registry_http import registry_facts
 from agtphost.host.standard import apply_tables
 from agtphost.host.upstreams import Upstreams
-from agtphost.http.a2a_front import FrontFacts
+from agtphost.http.a2a_front import A2aFrontFacts
 from agtphost.http.gateway import GatewayFacts
 from agtphost.http.registry import RegistryFacts
 from agtphost.mcp.front import McpFrontFacts as McpFrontFacts
@@ -47,7 +47,7 @@ class Core:
     bound: Sequence[Binding]
     """The operator's endpoints."""
 
-    front: FrontFacts | None
+    front: A2aFrontFacts | None
     """The facts of the A2A front, or None without one."""
 
     gateway: GatewayFacts | None

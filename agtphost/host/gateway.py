@@ -12,10 +12,10 @@ from agtphost.host.agis import namespace_of
 from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
 from agtphost.host.loaded import LoadedHost
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.clients import Clients
+from agtphost.http.clients import HttpClients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
 from agtphost.http.tool_calls import Address, tool_addresses
-from agtphost.http.translation import Rules
+from agtphost.http.translation import TranslationRules
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.identity.directory import AgentDirectory
 
@@ -43,7 +43,7 @@ def gateway_facts(
     if given.listen is None:
         return None
     return GatewayFacts(
-        clients=Clients(
+        clients=HttpClients(
             GATEWAY,
             agent_id=_agent(config, loaded.directory),
             keyholders=keyholders(config, loaded.directory),
@@ -57,9 +57,9 @@ def gateway_facts(
     )
 
 
-def _rules(config: Config, loaded: LoadedHost, tools: Address, registered: Callable[[str], Collection[str]]) -> Rules:
+def _rules(config: Config, loaded: LoadedHost, tools: Address, registered: Callable[[str], Collection[str]]) -> TranslationRules:
     names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
-    return Rules(
+    return TranslationRules(
         catalog=loaded.catalog,
         forward={name.encode("ascii"): name for name in config.gateway.forward},
         namespaces=frozenset(name.lower() for name in names if name),

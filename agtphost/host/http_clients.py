@@ -10,7 +10,7 @@ from twisted.internet.interfaces import ISSLTransport
 from agtphost.config import Config, line_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import ConfigurationError, Problem, Refusal
-from agtphost.http.clients import Keyholder, Principal
+from agtphost.http.clients import HttpClientToken, Principal
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import CertificateError
@@ -23,13 +23,13 @@ from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 
 
-def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ...]:
+def keyholders(config: Config, directory: AgentDirectory) -> tuple[HttpClientToken, ...]:
     """
     Return the clients of ``[[http.client]]``, each with its agent.
 
     :raises ConfigurationError: agents are unknown to this host; a problem for each, with its line.
     """
-    found: list[Keyholder] = []
+    found: list[HttpClientToken] = []
     problems: list[Problem] = []
     for index, client in enumerate(config.http.client):
         agent, objection = find_agent(directory, client.agent)
@@ -46,7 +46,7 @@ def keyholders(config: Config, directory: AgentDirectory) -> tuple[Keyholder, ..
             )
             continue
         token = client.token.reveal()
-        found.append(Keyholder(name=client.name, token=token, agent_id=agent.agent_id, scopes=client.scopes))
+        found.append(HttpClientToken(name=client.name, token=token, agent_id=agent.agent_id, scopes=client.scopes))
     if problems:
         raise ConfigurationError(problems)
     return tuple(found)

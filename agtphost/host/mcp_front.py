@@ -14,7 +14,7 @@ from agtphost.host.http_clients import find_agent, verified_certificate, keyhold
 from agtphost.host.publication import Publication
 from agtphost.host.reach import hides_tools
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.clients import Clients
+from agtphost.http.clients import HttpClients
 from agtphost.iagtp import IDispatcher, IGate
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.peer import Assurance
@@ -53,7 +53,7 @@ def mcp_front_facts(
     holders = keyholders(config, directory)
     speaker = _calling_agent(config, directory)
     trusted = oauth is not None and bool(speaker)
-    clients = Clients(
+    clients = HttpClients(
         MCP_FRONT,
         agent_id=speaker,
         keyholders=holders,

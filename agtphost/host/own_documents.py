@@ -12,22 +12,22 @@ from agtphost.config.presence import http_apis, mcp_front_url
 from agtphost.host.agis import namespace_of, root_of
 from agtphost.host.foundation import HostServices
 from agtphost.host.methods import Disclosure
-from agtphost.http.clients import Client
+from agtphost.http.clients import HttpClient
 from agtphost.http.exchange import BoundedRequest
 from agtphost.http.gateway import Ask, OwnDocument
 from agtphost.http.gateway_documents import (
     CARD,
     CATALOG,
-    DESCRIBED,
+    OPENAPI_LINK,
     OPENAPI,
     SUMMARY,
     VIEWER,
-    AgentCard,
+    AgentCardDocument,
     ApiCatalog,
     CallableDocument,
-    Ready,
+    ReadyDocument,
 )
-from agtphost.http.viewer_files import viewer
+from agtphost.http.viewer_files import viewer_documents
 from agtphost.identity.agents import Agent
 from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary import jsontext
@@ -82,15 +82,15 @@ class _SummaryDocument:
 
     def __init__(self, summary: Summary) -> None:
         self._summary = summary
-        self._ready = Ready(body=b"")
+        self._ready = ReadyDocument(body=b"")
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
         octets = self._summary()
         if octets is None:
             text = b"This host describes itself to known callers only: call DISCOVER / as an agent.\n"
-            return Ready(body=text, content_type="text/plain", status=404).answer(request, client, ask)
+            return ReadyDocument(body=text, content_type="text/plain", status=404).answer(request, client, ask)
         if octets != self._ready.body:
-            self._ready = Ready(body=octets)
+            self._ready = ReadyDocument(body=octets)
         return self._ready.answer(request, client, ask)
 
 
@@ -106,11 +106,11 @@ def own_documents(config: Config, summary: Summary, hosted: Sequence[Agent]) -> 
     # Anonymous clients are refused this document, so the link would not help them.
     told = [("service-meta", SUMMARY, "application/json")] if config.policies.anonymous_discovery else []
     if config.registry is not None and len(hosted) == 1:
-        found[CARD] = AgentCard(f"agent:{hosted[0].name}")
+        found[CARD] = AgentCardDocument(f"agent:{hosted[0].name}")
     if config.gateway.openapi:
         found[OPENAPI] = CallableDocument()
-        found.update(viewer())
-        told = [DESCRIBED, ("service-doc", VIEWER, "text/html"), *told]
+        found.update(viewer_documents())
+        told = [OPENAPI_LINK, ("service-doc", VIEWER, "text/html"), *told]
     found[CATALOG] = ApiCatalog(
         url=config.gateway.url or "",
         host=root_of(config),

@@ -7,7 +7,7 @@ from agtphost.config.surfaces import REGISTRY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import verified_certificate, keyholders, principal_check
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.clients import Clients
+from agtphost.http.clients import HttpClients
 from agtphost.http.registry import RegistryFacts, RegistryResource
 from agtphost.iagtp import IGate
 from agtphost.identity.directory import AgentDirectory
@@ -35,7 +35,7 @@ def registry_facts(config: Config, directory: AgentDirectory, oauth: IGate | Non
         path=given.path,
         url="" if given.url is None else f"{given.url.rstrip('/')}{given.path}",
         certified=reads,
-        clients=Clients(
+        clients=HttpClients(
             REGISTRY,
             agent_id="" if oauth is None else speaker,
             keyholders=keyholders(config, directory),

@@ -27,9 +27,9 @@ from agtphost.host.listener import http_limits
 from agtphost.host.loaded import read_mandates
 from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
 from agtphost.http.mounts import Mount
-from agtphost.http.refusals import Door
+from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.site import HttpService
-from agtphost.http.tls import Connections, ask_browsers, https_options, names_of
+from agtphost.http.tls import TlsCreator, ask_browsers, https_options, names_of
 from agtphost.protocols.tls import ServerTLS
 
 
@@ -72,7 +72,7 @@ def service_name(listener: Listener) -> str:
     return f"http {listener}"
 
 
-def http_services(reactor: Any, config: Config, served: Iterable[ServedSurface], door: Door) -> Iterator[HttpService]:
+def http_services(reactor: Any, config: Config, served: Iterable[ServedSurface], door: RefusalRecorder) -> Iterator[HttpService]:
     """
     Yield one service for each listener.
 
@@ -138,7 +138,7 @@ def _cross_origin(surface: Surface, served: ServedSurface) -> CrossOrigin | None
     return CrossOrigin(origins=origins, rules=served.cross_origin, wait=wait)
 
 
-def _mounts(surface: Surface, served: ServedSurface, door: Door) -> Iterator[Mount]:
+def _mounts(surface: Surface, served: ServedSurface, door: RefusalRecorder) -> Iterator[Mount]:
     reached = urlsplit(surface.url or "")
     origin = f"{reached.scheme}://{reached.netloc}".lower() if surface.url and served.pages else None
     cross_origin = _cross_origin(surface, served)
@@ -153,7 +153,7 @@ def _mounts(surface: Surface, served: ServedSurface, door: Door) -> Iterator[Mou
             url_host=reached.netloc.lower(),
             origins=frozenset((*surface.section.origins, *((origin,) if origin else ()))),
             pages=served.pages,
-            home=served.home,
+            own_origin=served.home,
             fields=(*served.fields, *varying),
             cross_origin=cross_origin,
             door=door,
@@ -170,7 +170,7 @@ def _tls(config: Config, listener: Listener, sharing: Sequence[Surface]) -> List
         options = https_options(certificate, key)
         if any(surface.browser_certificates for surface in sharing):
             options = ask_browsers(options)
-        return ListenerTls(creator=Connections(options), names=names)
+        return ListenerTls(creator=TlsCreator(options), names=names)
     own = {"certificate": certificate, "key": key, "client_auth": "optional", "server": ()}
     tls = ServerTLS.load(config.tls.model_copy(update=own), read_mandates(config))
     return ListenerTls(creator=_HttpsWithClients(tls), names=names)

@@ -72,7 +72,7 @@ def card_of(
     if agent.principal:
         # A provider needs a URL, which an Identity Document lacks, so the principal is part of the identity instead.
         identity["principal"] = agent.principal
-    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
+    return _complete(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
 
 
 _OF_AGENT = (
@@ -119,10 +119,10 @@ def relayed_card(
             if isinstance(skill, dict)
         ],
     }
-    return _completed(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
+    return _complete(card, url, guarded=guarded, signer=signer, certified=certified, version=version)
 
 
-def _completed(
+def _complete(
     card: dict[str, Any], url: str, *, guarded: bool, signer: Signer | None, certified: bool, version: str
 ) -> dict[str, Any]:
     """

@@ -13,7 +13,7 @@ from agtphost.http.a2a_rpc import RpcCall
 from agtphost.http.event_stream import EventWriter
 
 
-class EventStream(EventWriter):
+class A2aEventStream(EventWriter):
     """The stream of events that answers one call."""
 
     def __init__(self, request: Request, call: RpcCall | RestCall, left: Callable[[], None] = lambda: None) -> None:
@@ -27,11 +27,11 @@ class EventStream(EventWriter):
 
     def send(self, event: Mapping[str, Any]) -> None:
         """Send an event."""
-        if not self.gone:
+        if not self.is_gone:
             self.write(b"data: " + self._call.event(event) + b"\r\n\r\n")
 
     def fail(self, fault: RpcFault) -> None:
         """Send an error as the last event; in 1.0 it has the type ``error``."""
-        if not self.gone:
+        if not self.is_gone:
             kind = b"" if self.old else b"event: error\r\n"
             self.write(kind + b"data: " + self._call.fault(fault)[1] + b"\r\n\r\n")

@@ -22,24 +22,24 @@ from agtphost.http import a2a_legacy as legacy
 from agtphost.http import a2a_messages as messages
 from agtphost.http import a2a_rest as rest
 from agtphost.http.a2a_card import PATH, VERSION, card_of, relayed_card
-from agtphost.http.a2a_events import EventStream
+from agtphost.http.a2a_events import A2aEventStream
 from agtphost.http.a2a_messages import NO_PUSH, NOT_CANCELABLE, UNKNOWN_TASK, UNSUPPORTED, RpcFault, invalid
-from agtphost.http.a2a_relay import Relay, Relayed
+from agtphost.http.a2a_relay import OperationRelay, RelayedAgent
 from agtphost.http.a2a_rpc import (
     EXTENDED_CARD,
     RpcCall,
-    Unreadable,
+    UnreadableCall,
     asked_version,
     fault_response,
     read_call,
     require_hosted,
 )
-from agtphost.http.a2a_runs import Exposed, Run, Runs, request_of
-from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
-from agtphost.http.event_stream import Gone
+from agtphost.http.a2a_runs import ExposedAgent, TaskRun, TaskRuns, request_of
+from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.event_stream import DisconnectWatch
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
-from agtphost.http.refusals import refused, unproven
-from agtphost.http.registry import profiled
+from agtphost.http.refusals import refuse, refuse_unproven
+from agtphost.http.registry import asks_for_haidip
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
@@ -69,7 +69,7 @@ _LISTING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontSettings:
+class A2aFrontSettings:
     """The operator's settings of the front."""
 
     url: str
@@ -83,34 +83,34 @@ class FrontSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Admitted:
+class _AdmittedA2aRequest:
     """The result of reading a request's head."""
 
-    exposed: Exposed | Relayed
+    exposed: ExposedAgent | RelayedAgent
     label: str
-    client: Client | None = None
+    client: HttpClient | None = None
     """The admitted client; None for a request for the card."""
 
-    route: rest.Route | None = None
+    route: rest.RestRoute | None = None
     """The route of HTTP+JSON; None for JSON-RPC."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrontFacts:
+class A2aFrontFacts:
     """Settings, agents and clients of the front; a reload replaces them."""
 
-    settings: FrontSettings
-    exposed: Mapping[str, Exposed | Relayed]
+    settings: A2aFrontSettings
+    exposed: Mapping[str, ExposedAgent | RelayedAgent]
     """The agents of the front by label."""
 
-    clients: Clients
+    clients: HttpClients
     """Admits clients."""
 
     offered: Callable[[Agent], bool] = lambda agent: True
     """Returns whether an agent can be called at present; otherwise it has no card."""
 
 
-class FrontResource(Resource):
+class A2aFrontResource(Resource):
     """
     The HTTP resource for the agents of the front, at ``/agents/NAME``.
 
@@ -128,22 +128,22 @@ class FrontResource(Resource):
     """
 
     def __init__(
-        self, facts: FrontFacts, dispatcher: IDispatcher, runs: Runs, signer: Signer | None, clock: Any
+        self, facts: A2aFrontFacts, dispatcher: IDispatcher, runs: TaskRuns, signer: Signer | None, clock: Any
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._dispatcher = dispatcher
         self._runs = runs
-        self._relay = Relay(dispatcher)
+        self._relay = OperationRelay(dispatcher)
         self._signer = signer
         self._clock = clock
         self.turn_to(facts)
-        self._answers: Mapping[str, Callable[[Client, Call], Awaitable[Mapping[str, Any]]]] = {
+        self._answers: Mapping[str, Callable[[HttpClient, Call], Awaitable[Mapping[str, Any]]]] = {
             "GetTask": self._get,
             "ListTasks": self._list,
             "CancelTask": self._cancel,
         }
 
-    def turn_to(self, facts: FrontFacts) -> None:
+    def turn_to(self, facts: A2aFrontFacts) -> None:
         """Apply other facts from the next request on."""
         self._settings = facts.settings
         self._exposed = facts.exposed
@@ -159,68 +159,68 @@ class FrontResource(Resource):
         body.
         """
         path = request.path.decode("ascii", "replace")
-        if self.other is not None and path == PATH and profiled(request):
+        if self.other is not None and path == PATH and asks_for_haidip(request):
             refusal: bytes | None = self.other.admit(request)
             return refusal
         route = rest.route_of(path)
         label, card = self._label(path if route is None else route.home)
         exposed = self._exposed.get(label)
         if exposed is None:
-            return refused(request, 404, Reason.NOT_FOUND, "No agent has this path.")
+            return refuse(request, 404, Reason.NOT_FOUND, "No agent has this path.")
         if card:
             if request.method not in (b"GET", b"HEAD"):
-                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
+                return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
             if not self._in_service(exposed):
-                return refused(request, 404, Reason.NOT_FOUND, "The agent is not in service.")
+                return refuse(request, 404, Reason.NOT_FOUND, "The agent is not in service.")
             if self._settings.disclosed:
-                request.admitted = _Admitted(exposed, label)
+                request.admission = _AdmittedA2aRequest(exposed, label)
                 return None
         else:
             allowed = ("POST",) if route is None else tuple(route.operations)
             if request.method.decode("ascii", "replace") not in allowed:
                 said = f"Send a {' or a '.join(allowed)}."
-                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)))
+                return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)))
         try:
-            client = self._clients.of(request)
-        except NotAdmitted as error:
-            return unproven(request, f"{error}.", error.reason)
+            client = self._clients.identify(request)
+        except ClientRefused as error:
+            return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
-        request.admitted = _Admitted(exposed, label, None if card else client, route)
+        request.admission = _AdmittedA2aRequest(exposed, label, None if card else client, route)
         return None
 
-    def tried(self, request: BoundedRequest) -> Tried | None:
+    def find_claimed_sender(self, request: BoundedRequest) -> ClaimedSender | None:
         """Return whom a refused request names."""
-        return self._clients.tried(request)
+        return self._clients.find_claimed_sender(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer a request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
-        if not isinstance(request.admitted, _Admitted):
+        if not isinstance(request.admission, _AdmittedA2aRequest):
             answered: bytes | int = self.other.render(request)
             return answered
-        admitted: _Admitted = request.admitted
+        admitted: _AdmittedA2aRequest = request.admission
         exposed, client = admitted.exposed, admitted.client
         if client is None:
             return self._card(request, admitted.label, exposed)
         call: Call
         try:
             call = read_call(request) if admitted.route is None else rest.read_call(request, admitted.route)
-        except Unreadable as unreadable:
+        except UnreadableCall as unreadable:
             octets = fault_response(unreadable.call_id, unreadable.fault)
             return tail_of(request, unreadable.fault.http or 200, octets, kind="application/json")
         except RpcFault as fault:
             status, octets = rest.fault_response(fault)
             return tail_of(request, status, octets, kind="application/json")
         streamed = call.operation in ("SendStreamingMessage", "SubscribeToTask")
-        if isinstance(exposed, Relayed):
-            relaying = self._followed_behind if streamed else self._answered_behind
+        if isinstance(exposed, RelayedAgent):
+            relaying = self._relay_stream if streamed else self._relay_answer
             working = Deferred.fromCoroutine(relaying(request, admitted.label, exposed, client, call))
         else:
-            answering = self._streamed if streamed else self._answered
+            answering = self._stream if streamed else self._answer
             working = Deferred.fromCoroutine(answering(request, exposed, client, call))
         working.addErrback(lambda failure: log.failure("an A2A client cannot be answered", failure))
         return NOT_DONE_YET
@@ -234,12 +234,12 @@ class FrontResource(Resource):
         prefix, _, label = home.rstrip("/").rpartition("/")
         return (label if prefix == "/agents" else ""), card
 
-    def _in_service(self, exposed: Exposed | Relayed) -> bool:
-        return exposed.card() is not None if isinstance(exposed, Relayed) else self._offered(exposed.agent)
+    def _in_service(self, exposed: ExposedAgent | RelayedAgent) -> bool:
+        return exposed.card() is not None if isinstance(exposed, RelayedAgent) else self._offered(exposed.agent)
 
-    def _card(self, request: BoundedRequest, label: str, exposed: Exposed | Relayed) -> bytes:
+    def _card(self, request: BoundedRequest, label: str, exposed: ExposedAgent | RelayedAgent) -> bytes:
         base = self._settings.url or host_of(request)
-        if isinstance(exposed, Relayed):
+        if isinstance(exposed, RelayedAgent):
             shown: tuple[object, object] = (exposed.card(), None)
         else:
             shown = (exposed.agent.document, exposed.agent.posture)
@@ -250,7 +250,7 @@ class FrontResource(Resource):
         version = version if version in (VERSION, legacy.VERSION) else ""
         known, octets = self._cards.get((label, base, version), (None, b""))
         if known != shown:
-            octets = jsontext.encode(self._made(exposed, f"{base}/agents/{label}", version))
+            octets = jsontext.encode(self._build_card(exposed, f"{base}/agents/{label}", version))
             if len(self._cards) >= MOST_CARDS:
                 self._cards.clear()
             self._cards[label, base, version] = shown, octets
@@ -260,8 +260,8 @@ class FrontResource(Resource):
             return tail_of(request, 304, b"", *fields, kind="application/json", cache="no-cache")
         return tail_of(request, 200, octets, *fields, kind="application/json", cache="no-cache")
 
-    def _made(
-        self, exposed: Exposed | Relayed, url: str, version: str, extended: Mapping[str, Any] | None = None
+    def _build_card(
+        self, exposed: ExposedAgent | RelayedAgent, url: str, version: str, extended: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """
         Build the card of an agent.
@@ -275,12 +275,12 @@ class FrontResource(Resource):
             "certified": self._clients.certified,
             "version": version,
         }
-        if isinstance(exposed, Relayed):
+        if isinstance(exposed, RelayedAgent):
             return relayed_card(extended or exposed.card() or {}, url, pushes=exposed.pushes, **reached)
         return card_of(exposed.agent, url, text=bool(exposed.text), **reached)
 
-    async def _answered(self, request: BoundedRequest, exposed: Exposed, client: Client, call: Call) -> None:
-        gone = Gone(request)
+    async def _answer(self, request: BoundedRequest, exposed: ExposedAgent, client: HttpClient, call: Call) -> None:
+        gone = DisconnectWatch(request)
         try:
             require_hosted(call.operation, call.params)
             if call.operation == "SendMessage":
@@ -290,32 +290,32 @@ class FrontResource(Resource):
             status, octets, kind = 200, call.result(result), call.kind
         except RpcFault as fault:
             (status, octets), kind = call.fault(fault), "application/json"
-        if not gone.yet:
+        if not gone.is_gone:
             _finish(request, status, octets, kind)
 
-    async def _answered_behind(
-        self, request: BoundedRequest, label: str, relayed: Relayed, client: Client, call: Call
+    async def _relay_answer(
+        self, request: BoundedRequest, label: str, relayed: RelayedAgent, client: HttpClient, call: Call
     ) -> None:
-        gone = Gone(request)
+        gone = DisconnectWatch(request)
         try:
             result = await self._relay.answer(relayed, client, call, request)
             if call.operation == EXTENDED_CARD and isinstance(result, dict):
                 # It names the front, like the public card, in the version that the client speaks.
                 url = f"{self._settings.url or host_of(request)}/agents/{label}"
                 version = legacy.VERSION if isinstance(call, RpcCall) and call.old else VERSION
-                result = self._made(relayed, url, version, result)
+                result = self._build_card(relayed, url, version, result)
             status, octets, kind = 200, call.result(result), call.kind
         except RpcFault as fault:
             (status, octets), kind = call.fault(fault), "application/json"
-        if not gone.yet:
+        if not gone.is_gone:
             _finish(request, status, octets, kind)
 
-    async def _followed_behind(
-        self, request: BoundedRequest, label: str, relayed: Relayed, client: Client, call: Call
+    async def _relay_stream(
+        self, request: BoundedRequest, label: str, relayed: RelayedAgent, client: HttpClient, call: Call
     ) -> None:
         stream, fault = await self._relay.follow(relayed, client, call, request)
-        if fault is not None and not stream.begun and not stream.old:
-            if not stream.gone:
+        if fault is not None and not stream.has_begun and not stream.old:
+            if not stream.is_gone:
                 _finish(request, *call.fault(fault))
             return
         stream.begin()
@@ -323,25 +323,25 @@ class FrontResource(Resource):
             stream.fail(fault)
         stream.finish()
 
-    async def _streamed(self, request: BoundedRequest, exposed: Exposed, client: Client, call: Call) -> None:
-        stream = EventStream(request, call)
+    async def _stream(self, request: BoundedRequest, exposed: ExposedAgent, client: HttpClient, call: Call) -> None:
+        stream = A2aEventStream(request, call)
         try:
             if call.operation == "SubscribeToTask":
-                run = await self._followed(client, call)
+                run = await self._find_run(client, call)
                 stream.send({"task": dict(run.document)})
                 run.listeners.append(stream.send)
             else:
-                run = await self._begun(exposed, client, call, told=stream.send)
+                run = await self._begin(exposed, client, call, told=stream.send)
         except RpcFault as fault:
-            if not stream.gone:
+            if not stream.is_gone:
                 _finish(request, *call.fault(fault))
             return
-        await run.ended()
+        await run.when_ended()
         stream.finish()
 
     # The operations
 
-    async def _begun(self, exposed: Exposed, client: Client, call: Call, told: Any) -> Run:
+    async def _begin(self, exposed: ExposedAgent, client: HttpClient, call: Call, told: Any) -> TaskRun:
         configuration = _configuration(call.params)
         if any(name in configuration for name in ("taskPushNotificationConfig", "pushNotificationConfig")):
             raise RpcFault(NO_PUSH, "Push notifications are not supported")
@@ -354,40 +354,40 @@ class FrontResource(Resource):
             )
         return await self._runs.begin(exposed, client, message, told=told)
 
-    async def _send(self, exposed: Exposed, client: Client, call: Call) -> Mapping[str, Any]:
-        run = await self._begun(exposed, client, call, told=None)
+    async def _send(self, exposed: ExposedAgent, client: HttpClient, call: Call) -> Mapping[str, Any]:
+        run = await self._begin(exposed, client, call, told=None)
         if _configuration(call.params).get("returnImmediately") is not True:
             try:
-                await run.answerable().addTimeout(self._settings.timeout, self._clock)
+                await run.when_answerable().addTimeout(self._settings.timeout, self._clock)
             except TimeoutError:
                 log.info("a client of A2A is answered before its task {task} has ended", task=run.document["id"])
         metadata = run.document.get("metadata", {})
-        client.note(metadata.get("agtp.status"), metadata.get("agtp.audit_id"))
+        client.note_answer(metadata.get("agtp.status"), metadata.get("agtp.audit_id"))
         return {"task": dict(run.document)}
 
-    async def _get(self, client: Client, call: Call) -> Mapping[str, Any]:
+    async def _get(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
         found = await self._ask(client, "QUERY", f"{TASKS}/{_task_id(call.params.get('id'))}")
         task: Mapping[str, Any] = found["task"]
         return task
 
-    async def _list(self, client: Client, call: Call) -> Mapping[str, Any]:
+    async def _list(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
         given = {name: call.params[name] for name in _LISTING if name in call.params}
         if type(given.get("pageSize", 0)) is not int:
             raise invalid("pageSize is not a whole number")
         return await self._ask(client, "QUERY", TASKS, given)
 
-    async def _cancel(self, client: Client, call: Call) -> Mapping[str, Any]:
+    async def _cancel(self, client: HttpClient, call: Call) -> Mapping[str, Any]:
         task_id = _task_id(call.params.get("id"))
         run = self._runs.get(task_id)
         await self._ask(client, "SUSPEND", f"{TASKS}/{task_id}")
         if run is not None:
-            await run.ended()
+            await run.when_ended()
         task = await self._get(client, call)
         if task["status"]["state"] != messages.CANCELED:
             raise RpcFault(NOT_CANCELABLE, "The task ended before it could be cancelled")
         return task
 
-    async def _followed(self, client: Client, call: Call) -> Run:
+    async def _find_run(self, client: HttpClient, call: Call) -> TaskRun:
         task_id = _task_id(call.params.get("id"))
         await self._ask(client, "QUERY", f"{TASKS}/{task_id}")
         run = self._runs.get(task_id)
@@ -396,13 +396,13 @@ class FrontResource(Resource):
         return run
 
     async def _ask(
-        self, client: Client, method: str, path: str, given: Mapping[str, Any] | None = None
+        self, client: HttpClient, method: str, path: str, given: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         """Return the dispatcher's answer to a client's request."""
         fields = [*client.headers, ("Content-Type", media_types.AGTP_JSON)]
         request = request_of(method, path, fields, {"method": method, "parameters": given or {}})
         response: Response = await self._dispatcher.dispatch(request, client.peer())
-        client.note(response.status, response.audit_id)
+        client.note_answer(response.status, response.audit_id)
         return messages.result_of(response)
 
 

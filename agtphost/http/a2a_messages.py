@@ -24,7 +24,7 @@ AUTH_REQUIRED = "TASK_STATE_AUTH_REQUIRED"
 
 TERMINAL = frozenset({COMPLETED, FAILED, REJECTED, CANCELED})
 
-BROKEN = frozenset({408, 409, 429, 500, 501, 503, 550})
+FAILURE_STATUSES = frozenset({408, 409, 429, 500, 501, 503, 550})
 """Statuses of admitted calls that failed; every other refusal rejects the task."""
 
 
@@ -51,12 +51,12 @@ class RpcFault(Exception):
         self.code = code
         self.message = message
         self.proof: Mapping[str, Any] = proof or {}
-        self._told = told
+        self._agent_error = told
 
     @property
     def data(self) -> Any:
         """Return the details of the error for JSON-RPC: an ErrorInfo, or the data of the agent's own error, or None."""
-        return [a2a_errors.info(self.code, self.proof)] if self._told is None else self._told.get("data")
+        return [a2a_errors.info(self.code, self.proof)] if self._agent_error is None else self._agent_error.get("data")
 
 
 UNKNOWN_TASK, NOT_CANCELABLE = a2a_errors.TASK_NOT_FOUND, a2a_errors.TASK_NOT_CANCELABLE
@@ -154,15 +154,15 @@ def input_of(
             # Members that the operator fixed are not replaced.
             found.update({name: value for name, value in part["data"].items() if name not in fixed})
         else:
-            raise _unsupported("This agent reads only text parts, and data parts that are objects.", schema, template)
+            raise _unsupported_content("This agent reads only text parts, and data parts that are objects.", schema, template)
     if texts and not text:
-        raise _unsupported("This agent takes data parts and no plain text.", schema, template)
+        raise _unsupported_content("This agent takes data parts and no plain text.", schema, template)
     if texts:
         _put(found, text, "\n".join(texts))
     return found
 
 
-def _unsupported(message: str, schema: Mapping[str, Any] | None, template: Mapping[str, Any]) -> RpcFault:
+def _unsupported_content(message: str, schema: Mapping[str, Any] | None, template: Mapping[str, Any]) -> RpcFault:
     described = describe_input(schema or {}, template)
     return RpcFault(a2a_errors.CONTENT_TYPE_UNSUPPORTED, f"{message} {described}".rstrip())
 
@@ -219,7 +219,7 @@ def outcome_of(response: Response, answer: str) -> tuple[str, str, Any, dict[str
     reason, explanation = str(body.get("reason", "")), str(body.get("explanation", ""))
     metadata["agtp.reason"] = reason
     said = f"{explanation} ({response.status} {reason})".strip()
-    return (FAILED if response.status in BROKEN else REJECTED), said, None, metadata
+    return (FAILED if response.status in FAILURE_STATUSES else REJECTED), said, None, metadata
 
 
 def parts_of(result: Any, answer: str) -> list[dict[str, Any]]:
@@ -233,7 +233,7 @@ def parts_of(result: Any, answer: str) -> list[dict[str, Any]]:
     return [{"text": result}] if isinstance(result, str) else [{"data": result}]
 
 
-def said(task_id: str, context_id: str, message_id: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+def agent_message(task_id: str, context_id: str, message_id: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a message of the agent."""
     return {
         "messageId": message_id,

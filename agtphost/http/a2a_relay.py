@@ -14,12 +14,12 @@ from typing import Any
 from twisted.web.server import Request
 
 from agtphost.http import a2a_messages as messages
-from agtphost.http.a2a_events import EventStream
+from agtphost.http.a2a_events import A2aEventStream
 from agtphost.http.a2a_messages import RpcFault
 from agtphost.http.a2a_rest import RestCall
 from agtphost.http.a2a_rpc import RpcCall
 from agtphost.http.a2a_runs import request_of
-from agtphost.http.clients import Client
+from agtphost.http.clients import HttpClient
 from agtphost.http.exchange import field_of
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Withdrawable
@@ -37,7 +37,7 @@ LONGEST_EXTENSIONS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relayed:
+class RelayedAgent:
     """An agent behind the host, as the front offers it."""
 
     upstream: str
@@ -50,13 +50,13 @@ class Relayed:
     """Whether the operator lets it send push notifications to its clients' addresses."""
 
 
-class Relay:
+class OperationRelay:
     """A client of the dispatcher that forwards operations to agents behind the host."""
 
     def __init__(self, dispatcher: IDispatcher) -> None:
         self._dispatcher = dispatcher
 
-    async def answer(self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request) -> Any:
+    async def answer(self, relayed: RelayedAgent, client: HttpClient, call: RpcCall | RestCall, request: Request) -> Any:
         """
         Return the agent's answer; the response's ``Audit-ID`` names the record of the call.
 
@@ -65,14 +65,14 @@ class Relay:
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=False)
         response = await self._dispatcher.dispatch(asked, client.peer())
         audit_id = response.audit_id
-        client.note(response.status, audit_id)
+        client.note_answer(response.status, audit_id)
         if audit_id:
             request.responseHeaders.setRawHeaders("Audit-ID", [audit_id])
         return messages.result_of(response)["response"]
 
     async def follow(
-        self, relayed: Relayed, client: Client, call: RpcCall | RestCall, request: Request
-    ) -> tuple[EventStream, RpcFault | None]:
+        self, relayed: RelayedAgent, client: HttpClient, call: RpcCall | RestCall, request: Request
+    ) -> tuple[A2aEventStream, RpcFault | None]:
         """
         Forward the agent's events as they come.
 
@@ -83,25 +83,25 @@ class Relay:
         peer = client.peer()
         link = peer.link
         assert isinstance(link, Withdrawable), "a client's calls can be withdrawn"
-        stream: EventStream
+        stream: A2aEventStream
 
         def left() -> None:
             # Until the client knows the task, it could not come back to it.
-            if stream.begun or call.operation == "SubscribeToTask":
+            if stream.has_begun or call.operation == "SubscribeToTask":
                 link.withdraw()
 
-        stream = EventStream(request, call, left)
+        stream = A2aEventStream(request, call, left)
 
         def interim(response: Response) -> None:
             event = _event(response)
             if event is not None:
                 stream.send(event)
-            if stream.gone:
+            if stream.is_gone:
                 left()
 
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
         response = await self._dispatcher.dispatch(asked, peer, interim)
-        client.note(response.status, response.audit_id)
+        client.note_answer(response.status, response.audit_id)
         try:
             messages.result_of(response)
         except RpcFault as fault:
@@ -109,7 +109,7 @@ class Relay:
         return stream, None
 
 
-def _request(relayed: Relayed, call: RpcCall | RestCall, extensions: str, client: Client, *, stream: bool) -> Any:
+def _request(relayed: RelayedAgent, call: RpcCall | RestCall, extensions: str, client: HttpClient, *, stream: bool) -> Any:
     if len(extensions) > LONGEST_EXTENSIONS or not (extensions.isascii() and extensions.isprintable()):
         raise messages.invalid("A2A-Extensions is not a list of URIs")
     payload = {"params": dict(call.params), "binding": call.binding, "extensions": extensions}

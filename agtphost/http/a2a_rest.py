@@ -42,10 +42,10 @@ _OPERATIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Operations by path and HTTP method."""
 
-CARRYING = frozenset({"SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"})
+BODY_OPERATIONS = frozenset({"SendMessage", "SendStreamingMessage", "CreateTaskPushNotificationConfig"})
 """Operations whose parameters are in the body."""
 
-_REFUSED = {
+_RPC_STATUSES = {
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
@@ -59,7 +59,7 @@ _REFUSED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class RestRoute:
     """The agent, operation and ids that a path names."""
 
     home: str
@@ -72,14 +72,14 @@ class Route:
     push_id: str
 
 
-def route_of(path: str) -> Route | None:
+def route_of(path: str) -> RestRoute | None:
     """Return the route of a path, or None if it names no operation."""
     found = _PATH.fullmatch(path)
     if found is None:
         return None
     verb = found["verb"] or ""
     named = found["plain"] or (verb.removesuffix(found["push"]) if found["push"] else verb)
-    return Route(
+    return RestRoute(
         home=found["home"],
         operations=_OPERATIONS[named],
         task_id=unquote(found["id"] or ""),
@@ -116,20 +116,20 @@ def fault_response(fault: RpcFault) -> tuple[int, bytes]:
     refused = fault.proof.get("status")
     if fault.code == a2a_errors.INTERNAL and isinstance(refused, int):
         code = over_http(refused)
-        status = _REFUSED.get(code, "FAILED_PRECONDITION" if code < 500 else "INTERNAL")
+        status = _RPC_STATUSES.get(code, "FAILED_PRECONDITION" if code < 500 else "INTERNAL")
     error: dict[str, Any] = {"code": code, "status": status, "message": fault.message}
     if isinstance(fault.data, list):
         error["details"] = fault.data
     return code, jsontext.encode({"error": error})
 
 
-def read_call(request: Request, route: Route) -> RestCall:
+def read_call(request: Request, route: RestRoute) -> RestCall:
     """
     Read a request.
 
     :raises RpcFault: the request is invalid, or asks for what is not supported.
     """
-    if request.method == b"POST" and (field_of(request, "content-type") or route.operations["POST"] in CARRYING):
+    if request.method == b"POST" and (field_of(request, "content-type") or route.operations["POST"] in BODY_OPERATIONS):
         require_json(request)
     try:
         version = asked_version(request)
@@ -141,7 +141,7 @@ def read_call(request: Request, route: Route) -> RestCall:
         raise RpcFault(a2a_errors.VERSION_UNSUPPORTED, explanation)
     operation = route.operations[request.method.decode("ascii")]
     params: dict[str, Any] = {name: _plain(name, values[-1]) for name, values in query.items()}
-    if operation in CARRYING:
+    if operation in BODY_OPERATIONS:
         params = read_body(request)
     if operation in PUSH:
         params["taskId"] = route.task_id

@@ -76,7 +76,7 @@ def asked_version(request: Request) -> str:
     return ".".join(given.split(".")[:2])
 
 
-class Unreadable(Exception):
+class UnreadableCall(Exception):
     """A request that can only be answered with an error: the fault, and the id to answer with."""
 
     def __init__(self, fault: RpcFault, call_id: object) -> None:
@@ -100,7 +100,7 @@ def read_call(request: Request) -> RpcCall:
         call_id = given
         return _call(call_id, body, field_of(request, "a2a-version") or legacy.VERSION)
     except RpcFault as fault:
-        raise Unreadable(fault, call_id) from None
+        raise UnreadableCall(fault, call_id) from None
 
 
 def _call(call_id: str | int | None, body: Mapping[str, Any], version: str) -> RpcCall:

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from agtphost.http import a2a_messages as messages
 from agtphost.http.a2a_messages import RpcFault, invalid
-from agtphost.http.clients import Client
+from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Peer, Withdrawable
@@ -26,19 +26,19 @@ from agtphost.wire.headers import Headers
 
 log = Logger()
 
-BEGINNING = 8
+STORING_TASKS = 8
 """Tasks of all clients that are being stored before their calls begin."""
 
-BEGINNING_OF_ONE = 2
+STORING_TASKS_PER_CLIENT = 2
 """Tasks of one client that are being stored."""
 
-AWAITING = 512
+MOST_WAITING_TASKS = 512
 """Tasks that wait to be stored; the connection of each waits with it."""
 
-PATIENCE = 20.0
+LONGEST_WAIT = 20.0
 """The longest wait to be stored, in seconds."""
 
-HELD_OF_ONE = 8
+HELD_TASKS_PER_CLIENT = 8
 """Tasks of one client that may wait for a person; further ones end with the message that approval is needed."""
 
 Told = Callable[[Mapping[str, Any]], None]
@@ -46,7 +46,7 @@ Told = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exposed:
+class ExposedAgent:
     """A hosted agent, and the endpoint that a message to it calls."""
 
     agent: Agent
@@ -73,16 +73,16 @@ class TaskTable(Protocol):
     def interrupt(self, task_id: str, document: Mapping[str, Any]) -> None:
         """Show a running task in this form until it ends or is shown in another."""
 
-    def withdrawn(self, task_id: str) -> bool:
+    def is_withdrawn(self, task_id: str) -> bool:
         """Return whether a task's call was ended by a request."""
 
 
 @dataclass(eq=False, kw_only=True)
-class Run:
+class TaskRun:
     """A task whose call is running."""
 
-    client: Client
-    exposed: Exposed
+    client: HttpClient
+    exposed: ExposedAgent
     document: dict[str, Any]
     peer: Peer
     values: dict[str, Any]
@@ -98,16 +98,16 @@ class Run:
 
     over: bool = False
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def publish(self, event: Mapping[str, Any]) -> None:
         """Send an event to every listener."""
         for listener in list(self.listeners):
             listener(event)
 
-    def ended(self) -> Deferred[None]:
+    def when_ended(self) -> Deferred[None]:
         """Return a Deferred that fires once the task is over and stored; it may be cancelled."""
         return _fired_by(self.waiting, self.over)
 
-    def answerable(self) -> Deferred[None]:
+    def when_answerable(self) -> Deferred[None]:
         """
         Return a Deferred that fires once there is an answer for the client: the task is over, or waits for a person.
         """
@@ -143,7 +143,7 @@ def _fire(waiting: list[Deferred[None]]) -> None:
         done.callback(None)
 
 
-class Runs:
+class TaskRuns:
     """
     The running calls.
 
@@ -156,13 +156,13 @@ class Runs:
         self._turns = turns
         self._dispatcher = dispatcher
         self._tasks = tasks
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, TaskRun] = {}
 
-    def get(self, task_id: str) -> Run | None:
+    def get(self, task_id: str) -> TaskRun | None:
         """Return the run of a task."""
         return self._runs.get(task_id)
 
-    async def begin(self, exposed: Exposed, client: Client, message: Any, *, told: Told | None) -> Run:
+    async def begin(self, exposed: ExposedAgent, client: HttpClient, message: Any, *, told: Told | None) -> TaskRun:
         """
         Begin a task; its call continues even if the client disconnects.
 
@@ -178,7 +178,7 @@ class Runs:
         status = {"state": messages.WORKING, "timestamp": messages.stamp()}
         # The name includes the client, so a client can name only its own sessions.
         named = f"{client.key}\n{exposed.agent.agent_id}\n{context}"
-        run = Run(
+        run = TaskRun(
             client=client,
             exposed=exposed,
             document={"id": str(uuid.uuid4()), "contextId": context, "status": status},
@@ -196,32 +196,32 @@ class Runs:
         self._runs[run.document["id"]] = run
         if told is not None:
             run.listeners.append(told)
-        run.tell({"task": dict(run.document)})
+        run.publish({"task": dict(run.document)})
         working = Deferred.fromCoroutine(self._run(run, stream=told is not None))
         working.addErrback(lambda failure: log.failure("a task of the A2A front failed", failure))
-        working.addBoth(lambda _: self._over(run))
+        working.addBoth(lambda _: self._finish(run))
         return run
 
-    async def _keep(self, client: Client, document: Mapping[str, Any], link: Withdrawable) -> None:
+    async def _keep(self, client: HttpClient, document: Mapping[str, Any], link: Withdrawable) -> None:
         if not self._turns.take(client.key):
-            await self._turns.wait(PATIENCE, client.key)
+            await self._turns.wait(LONGEST_WAIT, client.key)
         try:
             await self._tasks.begin(client.key, _owner(client), document, link)
         finally:
             self._turns.give_back(client.key)
 
-    def _over(self, run: Run) -> None:
+    def _finish(self, run: TaskRun) -> None:
         self._runs.pop(run.document["id"], None)
         run.finish()
 
-    async def _run(self, run: Run, *, stream: bool) -> None:
+    async def _run(self, run: TaskRun, *, stream: bool) -> None:
         document = run.document
-        response = await self._asked(run, stream=stream)
+        response = await self._dispatch(run, stream=stream)
         answer = run.exposed.answer
         state, sentence, result, metadata = messages.outcome_of(response, answer)
         if response.status == 422:
             sentence = f"{sentence} {messages.describe_input(run.exposed.schema, run.exposed.input)}".rstrip()
-        if sentence and self._tasks.withdrawn(document["id"]):
+        if sentence and self._tasks.is_withdrawn(document["id"]):
             state = messages.CANCELED
         document["metadata"] = metadata
         if not sentence:
@@ -234,9 +234,9 @@ class Runs:
         except Exception as error:
             log.error("the end of a task of the A2A front is not kept: {why}", why=str(error))
         for event in _last_events(document, update):
-            run.tell(event)
+            run.publish(event)
 
-    async def _asked(self, run: Run, *, stream: bool) -> Response:
+    async def _dispatch(self, run: TaskRun, *, stream: bool) -> Response:
         """
         Return the answer to a task's call; if it needs a person's approval, the call waits for that.
 
@@ -250,45 +250,45 @@ class Runs:
                 self._hold(run, approval)
                 return
             if run.held:
-                self._go_on(run)
+                self._resume(run)
             if stream:
-                run.tell({"statusUpdate": _update(run.document, messages.WORKING, [{"data": event}])})
+                run.publish({"statusUpdate": _update(run.document, messages.WORKING, [{"data": event}])})
 
         response = await self._dispatcher.dispatch(
             _request(run, stream=stream, waits=False), run.peer, interim if stream else None
         )
         approval = messages.approval_in(_body(response)) if response.status == 202 else {}
         waiting = sum(1 for each in self._runs.values() if each.waits and each.client.key == run.client.key)
-        if not approval or waiting >= HELD_OF_ONE:
+        if not approval or waiting >= HELD_TASKS_PER_CLIENT:
             return response
         run.waits = True
         # Its first event reports that it waits; from then on it can be cancelled.
         return await self._dispatcher.dispatch(_request(run, stream=True), run.peer, interim)
 
-    def _hold(self, run: Run, approval: Mapping[str, Any]) -> None:
+    def _hold(self, run: TaskRun, approval: Mapping[str, Any]) -> None:
         said: list[dict[str, Any]] = [{"text": messages.held_text(approval)}, {"data": {"approval": dict(approval)}}]
         metadata = {f"agtp.{name}": value for name, value in approval.items()}
         self._show(run, _update(run.document, messages.AUTH_REQUIRED, said, metadata))
         run.hold()
 
-    def _go_on(self, run: Run) -> None:
+    def _resume(self, run: TaskRun) -> None:
         run.held = False
         self._show(run, _update(run.document, messages.WORKING, []))
 
-    def _show(self, run: Run, update: dict[str, Any]) -> None:
+    def _show(self, run: TaskRun, update: dict[str, Any]) -> None:
         run.document["status"] = update["status"]
         self._tasks.interrupt(run.document["id"], dict(run.document))
-        run.tell({"statusUpdate": update})
+        run.publish({"statusUpdate": update})
 
 
-def _owner(client: Client) -> str:
+def _owner(client: HttpClient) -> str:
     """Return the Agent-ID in whose name a client's calls are made."""
     if client.certificate is not None:
         return client.certificate.agent_id or ""
     return dict(client.fields).get("Agent-ID", "")
 
 
-def _request(run: Run, *, stream: bool, waits: bool = True) -> AgtpRequest:
+def _request(run: TaskRun, *, stream: bool, waits: bool = True) -> AgtpRequest:
     """
     Return the AGTP request of a task.
 
@@ -334,7 +334,7 @@ def _update(
 ) -> dict[str, Any]:
     status: dict[str, Any] = {"state": state, "timestamp": messages.stamp()}
     if parts:
-        status["message"] = messages.said(document["id"], document["contextId"], str(uuid.uuid4()), parts)
+        status["message"] = messages.agent_message(document["id"], document["contextId"], str(uuid.uuid4()), parts)
     update = {"taskId": document["id"], "contextId": document["contextId"], "status": status}
     return {**update, "metadata": dict(metadata)} if metadata else update
 

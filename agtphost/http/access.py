@@ -13,7 +13,7 @@ LONGEST_PATH = 256
 """Characters of a path that are logged; clients choose their number."""
 
 
-def told_of(request: BoundedRequest, now: float, *, answered: bool) -> Mapping[str, object]:
+def access_members(request: BoundedRequest, now: float, *, answered: bool) -> Mapping[str, object]:
     """
     Return the members of a request's access line.
 
@@ -27,7 +27,7 @@ def told_of(request: BoundedRequest, now: float, *, answered: bool) -> Mapping[s
         "method": request.method.decode("ascii", "replace"),
         "path": request.path.decode("ascii", "replace")[:LONGEST_PATH],
         "status": int(request.code) if answered else 0,
-        "ms": round((now - (request.arrived or now)) * 1000, 3),
+        "ms": round((now - (request.arrived_at or now)) * 1000, 3),
     }
     if request.audit_id:
         told["audit_id"] = request.audit_id

@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import Site
 from zope.interface import implementer
 
-from agtphost.http.exchange import Bodies, BoundedRequest, phrase_of
+from agtphost.http.exchange import BodyCounter, BoundedRequest, phrase_of
 from agtphost.http.framing import FramedChannel
 from agtphost.http.refusals import TurnedAway, agtp_form
 from agtphost.protocols.accepting import AcceptingFactory, compact
@@ -56,17 +56,17 @@ SPELLED = {
 }
 """Names of fields as the drafts spell them, by how Twisted writes them."""
 
-FORGOTTEN = 4 << 20
+DRAINED_OCTETS = 4 << 20
 """Octets that are read and dropped after the last answer."""
 
-READILY = {Wait.HANDSHAKE: 4, Wait.HEADER: 4, Wait.IDLE: 3, Wait.BODY: 2, Wait.TAKING: 1, Wait.CLOSE: 5}
+CLOSE_PREFERENCE = {Wait.HANDSHAKE: 4, Wait.HEADER: 4, Wait.IDLE: 3, Wait.BODY: 2, Wait.TAKING: 1, Wait.CLOSE: 5}
 """The preference for closing a connection to make room, by what it waits for. One that waits for an answer is kept."""
 
-LATE = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+TIMEOUT_ANSWER = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @implementer(IPushProducer)
-class _Unregulated:
+class _PassiveProducer:
     """A producer that ignores Twisted's pauses, because :meth:`BoundedChannel._regulate` controls reading."""
 
     def __init__(self, transport: Any) -> None:
@@ -108,7 +108,7 @@ class BoundedChannel(FramedChannel):
         self,
         owner: AcceptingFactory,
         site: Site,
-        bodies: Bodies,
+        bodies: BodyCounter,
         limits: ConnectionLimits,
         clock: IReactorTime,
         address: str,
@@ -133,7 +133,7 @@ class BoundedChannel(FramedChannel):
         self._peer: Any = None
         self._host: Any = None
         self._secure = False
-        self._shown: tuple[object, Any] | None = None
+        self._certificate: tuple[object, Any] | None = None
         self._held = False
         self._known = False
         self._served = 0
@@ -142,7 +142,7 @@ class BoundedChannel(FramedChannel):
         self._body_since = 0.0
         self._body = 0
 
-    def now(self) -> float:
+    def seconds(self) -> float:
         """Return the clock's seconds."""
         return self._clock.seconds()
 
@@ -157,10 +157,10 @@ class BoundedChannel(FramedChannel):
     def expendable(self) -> int:
         """Return the preference for closing this connection; see :class:`agtphost.protocols.accepting.Accepted`."""
         # A client that pipelines requests is not in a hurry for the present answer.
-        return READILY.get(self._wait, 1 if self._dataBuffer else 0)
+        return CLOSE_PREFERENCE.get(self._wait, 1 if self._dataBuffer else 0)
 
     @property
-    def ending(self) -> bool:
+    def is_ending(self) -> bool:
         """Return whether the present answer is the last: one without a length ends with the connection."""
         return self._spent
 
@@ -173,7 +173,7 @@ class BoundedChannel(FramedChannel):
                 self.cut()
             return
         if self._wait is Wait.BODY or (self._wait is Wait.HEADER and (self.requests or self._buffer)):
-            self.write(LATE)
+            self.write(TIMEOUT_ANSWER)
             self.loseConnection()
         elif self._wait is Wait.IDLE or self._wait is Wait.HEADER:
             self.loseConnection()
@@ -217,7 +217,7 @@ class BoundedChannel(FramedChannel):
         """Begin with a new TCP connection."""
         super().connectionMade()  # type: ignore[no-untyped-call]
         self._secure = bool(super().isSecure())  # type: ignore[no-untyped-call]
-        self._networkProducer = _Unregulated(self.transport)
+        self._networkProducer = _PassiveProducer(self.transport)
         self._expires = self._clock.seconds() + self._limits.connection_age
         self._expect(Wait.HANDSHAKE if self._secure else Wait.HEADER)
         self._owner.connection_opened(self)
@@ -227,27 +227,27 @@ class BoundedChannel(FramedChannel):
         if self._wait is Wait.HANDSHAKE:
             self._expect(Wait.HEADER)
 
-    def proven(self) -> None:
+    def note_proven(self) -> None:
         """Note that the client has proven its identity."""
         if not self._known:
             self._known = True
             self._owner.connection_authenticated(self)
 
-    def shown(self, certified: Callable[[Any, str], Any], address: str) -> Any:
+    def find_certificate(self, certified: Callable[[Any, str], Any], address: str) -> Any:
         """
         Return the client certificate that ``certified`` finds; after the handshake one search is enough.
 
         :param address: the peer's.
         """
-        if self._shown is None or self._shown[0] is not certified:
-            self._shown = certified, certified(self.transport, address)
-        return self._shown[1]
+        if self._certificate is None or self._certificate[0] is not certified:
+            self._certificate = certified, certified(self.transport, address)
+        return self._certificate[1]
 
     def dataReceived(self, data: bytes) -> None:
         """Take decrypted octets."""
         if self._closing:
             self._forgotten += len(data)
-            if self._forgotten > FORGOTTEN:
+            if self._forgotten > DRAINED_OCTETS:
                 self.cut()
             return
         super().dataReceived(data)
@@ -279,7 +279,7 @@ class BoundedChannel(FramedChannel):
             return
         if self._requestProducer is not None:
             self._requestProducer.resumeProducing()
-        self._go_on()
+        self._start_next()
         self._settle()
 
     # Requests
@@ -310,25 +310,25 @@ class BoundedChannel(FramedChannel):
         self._flush()
         self.paused = True  # pipelined requests get one turn of the reactor each
         super().requestDone(request)  # type: ignore[no-untyped-call]
-        self._go_on()
+        self._start_next()
         self._settle()
 
-    def _go_on(self) -> None:
+    def _start_next(self) -> None:
         """Start the next request, if there is one, after other connections had their turn."""
         if self._closing or self._waitingForTransport:
             return
         if not self._buffer:
             self.paused = False
         elif self._next is None:
-            self._next = self._clock.callLater(0, self._look)
+            self._next = self._clock.callLater(0, self._read_next)
 
-    def _look(self) -> None:
+    def _read_next(self) -> None:
         self._next = None
         if not self._closing and not self._waitingForTransport:
             self.paused = False
             self.dataReceived(b"")
 
-    def progressed(self, octets: int) -> None:
+    def note_progress(self, octets: int) -> None:
         """Note octets of a body; extend its deadline unless it is too slow overall."""
         gap, rate = self._limits.body_gap_timeout, self._limits.body_min_rate
         self._body += octets
@@ -363,7 +363,7 @@ class BoundedChannel(FramedChannel):
 
     def head_of(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> bytes:
         """Return the head of an answer; AGTP's own fields are spelled as in the drafts, unlike Twisted's spelling."""
-        if self.last:
+        if self.is_last:
             headers.setRawHeaders(b"Connection", [b"close"])
         lines = [version, b" ", code, b" ", reason, b"\r\n"]
         for name, values in headers.getAllRawHeaders():
@@ -374,7 +374,7 @@ class BoundedChannel(FramedChannel):
         return b"".join(lines)
 
     @property
-    def last(self) -> bool:
+    def is_last(self) -> bool:
         """Return whether the answer about to be written is the last one of the connection."""
         return self._spent or self._served + 1 >= self._limits.requests_per_connection
 

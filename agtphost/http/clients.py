@@ -41,7 +41,7 @@ LONGEST_CLAIM = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keyholder:
+class HttpClientToken:
     """An entry of ``[[http.client]]``."""
 
     name: str
@@ -60,11 +60,11 @@ class Keyholder:
     @cached_property
     def fields(self) -> Fields:
         """Return the header fields of its calls; see :attr:`Client.fields`."""
-        return _named(self.agent_id, self.scopes)
+        return _identity_fields(self.agent_id, self.scopes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Client:
+class HttpClient:
     """The sender of a request."""
 
     key: str
@@ -103,7 +103,7 @@ class Client:
         """Return all header fields that its calls carry."""
         return (*self.fields, *self.trace)
 
-    def note(self, status: object, audit_id: object) -> None:
+    def note_answer(self, status: object, audit_id: object) -> None:
         """Note the status and the record of an answer, for the HTTP response and its access line."""
         if self.request is not None and isinstance(status, int):
             self.request.agtp_status = status
@@ -121,7 +121,7 @@ class Client:
         )
 
 
-class NotAdmitted(Exception):
+class ClientRefused(Exception):
     """The refusal of a client that may not call; the message is a sentence for it."""
 
     def __init__(self, message: str, reason: Reason = Reason.AGENT_UNAUTHENTICATED) -> None:
@@ -130,7 +130,7 @@ class NotAdmitted(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class ClaimedSender:
     """The sender of a request that is refused before anything is called, for the record."""
 
     peer: Peer
@@ -141,7 +141,7 @@ class Tried:
     """What was wrong with its proof; empty for a known client."""
 
 
-class Clients:
+class HttpClients:
     """
     The clients of one surface, and their admission.
 
@@ -162,17 +162,17 @@ class Clients:
         agent_id: str = "",
         claimed: tuple[str, ...] = (),
         tokens: Sequence[str] = (),
-        keyholders: Sequence[Keyholder] = (),
+        keyholders: Sequence[HttpClientToken] = (),
         certified: Certified | None = None,
         principal: Principal | None = None,
         anonymous: bool = False,
     ) -> None:
         self._surface = surface
-        self._fields = _named(agent_id, claimed)
+        self._fields = _identity_fields(agent_id, claimed)
         self._vouched = bool(agent_id)
         self._anonymous = anonymous and bool(agent_id)
-        self._held = bool(keyholders)
-        self._known: tuple[tuple[bytes, Keyholder | None], ...] = (
+        self._has_tokens = bool(keyholders)
+        self._known: tuple[tuple[bytes, HttpClientToken | None], ...] = (
             *((_digest(holder.token), holder) for holder in keyholders),
             *((_digest(token), None) for token in tokens),
         )
@@ -181,34 +181,34 @@ class Clients:
         self.guarded = bool(tokens) or bool(keyholders) or principal is not None
         self.certified = certified is not None
 
-    def of(self, request: Request) -> Client:
+    def identify(self, request: Request) -> HttpClient:
         """
         Return the sender of a request.
 
         :raises NotAdmitted: the sender may not call.
         """
-        came = self._came(request)
+        came = self._origin_of(request)
         shown = field_of(request, "authorization")
         scheme, _, token = (shown or "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
         if not token.isascii():
-            raise NotAdmitted("The bearer token is not ASCII")
+            raise ClientRefused("The bearer token is not ASCII")
         certificate = self._certificate(request, came["address"])
         if certificate is not None:
             return self._agent(certificate, came, token)
         if self._anonymous and shown is None:
-            return Client(key="anybody", fields=self._fields, proven=False, **came)
-        if not self._vouched and not self._held:
-            raise NotAdmitted("A client certificate with an AGTP identity is required")
+            return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
+        if not self._vouched and not self._has_tokens:
+            raise ClientRefused("A client certificate with an AGTP identity is required")
         if not self.guarded and not self.certified:
-            return Client(key="anybody", fields=self._fields, proven=False, **came)
+            return HttpClient(key="anybody", fields=self._fields, proven=False, **came)
         return self._bearer(token, came)
 
-    def stranger(self, request: Request) -> Client:
+    def anonymous_client(self, request: Request) -> HttpClient:
         """Return the sender of a request as an anonymous client, for requests about public content."""
-        return Client(key="anybody", fields=(), proven=False, **self._came(request))
+        return HttpClient(key="anybody", fields=(), proven=False, **self._origin_of(request))
 
-    def _came(self, request: Request) -> dict[str, Any]:
+    def _origin_of(self, request: Request) -> dict[str, Any]:
         """Return the address, surface, trace and method of a request."""
         peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
         return {
@@ -219,7 +219,7 @@ class Clients:
             "method": request.method.decode("ascii", "replace")[:32],
         }
 
-    def tried(self, request: Request, *, strangers: bool = False) -> Tried | None:
+    def find_claimed_sender(self, request: Request, *, strangers: bool = False) -> ClaimedSender | None:
         """
         Return the sender that a refused request names.
 
@@ -227,8 +227,8 @@ class Clients:
         :return: None for a request without a proof, unless ``strangers``.
         """
         try:
-            client = self.of(request)
-        except NotAdmitted as error:
+            client = self.identify(request)
+        except ClientRefused as error:
             peer: object = request.getClientAddress()  # type: ignore[no-untyped-call]
             address = str(getattr(peer, "host", self._surface))
             certificate = self._certificate(request, address)
@@ -237,31 +237,31 @@ class Clients:
             if nothing and not strangers:
                 return None
             said = {"surface": self._surface, "client": "", "method": request.method.decode("ascii", "replace")[:32]}
-            named = _claimed(shown or "")
+            named = _claimed_principal(shown or "")
             http = {**said, "claimed": named} if named else said
             if nothing:
                 cause = ""
             else:
                 cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
-            return Tried(peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause)
+            return ClaimedSender(peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause)
         if not client.proven and not strangers:
             return None
         known = tuple(each for each in client.fields if each[0] != "Authorization")
-        return Tried(peer=client.peer(), fields=known)
+        return ClaimedSender(peer=client.peer(), fields=known)
 
-    def _bearer(self, token: str, came: dict[str, Any]) -> Client:
+    def _bearer(self, token: str, came: dict[str, Any]) -> HttpClient:
         shown = _digest(token)
         # Every digest is compared, so that the time reveals nothing about the tokens.
         found = [(digest, holder) for digest, holder in self._known if hmac.compare_digest(digest, shown)]
         if found:
             digest, holder = found[0]
             if holder is not None:
-                return Client(key=holder.key, name=holder.name, fields=holder.fields, **came)
-            return Client(key=digest.hex()[:32], fields=self._fields, **came)
+                return HttpClient(key=holder.key, name=holder.name, fields=holder.fields, **came)
+            return HttpClient(key=digest.hex()[:32], fields=self._fields, **came)
         if self._principal is None or not token or not self._vouched:
-            raise NotAdmitted("A bearer token is required")
+            raise ClientRefused("A bearer token is required")
         credential = ("Authorization", f"Bearer {token}")
-        return Client(key=self._behalf(token), fields=(*self._fields, credential), **came)
+        return HttpClient(key=self._principal_key(token), fields=(*self._fields, credential), **came)
 
     def _certificate(self, request: Request, address: str) -> PeerCertificate | None:
         channel: Any = request.channel
@@ -271,21 +271,21 @@ class Clients:
         # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
         return found if found is not None and (found.agent_id is not None or found.malformed) else None
 
-    def _agent(self, certificate: PeerCertificate, came: dict[str, Any], token: str) -> Client:
+    def _agent(self, certificate: PeerCertificate, came: dict[str, Any], token: str) -> HttpClient:
         key, fields = f"agent:{certificate.agent_id}", Fields()
         if token and self._principal is not None:
-            key, fields = f"{key} {self._behalf(token)}", (("Authorization", f"Bearer {token}"),)
-        return Client(key=key, certificate=certificate, fields=fields, **came)
+            key, fields = f"{key} {self._principal_key(token)}", (("Authorization", f"Bearer {token}"),)
+        return HttpClient(key=key, certificate=certificate, fields=fields, **came)
 
-    def _behalf(self, token: str) -> str:
+    def _principal_key(self, token: str) -> str:
         assert self._principal is not None, "provider's tokens are accepted"
         try:
             return f"principal:{sha256(self._principal(token).encode()).hexdigest()[:32]}"
         except ValueError as error:
-            raise NotAdmitted(str(error), Reason.OAUTH_INVALID) from None
+            raise ClientRefused(str(error), Reason.OAUTH_INVALID) from None
 
 
-def _claimed(credential: str) -> str:
+def _claimed_principal(credential: str) -> str:
     """Return issuer and subject that a rejected provider's token claims, bounded; empty for any other credential."""
     parts = credential.split(".")
     if len(parts) != 3:
@@ -312,7 +312,7 @@ def _trace(request: Request) -> Fields:
     return ((TRACEPARENT, traceparent), *(((TRACESTATE, place.state),) if place.state else ()))
 
 
-def _named(agent_id: str, claimed: tuple[str, ...]) -> Fields:
+def _identity_fields(agent_id: str, claimed: tuple[str, ...]) -> Fields:
     fields = (("Agent-ID", agent_id),)
     return (*fields, ("Authority-Scope", scopes.render(claimed))) if claimed else fields
 

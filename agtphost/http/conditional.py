@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def unchanged(tag: str, said: str | None) -> bool:
+def is_unchanged(tag: str, said: str | None) -> bool:
     """
     Return whether ``If-None-Match`` names the present content.
 

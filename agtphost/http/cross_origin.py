@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from agtphost.http.exchange import BoundedRequest, field_of, set_status
-from agtphost.http.refusals import refused
+from agtphost.http.refusals import refuse
 from agtphost.vocabulary.reasons import Reason
 
 MAX_AGE = 600
@@ -47,7 +47,7 @@ class CrossOriginRules:
     """Prefixes of further header fields of requests, in lower case."""
 
     methods: str = METHODS
-    further: bool = True
+    other_methods: bool = True
     """Whether other methods are accepted too."""
 
 
@@ -83,16 +83,16 @@ class CrossOrigin:
         if wait:
             said = f"More than {PER_MINUTE} preflights in a minute from one address."
             again = ("Retry-After", str(max(1, ceil(wait))))
-            return refused(request, 429, Reason.RATE_LIMITED, said, again)
+            return refuse(request, 429, Reason.RATE_LIMITED, said, again)
         return _preflight(request, rules, method)
 
 
 def _preflight(request: BoundedRequest, rules: CrossOriginRules, method: str) -> bytes:
     put = request.responseHeaders.put
     set_status(request, 204)
-    further = rules.further and _METHOD.fullmatch(method) is not None and method not in rules.methods.split(", ")
+    further = rules.other_methods and _METHOD.fullmatch(method) is not None and method not in rules.methods.split(", ")
     put("Access-Control-Allow-Methods", f"{rules.methods}, {method}" if further else rules.methods)
-    put("Access-Control-Allow-Headers", ", ".join((*rules.fields, *_prefixed(request, rules.prefixes))))
+    put("Access-Control-Allow-Headers", ", ".join((*rules.fields, *_requested_fields(request, rules.prefixes))))
     put("Access-Control-Max-Age", str(MAX_AGE))
     if field_of(request, "access-control-request-private-network") == "true":
         put("Access-Control-Allow-Private-Network", "true")
@@ -100,7 +100,7 @@ def _preflight(request: BoundedRequest, rules: CrossOriginRules, method: str) ->
     return b""
 
 
-def _prefixed(request: BoundedRequest, prefixes: tuple[str, ...]) -> Iterator[str]:
+def _requested_fields(request: BoundedRequest, prefixes: tuple[str, ...]) -> Iterator[str]:
     """Yield the fields that a preflight requests whose names have one of the prefixes."""
     asked = field_of(request, "access-control-request-headers") or ""
     for each in asked.split(",", MOST_FIELDS)[:MOST_FIELDS]:

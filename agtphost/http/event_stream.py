@@ -13,22 +13,22 @@ def _nothing() -> None:
     """Do nothing when a client disconnects."""
 
 
-class Gone:
+class DisconnectWatch:
     """A flag that is set when the client disconnects."""
 
     def __init__(self, request: Request, then: Callable[[], None] = _nothing) -> None:
-        self.yet = False
+        self.is_gone = False
         self._then = then
-        request.notifyFinish().addErrback(self._left)
+        request.notifyFinish().addErrback(self._note_disconnect)
 
-    def _left(self, _: object) -> None:
+    def _note_disconnect(self, _: object) -> None:
         then = self._then
-        self.over()
+        self.stop()
         then()
 
-    def over(self) -> None:
+    def stop(self) -> None:
         """Stop watching the client, and drop the callback, which may refer to this object."""
-        self.yet = True
+        self.is_gone = True
         self._then = _nothing
 
 
@@ -43,27 +43,27 @@ class EventWriter:
     """Octets that a client may leave unread."""
 
     def __init__(self, request: Request, left: Callable[[], None] = _nothing) -> None:
-        self._gone = Gone(request, left)
+        self._watch = DisconnectWatch(request, left)
         self._request = request
-        self._begun = False
+        self._has_begun = False
         self._unread = 0
         self._paused = False
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Return whether the client has disconnected."""
-        return self._gone.yet
+        return self._watch.is_gone
 
     @property
-    def begun(self) -> bool:
+    def has_begun(self) -> bool:
         """Return whether the stream has begun."""
-        return self._begun
+        return self._has_begun
 
     def begin(self) -> None:
         """Send the head of the stream."""
-        if self._begun or self._gone.yet:
+        if self._has_begun or self._watch.is_gone:
             return
-        self._begun = True
+        self._has_begun = True
         self._request.responseHeaders.setRawHeaders("Content-Type", ["text/event-stream"])
         self._request.responseHeaders.setRawHeaders("Cache-Control", ["no-store"])
         self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
@@ -71,21 +71,21 @@ class EventWriter:
 
     def write(self, octets: bytes) -> None:
         """Send an encoded event."""
-        if self._gone.yet:
+        if self._watch.is_gone:
             return
         self.begin()
         self._unread = self._unread + len(octets) if self._paused else 0
         if self._unread > self.MOST_UNREAD:
-            self._gone.yet = True
+            self._watch.is_gone = True
             self._request.loseConnection()  # type: ignore[no-untyped-call]
             return
         self._request.write(octets)  # type: ignore[no-untyped-call]
 
     def finish(self) -> None:
         """End the stream."""
-        if not self._gone.yet:
-            self._gone.over()
-            if self._begun:
+        if not self._watch.is_gone:
+            self._watch.stop()
+            if self._has_begun:
                 self._request.unregisterProducer()  # type: ignore[no-untyped-call]
             self._request.finish()  # type: ignore[no-untyped-call]
 
@@ -101,4 +101,4 @@ class EventWriter:
 
     def stopProducing(self) -> None:
         """Note that the client is gone."""
-        self._gone.yet = True
+        self._watch.is_gone = True

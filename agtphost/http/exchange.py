@@ -14,21 +14,21 @@ from twisted.web.http import NO_BODY_CODES, datetimeToString
 from twisted.web.server import NOT_DONE_YET, Request
 from twisted.web.server import version as SERVER
 
-from agtphost.http.heads import Fields
+from agtphost.http.heads import SpelledHeaders
 from agtphost.vocabulary import status as status_text
 
 LONGEST_BODY = 1 << 20
 """Octets of a request's body."""
 
 
-HARMLESS = frozenset((204, 404))
+KEEPING_CONNECTION = frozenset((204, 404))
 """Statuses of answers to a request without a body that keep the connection: a preflight, and a missing path."""
 
-BODIES = 64 << 20
+MOST_BODY_OCTETS = 64 << 20
 """Octets of all bodies that one listener holds; beyond that, requests are answered 503."""
 
 
-COMPLETE = frozenset((b"Content-Length", b"Content-Type"))
+FIELDS_OF_COMPLETE = frozenset((b"Content-Length", b"Content-Type"))
 """If an answer has these fields, Twisted adds none."""
 
 _dated = (0, b"")
@@ -44,7 +44,7 @@ def _date() -> bytes:
     return _dated[1]
 
 
-class Bodies:
+class BodyCounter:
     """A counter of the octets in all request bodies of a listener."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Bodies:
 
     def take(self, octets: int) -> bool:
         """Count octets if there is room for them; return whether there was."""
-        if self.octets + octets > BODIES:
+        if self.octets + octets > MOST_BODY_OCTETS:
             return False
         self.octets += octets
         return True
@@ -115,38 +115,38 @@ class BoundedRequest(Request):
     audit_id: str = ""
     """The Audit-ID of the record that it was answered from, for its access line; empty for none."""
 
-    arrived: float | None = None
+    arrived_at: float | None = None
     """When its head was complete, in the clock's seconds; None before."""
 
-    requestHeaders: Fields
-    responseHeaders: Fields
+    requestHeaders: SpelledHeaders
+    responseHeaders: SpelledHeaders
 
     channel: Any
     """Its :class:`agtphost.http.channel.BoundedChannel`; Twisted declares another type."""
 
-    turned: Any = None
+    turned_away: Any = None
     """The :class:`agtphost.http.refusals.TurnedAway` of a request refused before any call; None otherwise."""
 
-    sealing: bool = False
+    is_sealing: bool = False
     """Whether its refusal is being recorded: nothing more of it is read, and the answer follows."""
 
-    admitted: Any = None
+    admission: Any = None
     """What the resource found when it admitted the request; None before."""
 
-    left: Callable[[], None] | None = None
+    on_disconnect: Callable[[], None] | None = None
     """Called when the client disconnects before its answer is complete."""
 
-    departed: bool = False
+    is_disconnected: bool = False
     """Whether the client has disconnected."""
 
     def __init__(self, channel: Any, queued: object = False) -> None:
         # No surface takes forms, so Twisted's form parsers never read clients' octets.
         super().__init__(channel, queued, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]
-        self.requestHeaders = Fields()
-        self.responseHeaders = Fields()
+        self.requestHeaders = SpelledHeaders()
+        self.responseHeaders = SpelledHeaders()
         self._bodies = channel.bodies
 
-    def begun(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> bool:
+    def admit_head(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> bool:
         """
         Admit or refuse the request by its complete head.
 
@@ -155,9 +155,9 @@ class BoundedRequest(Request):
         """
         self.method, self.uri, self.clientproto = method, uri, version
         self.path = uri.partition(b"?")[0]
-        self.arrived = self.channel.now()
+        self.arrived_at = self.channel.now()
         refusal: bytes | None = self.channel.site.resource.admit(self)
-        if length == 0 and (refusal is None or self.code in HARMLESS):
+        if length == 0 and (refusal is None or self.code in KEEPING_CONNECTION):
             self.refusal, self.content = refusal, _Body(self, 0)
             return True
         # A client that sent an invalid request may have lost track of this connection, so it ends.
@@ -167,7 +167,7 @@ class BoundedRequest(Request):
             if refusal is None and length is not None and length > longest:
                 refusal = self.channel.site.resource.too_large(self)
         if refusal is not None:
-            if not self.settled(self._end):
+            if not self.record_refusal(self._end):
                 self._end(refusal)
             return False
         self.content = _Body(self, longest)
@@ -175,7 +175,7 @@ class BoundedRequest(Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         """Take a piece of the body; after a refusal it is dropped."""
-        if self.content is not None and not self.finished and not self.sealing:
+        if self.content is not None and not self.finished and not self.is_sealing:
             self.content.write(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
@@ -185,14 +185,14 @@ class BoundedRequest(Request):
 
     def process(self) -> None:
         """Answer the complete request: with its refusal if it has one."""
-        if self.sealing:
+        if self.is_sealing:
             return
         if self.refusal is None:
-            self._rendered()
-        elif not self.settled(self.complete):
+            self._render()
+        elif not self.record_refusal(self.complete):
             self.complete(self.refusal)
 
-    def _rendered(self) -> None:
+    def _render(self) -> None:
         """Render by the surfaces; they are one leaf, so Twisted's search along the path is skipped."""
         self.site = self.channel.site
         fields = self.responseHeaders.by_name
@@ -210,7 +210,7 @@ class BoundedRequest(Request):
     def complete(self, octets: bytes) -> None:
         """Write the whole body of an answer whose head is set."""
         fields = self.responseHeaders.by_name
-        if self.startedWriting or self.finished or self._disconnected or not fields.keys() >= COMPLETE:
+        if self.startedWriting or self.finished or self._disconnected or not fields.keys() >= FIELDS_OF_COMPLETE:
             self.write(octets)  # type: ignore[no-untyped-call]
         else:
             # As Request.write of Twisted does.
@@ -221,7 +221,7 @@ class BoundedRequest(Request):
             self.channel.end_with(head + octets if whole else head)
         self.finish()  # type: ignore[no-untyped-call]
 
-    def settled(self, finish: Callable[[bytes], object]) -> bool:
+    def record_refusal(self, finish: Callable[[bytes], object]) -> bool:
         """
         Have a refusal recorded if it names a sender.
 
@@ -229,9 +229,9 @@ class BoundedRequest(Request):
         :return: whether it is being recorded; otherwise the caller answers the refusal directly.
         """
         door = None if self.mount is None else self.mount.door
-        if door is None or self.turned is None or self.sealing or not door.record(self, finish):
+        if door is None or self.turned_away is None or self.is_sealing or not door.record(self, finish):
             return False
-        self.sealing = True
+        self.is_sealing = True
         if self.content is None and not self.finished:
             self.content = _Body(self, 0)
         return True
@@ -265,7 +265,7 @@ class BoundedRequest(Request):
     def turn_away(self, refuse: Callable[[BoundedRequest], bytes]) -> None:
         """Answer before the body is complete, and end the connection."""
         refusal = refuse(self)
-        if not self.settled(self._end):
+        if not self.record_refusal(self._end):
             self._end(refusal)
 
     def _end(self, octets: bytes) -> None:
@@ -283,7 +283,7 @@ class BoundedRequest(Request):
         """
         if isinstance(self.content, _Body):
             self._bodies.give_back(self.content.count())
-        self.admitted = self.left = self.turned = None
+        self.admission = self.on_disconnect = self.turned_away = None
 
     def _cleanup(self) -> None:
         self.release()
@@ -291,11 +291,11 @@ class BoundedRequest(Request):
 
     def connectionLost(self, reason: Any) -> None:
         """Note that the client is gone; see :class:`twisted.web.http.Request`."""
-        left = self.left
+        left = self.on_disconnect
         self.release()
-        if not self.finished and self.arrived is not None:
+        if not self.finished and self.arrived_at is not None:
             self.channel.factory.log(self, answered=False)
-        self.departed = True
+        self.is_disconnected = True
         if left is not None:
             left()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]

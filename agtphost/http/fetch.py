@@ -40,7 +40,7 @@ class Fetcher:
 
     def __call__(self, url: str) -> Deferred[bytes]:
         """Return the document of a URL that the operator named; fails with :class:`FetchError`."""
-        return self._fetched(self._own, url)
+        return self._fetch(self._own, url)
 
     async def key_set(self, discovery: str, issuer: str) -> bytes:
         """
@@ -59,14 +59,14 @@ class Fetcher:
         if not isinstance(url, str) or not url.startswith("https://"):
             raise FetchError(f"{discovery} has no jwks_uri that begins with https://")
         same = urlsplit(url)[:2] == urlsplit(discovery)[:2]
-        return await self._fetched(self._own if same else self._foreign, url)
+        return await self._fetch(self._own if same else self._foreign, url)
 
-    def _fetched(self, client: HTTPSClient, url: str) -> Deferred[bytes]:
+    def _fetch(self, client: HTTPSClient, url: str) -> Deferred[bytes]:
         fetching = Deferred.fromCoroutine(_get(client, url))
-        return fetching.addTimeout(TIMEOUT, self._reactor).addErrback(_explained, url)
+        return fetching.addTimeout(TIMEOUT, self._reactor).addErrback(_explain, url)
 
 
-def _explained(failure: Failure, url: str) -> Any:
+def _explain(failure: Failure, url: str) -> Any:
     if isinstance(failure.value, FetchError):
         return failure
     raise FetchError(f"{url} cannot be fetched: {type(failure.value).__name__}: {failure.value}")

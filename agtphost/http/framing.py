@@ -19,10 +19,10 @@ _HTTP_2 = b"PRI * HTTP/2.0"
 """The first line of a client of HTTP/2."""
 
 
-UNREAD = (
+BAD_REQUEST_LINE = (
     f"Begin a request with method, target and version, separated by single spaces, in at most {LONGEST_HEAD:,} octets."
 )
-MISREAD = (
+BAD_FIELD = (
     "A field or the framing of the body is invalid in HTTP or ambiguous; "
     f"or the head has more than {MOST_FIELDS} fields or {LONGEST_HEAD:,} octets."
 )
@@ -39,10 +39,10 @@ class FramedChannel(HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:
         """Take octets from the transport."""
-        if self.requests or self.paused or self._busyReceiving or not self._taken(self._buffer + data):
+        if self.requests or self.paused or self._busyReceiving or not self._take_whole(self._buffer + data):
             super().dataReceived(data)  # type: ignore[no-untyped-call]
 
-    def _taken(self, octets: bytes) -> bool:
+    def _take_whole(self, octets: bytes) -> bool:
         """Return whether the octets begin with a whole request head that was parsed in one step."""
         end = octets.find(b"\r\n\r\n", 0, LONGEST_HEAD + 4)
         head = None if end < 0 else heads.read(octets[:end])
@@ -57,7 +57,7 @@ class FramedChannel(HTTPChannel):
             super().dataReceived(b"")  # type: ignore[no-untyped-call]
         return True
 
-    def _take(self, head: heads.Head, behind: bytes) -> None:
+    def _take(self, head: heads.RequestHead, behind: bytes) -> None:
         """Do what Twisted does line by line."""
         self._buffer = behind
         request: Any = self.requestFactory(self, 0)
@@ -130,9 +130,9 @@ class FramedChannel(HTTPChannel):
 
     def _respondToBadRequestAndDisconnect(self) -> None:
         if hasattr(self, "_command"):
-            self._refuse(400, Reason.INVALID_HEADER_FIELD, MISREAD)
+            self._refuse(400, Reason.INVALID_HEADER_FIELD, BAD_FIELD)
         else:
-            self._refuse(400, Reason.INVALID_REQUEST_LINE, UNREAD)
+            self._refuse(400, Reason.INVALID_REQUEST_LINE, BAD_REQUEST_LINE)
 
     def _refuse(self, status: int, reason: Reason, explanation: str) -> None:
         """Answer octets that are not a request, and end the connection."""

@@ -17,13 +17,13 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import translation
-from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
-from agtphost.http.conditional import unchanged
+from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.conditional import is_unchanged
 from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
-from agtphost.http.gateway_events import GatewayEvents, wanted
-from agtphost.http.refusals import refused, unproven
-from agtphost.http.translation import OF_CERTIFIED, Asked, RefusedRequest, Rules, Unreadable
+from agtphost.http.gateway_events import GatewayEvents, wants_events
+from agtphost.http.refusals import refuse, refuse_unproven
+from agtphost.http.translation import FORWARDED_CERTIFIED, TranslatedRequest, RefusedRequest, TranslationRules, UntranslatableRequest
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
@@ -32,20 +32,20 @@ from agtphost.wire.events import Request, Response
 
 log = Logger()
 
-OWN = "/.well-known/"
+OWN_PREFIX = "/.well-known/"
 """The prefix of the paths that the gateway answers itself."""
 
 HOST = "agtphost"
 """The ``User-Agent`` of hosts: a gateway is for clients, not for hops between hosts."""
 
-TAKEN = "GET, HEAD, POST, PUT, PATCH, DELETE"
+HTTP_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE"
 """Methods of HTTP that AGTP lacks."""
 
 
-SENT = ("Authorization", "X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace", "traceparent", "tracestate")
+REQUEST_FIELDS = ("Authorization", "X-AGIS-Method", "X-AGIS-Grammar", "X-AGIS-Namespace", "traceparent", "tracestate")
 """Fields that pages of listed origins may send, in addition to the forwarded ones."""
 
-EXPOSED = (
+ANSWER_FIELDS = (
     *("AGTP-Status", "Audit-ID", "Attribution-Record", "Server-ID", "Response-ID", "Agent-ID", "Owner-ID"),
     *("Task-ID", "Session-ID", "AGTP-API-Version", "AGTP-Endpoint-Warning", "Document-Signature", "Supported-Methods"),
     *("Trust-Tier", "Trust-Warning", "Verification-Path", "Cost-Estimate", "ETag", "Allow", "Location", "Link"),
@@ -53,7 +53,7 @@ EXPOSED = (
 )
 """Fields of answers that these pages may read."""
 
-Ask = Callable[[BoundedRequest, Client, Request], int]
+Ask = Callable[[BoundedRequest, HttpClient, Request], int]
 """Has an AGTP request answered in a client's name; returns ``NOT_DONE_YET``."""
 
 
@@ -64,7 +64,7 @@ class OwnDocument(Protocol):
     If it has a true ``public``, the dispatcher is asked for anonymous clients too.
     """
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
         """
         Return the body, made by :func:`agtphost.http.exchange.tail_of`, or ``NOT_DONE_YET``.
 
@@ -77,8 +77,8 @@ class OwnDocument(Protocol):
 class GatewayFacts:
     """Clients, rules and documents of the gateway; a reload replaces them."""
 
-    clients: Clients
-    rules: Rules
+    clients: HttpClients
+    rules: TranslationRules
     stream: bool = True
     """Whether answers are streamed to clients that ask for it."""
 
@@ -112,57 +112,57 @@ class GatewayResource(Resource):
         body.
         """
         method = request.method.decode("ascii", "replace")
-        if method in translation.REFUSED_HERE:
+        if method in translation.HTTP_ONLY_METHODS:
             said = f"The gateway does not accept {method}: it concerns HTTP, not what is called."
-            return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", TAKEN))
+            return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", HTTP_METHODS))
         if _is_host(field_of(request, "user-agent")):
             said = "The request comes from an AGTP host. The gateway is for HTTP clients: call this host over AGTP."
-            return refused(request, 421, Reason.NOT_ENTITLED, said)
-        own = request.path.startswith(OWN.encode())
+            return refuse(request, 421, Reason.NOT_ENTITLED, said)
+        own = request.path.startswith(OWN_PREFIX.encode())
         try:
-            client = self._facts.clients.of(request)
-        except NotAdmitted as error:
+            client = self._facts.clients.identify(request)
+        except ClientRefused as error:
             if own:
                 return self._own(request, None)
-            return unproven(request, f"{error}.", error.reason)
+            return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
         if own:
             return self._own(request, client)
-        request.admitted = client
+        request.admission = client
         return None
 
-    def _own(self, request: BoundedRequest, client: Client | None) -> bytes | None:
+    def _own(self, request: BoundedRequest, client: HttpClient | None) -> bytes | None:
         document = self._facts.own.get(request.path.decode("ascii", "replace"))
         if document is None:
             said = "No document has this path: the gateway reserves /.well-known for its own."
-            return refused(request, 404, Reason.NOT_FOUND, said)
+            return refuse(request, 404, Reason.NOT_FOUND, said)
         if request.method not in (b"GET", b"HEAD"):
             said = "Read the gateway's own documents by GET."
-            return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
+            return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", "GET, HEAD"))
         if client is None and getattr(document, "public", False):
             if field_of(request, "authorization") is not None:
-                return unproven(request, "This host does not know the token.", Reason.AGENT_UNAUTHENTICATED)
-            client = self._facts.clients.stranger(request)
-        request.admitted = document, client
+                return refuse_unproven(request, "This host does not know the token.", Reason.AGENT_UNAUTHENTICATED)
+            client = self._facts.clients.anonymous_client(request)
+        request.admission = document, client
         return None
 
     def cross_origin(self) -> CrossOriginRules:
         """Return what pages of listed origins may send and read."""
-        fields = (*OF_CERTIFIED.values(), *self._facts.rules.forward.values())
-        return CrossOriginRules(fields=dict.fromkeys((*SENT, *fields)), exposed=EXPOSED)
+        fields = (*FORWARDED_CERTIFIED.values(), *self._facts.rules.forward.values())
+        return CrossOriginRules(fields=dict.fromkeys((*REQUEST_FIELDS, *fields)), exposed=ANSWER_FIELDS)
 
-    def tried(self, request: BoundedRequest) -> Tried | None:
+    def find_claimed_sender(self, request: BoundedRequest) -> ClaimedSender | None:
         """Return the sender of a refused request: the gateway seals each refusal, as AGTP does."""
-        return self._facts.clients.tried(request, strangers=True)
+        return self._facts.clients.find_claimed_sender(request, strangers=True)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer a request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)  # A request without a body was not admitted before.
             if refusal is not None:
                 return refusal
-        admitted = request.admitted
+        admitted = request.admission
         if type(admitted) is tuple:
             document, client = admitted
             answered: bytes | int = document.answer(request, client, self.ask)
@@ -170,12 +170,12 @@ class GatewayResource(Resource):
         drive(self._call(request, admitted))
         return NOT_DONE_YET
 
-    def ask(self, request: BoundedRequest, client: Client, asked: Request) -> int:
+    def ask(self, request: BoundedRequest, client: HttpClient, asked: Request) -> int:
         """Answer with the dispatcher's response to a request that the gateway made itself."""
-        drive(self._told(request, client, asked))
+        drive(self._answer_asked(request, client, asked))
         return NOT_DONE_YET
 
-    async def _told(self, request: BoundedRequest, client: Client, asked: Request) -> None:
+    async def _answer_asked(self, request: BoundedRequest, client: HttpClient, asked: Request) -> None:
         rules = self._facts.rules
         try:
             response = await self._dispatcher.dispatch(asked, _peer(request, client))
@@ -184,12 +184,12 @@ class GatewayResource(Resource):
             log.failure("a document of the gateway could not be written; its connection is cut")
             request.channel.cut()
 
-    async def _call(self, request: BoundedRequest, client: Client) -> None:
+    async def _call(self, request: BoundedRequest, client: HttpClient) -> None:
         facts, peer = self._facts, _peer(request, client)
         try:
             try:
                 asked = _read(request, client, facts.rules)
-            except Unreadable as fault:
+            except UntranslatableRequest as fault:
                 refusal = self._dispatcher.refuse(fault.reason, fault.explanation, peer, fault.line)
                 self._answer(request, client, await refusal, facts.rules)
                 return
@@ -201,7 +201,7 @@ class GatewayResource(Resource):
                 request.responseHeaders.setRawHeaders("Warning", [asked.warning])
             if asked.forwarded:
                 peer.forwarded = asked.forwarded
-            if facts.stream and wanted(request):
+            if facts.stream and wants_events(request):
                 await self._stream(request, client, asked, peer, facts.rules)
                 return
             response = await self._dispatcher.dispatch(asked.request, peer)
@@ -210,33 +210,33 @@ class GatewayResource(Resource):
             log.failure("a request over HTTP could not be answered; its connection is cut")
             request.channel.cut()
 
-    async def _stream(self, request: BoundedRequest, client: Client, asked: Asked, peer: Peer, rules: Rules) -> None:
+    async def _stream(self, request: BoundedRequest, client: HttpClient, asked: TranslatedRequest, peer: Peer, rules: TranslationRules) -> None:
         """Stream the answer from its first event on; a refusal before that is answered like any other."""
         peer.stream = True
         events = GatewayEvents(request, rules)
         response = await self._dispatcher.dispatch(asked.request, peer, events.interim)
         request.channel.greeted = request.channel.greeted or peer.greeted
-        client.note(response.status, response.audit_id)
-        if not events.begun and (response.status >= 400 or response.status in (204, 262, 304)):
-            if not events.gone:
+        client.note_answer(response.status, response.audit_id)
+        if not events.has_begun and (response.status >= 400 or response.status in (204, 262, 304)):
+            if not events.is_gone:
                 self._answer(request, client, response, rules)
         else:
             events.result(response)
 
-    def _answer(self, request: BoundedRequest, client: Client, response: Response, rules: Rules) -> None:
-        client.note(response.status, response.audit_id)
-        if request.departed:
+    def _answer(self, request: BoundedRequest, client: HttpClient, response: Response, rules: TranslationRules) -> None:
+        client.note_answer(response.status, response.audit_id)
+        if request.is_disconnected:
             return
         status, fields = translation.answer(response, rules)
         asked_again = status == 200 and request.method in (b"GET", b"HEAD")
-        if asked_again and unchanged(response.headers.get("etag") or "", field_of(request, "if-none-match")):
+        if asked_again and is_unchanged(response.headers.get("etag") or "", field_of(request, "if-none-match")):
             # The call has its record, like every call; the client has these octets already.
             request.answer(304, fields, b"")
         else:
             request.answer(status, fields, response.body)
 
 
-def _read(request: BoundedRequest, client: Client, rules: Rules) -> Asked:
+def _read(request: BoundedRequest, client: HttpClient, rules: TranslationRules) -> TranslatedRequest:
     content = request.content
     assert content is not None, "it is complete"
     return translation.read(
@@ -250,7 +250,7 @@ def _read(request: BoundedRequest, client: Client, rules: Rules) -> Asked:
     )
 
 
-def _peer(request: BoundedRequest, client: Client) -> Peer:
+def _peer(request: BoundedRequest, client: HttpClient) -> Peer:
     """Return the other end of a call; a client that disconnects leaves the call, as in AGTP."""
     peer = client.peer()
     peer.greeted, request.channel.greeted = request.channel.greeted, True
@@ -259,7 +259,7 @@ def _peer(request: BoundedRequest, client: Client) -> Peer:
         for leave in tuple(peer.leaving):
             leave()
 
-    request.left = left
+    request.on_disconnect = left
     return peer
 
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from agtphost.http.clients import Client
-from agtphost.http.conditional import unchanged
+from agtphost.http.clients import HttpClient
+from agtphost.http.conditional import is_unchanged
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.gateway import Ask
-from agtphost.http.refusals import PROOF, refused
+from agtphost.http.refusals import PROOF, refuse
 from agtphost.vocabulary import jsontext, media_types, paths
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request
@@ -35,10 +35,10 @@ LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 class CallableDocument:
     """The document of what a client may call, an :class:`~agtphost.http.gateway.OwnDocument`."""
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
         if client is None:
             said = "This document lists what you may call, so it needs to know who you are."
-            return refused(
+            return refuse(
                 request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
             )
         query = "format=openapi"
@@ -57,13 +57,13 @@ class CallableDocument:
 
 
 @dataclass(frozen=True)
-class AgentCard:
+class AgentCardDocument:
     """The card of the only agent here, for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
 
     card_id: str
     public = True
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
         assert client is not None, "who has shown nothing is a stranger"
         path = f"/cards/{self.card_id}"
         headers, line = Headers(list(client.headers)), f"AGTP/1.0 QUERY {path}\r\n".encode()
@@ -71,7 +71,7 @@ class AgentCard:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
+class ReadyDocument:
     """A document that is the same for every client (:class:`~agtphost.http.gateway.OwnDocument`)."""
 
     body: bytes
@@ -87,14 +87,14 @@ class Ready:
         """Return its strong validator."""
         return f'"{sha256(self.body).hexdigest()[:40]}"'
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
         if self.guarded and client is None:
             said = "Only clients that prove their identity may read this document."
-            return refused(
+            return refuse(
                 request, 401, Reason.AGENT_UNAUTHENTICATED, said, ("WWW-Authenticate", "Bearer"), remedy=PROOF
             )
         fields, cache = (("ETag", self.tag), *self.fields), f"max-age={self.max_age}" if self.max_age else "no-cache"
-        if self.status == 200 and unchanged(self.tag, field_of(request, "if-none-match")):
+        if self.status == 200 and is_unchanged(self.tag, field_of(request, "if-none-match")):
             return tail_of(request, 304, b"", *fields, kind=self.content_type, cache=cache)
         return tail_of(request, self.status, self.body, *fields, kind=self.content_type, cache=cache)
 
@@ -133,17 +133,17 @@ class ApiCatalog:
         listed = {"anchor": base + CATALOG, "item": [*items, {"href": self.host, "title": "The same over AGTP"}]}
         return {"linkset": [listed, described, *(each for each in others if len(each) > 1)]}
 
-    def answer(self, request: BoundedRequest, client: Client | None, ask: Ask) -> bytes | int:
-        base = self.url or _asked_at(request)
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+        base = self.url or _called_address(request)
         body = jsontext.encode(self.links(base))
         link = ("Link", f'<{base}{CATALOG}>; rel="api-catalog"')
-        return Ready(body=body, content_type=LINKSET, fields=(link,)).answer(request, client, ask)
+        return ReadyDocument(body=body, content_type=LINKSET, fields=(link,)).answer(request, client, ask)
 
 
-def _asked_at(request: BoundedRequest) -> str:
+def _called_address(request: BoundedRequest) -> str:
     """Return the address at which the client called the gateway; its host name was checked before."""
     scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
     return f"{scheme}://{(field_of(request, 'host') or 'localhost').strip().lower()}"
 
 
-DESCRIBED = ("service-desc", OPENAPI, media_types.OPENAPI)
+OPENAPI_LINK = ("service-desc", OPENAPI, media_types.OPENAPI)

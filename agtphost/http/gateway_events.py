@@ -5,14 +5,14 @@ from __future__ import annotations
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.exchange import BoundedRequest, field_of, set_status
 from agtphost.http.status import over_http
-from agtphost.http.translation import Rules
+from agtphost.http.translation import TranslationRules
 from agtphost.vocabulary import jsontext
 from agtphost.wire.events import Response
 
 KIND = "text/event-stream"
 
 
-def wanted(request: BoundedRequest) -> bool:
+def wants_events(request: BoundedRequest) -> bool:
     """Return whether a client asks for events by their media type."""
     accept = field_of(request, "accept")
     if accept is None or KIND not in accept.lower():
@@ -31,13 +31,13 @@ class GatewayEvents(EventWriter):
     Each is an object with the status of the message, its fields and its body; its id is the Audit-ID.
     """
 
-    def __init__(self, request: BoundedRequest, rules: Rules) -> None:
-        super().__init__(request, self._left)
+    def __init__(self, request: BoundedRequest, rules: TranslationRules) -> None:
+        super().__init__(request, self._note_disconnect)
         self._asked = request
         self._rules = rules
 
-    def _left(self) -> None:
-        left = self._asked.left
+    def _note_disconnect(self) -> None:
+        left = self._asked.on_disconnect
         if left is not None:
             left()
 
@@ -47,19 +47,19 @@ class GatewayEvents(EventWriter):
 
     def result(self, response: Response) -> None:
         """Send the final answer and end the stream."""
-        if not self.begun:
+        if not self.has_begun:
             set_status(self._asked, over_http(response.status))
         self._send("result", response)
         self.finish()
 
     def _send(self, kind: str, response: Response) -> None:
-        if self.gone:
+        if self.is_gone:
             return
         audit_id = response.audit_id
-        self.write(b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _told(response), b"\n\n")))
+        self.write(b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _encode_message(response), b"\n\n")))
 
 
-def _told(response: Response) -> bytes:
+def _encode_message(response: Response) -> bytes:
     """
     Encode a message as one value. A JSON body is embedded unchanged, since records have its hash; another one as a
     string.

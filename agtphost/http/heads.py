@@ -35,7 +35,7 @@ LONGEST_NAME = 64
 _names: dict[bytes, bytes] = {}
 
 
-class Fields(Headers):
+class SpelledHeaders(Headers):
     """The fields of a message, for code that uses Twisted's spelling of their names directly."""
 
     __slots__ = ()
@@ -51,7 +51,7 @@ class Fields(Headers):
         if b"\n" in octets or b"\r" in octets:
             self.setRawHeaders(name, [value])
         else:
-            self._rawHeaders[spelled(name.encode("ascii"))] = [octets]
+            self._rawHeaders[spell_name(name.encode("ascii"))] = [octets]
 
     def getRawHeaders(self, name: Any, default: Any = None) -> Any:
         """
@@ -61,11 +61,11 @@ class Fields(Headers):
         if known is None:
             if type(name) is not bytes:
                 return super().getRawHeaders(name, default)
-            known = spelled(name)
+            known = spell_name(name)
         return self._rawHeaders.get(known) or default
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """The head of a request."""
 
     method: bytes
@@ -78,7 +78,7 @@ class Head(NamedTuple):
     """The length of the body."""
 
 
-def spelled(name: bytes) -> bytes:
+def spell_name(name: bytes) -> bytes:
     """
     Return the name of a field in Twisted's spelling.
 
@@ -86,7 +86,7 @@ def spelled(name: bytes) -> bytes:
     """
     known = _names.get(name)
     if known is None:
-        one = Fields()
+        one = SpelledHeaders()
         one.addRawHeader(name, b"")
         (known,) = one.by_name
         if len(_names) < MOST_NAMES and len(name) <= LONGEST_NAME:
@@ -94,7 +94,7 @@ def spelled(name: bytes) -> bytes:
     return known
 
 
-def read(octets: bytes) -> Head | None:
+def read(octets: bytes) -> RequestHead | None:
     """
     Return the head in these octets.
 
@@ -114,7 +114,7 @@ def read(octets: bytes) -> Head | None:
             name, colon, value = line.partition(b":")
             if not colon:
                 return None
-            key = _names.get(name) or spelled(name)
+            key = _names.get(name) or spell_name(name)
             if key in fields:
                 fields[key].append(value.strip(b" \t"))
             else:
@@ -127,4 +127,4 @@ def read(octets: bytes) -> Head | None:
     if said is not None and (len(said) > 1 or LENGTH.fullmatch(said[0]) is None):
         return None
     method, target, version = first.split(b" ")
-    return Head(method, target, version, fields, 0 if said is None else int(said[0]))
+    return RequestHead(method, target, version, fields, 0 if said is None else int(said[0]))

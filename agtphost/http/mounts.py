@@ -27,12 +27,12 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.cross_origin import CrossOrigin
 from agtphost.http.exchange import BoundedRequest, field_of
-from agtphost.http.heads import spelled
-from agtphost.http.refusals import Door, refused
+from agtphost.http.heads import spell_name
+from agtphost.http.refusals import RefusalRecorder, refuse
 from agtphost.vocabulary.mount_paths import MountPath
 from agtphost.vocabulary.reasons import Reason
 
-SINGLE = frozenset(
+SINGLE_FIELDS = frozenset(
     (
         *("host", "content-type", "content-encoding", "content-length", "transfer-encoding", "expect"),
         *("access-control-request-method", "access-control-request-headers", "access-control-request-private-network"),
@@ -41,7 +41,7 @@ SINGLE = frozenset(
 )
 """Fields that may occur once: a proxy that uses the first and a server that uses the last would disagree."""
 
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """Names of a machine's own loopback addresses."""
 
 LONGEST_SHOWN = 64
@@ -88,7 +88,7 @@ class Mount:
     the answer is one for anonymous clients. Any other request of a foreign page is refused.
     """
 
-    home: bool = False
+    own_origin: bool = False
     """Whether requests with its own origin are accepted although it serves no pages: programs send that origin too."""
 
     fields: tuple[tuple[str, str], ...] = ()
@@ -97,19 +97,19 @@ class Mount:
     cross_origin: CrossOrigin | None = None
     """The foreign pages that may read its answers; None: none may."""
 
-    door: Door | None = None
+    door: RefusalRecorder | None = None
     """Records requests that are refused before anything is called; None: they are not recorded."""
 
-    def foreign(self, request: BoundedRequest, authority: str) -> bool:
+    def is_foreign(self, request: BoundedRequest, authority: str) -> bool:
         """Return whether a foreign page sent this request; browsers say so in fields that pages cannot change."""
-        origin, site = _said(request, "origin"), _said(request, "sec-fetch-site")
-        own = self.pages or self.home
+        origin, site = _read_field(request, "origin"), _read_field(request, "sec-fetch-site")
+        own = self.pages or self.own_origin
         if origin:
             scheme = "https" if request.isSecure() else "http"  # type: ignore[no-untyped-call]
             return origin not in self.origins and not (own and origin == f"{scheme}://{authority}")
         if site in ("", "none") or (site == "same-origin" and own):
             return False
-        led = _said(request, "sec-fetch-mode") == "navigate" and _said(request, "sec-fetch-dest") == "document"
+        led = _read_field(request, "sec-fetch-mode") == "navigate" and _read_field(request, "sec-fetch-dest") == "document"
         return not (self.pages and led and request.method in (b"GET", b"HEAD"))
 
 
@@ -131,54 +131,54 @@ class Mounts(Resource):
                 if mount.path.overlaps(other.path):
                     raise ValueError(f"{mount.path} of {mount.surface} overlaps {other.path} of {other.surface}")
         self._mounts = tuple(sorted(mounts, key=lambda mount: mount.path.rest))
-        self._always = {id(mount): _lines(mount.fields) for mount in mounts}
+        self._fixed_fields = {id(mount): _lines(mount.fields) for mount in mounts}
         self.names = frozenset(names)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """Set the request's mount, and return None if its surface may judge the request, or a refusal."""
         path = request.path.decode("ascii", "replace")
-        request.mount = mount = self._at(path)
+        request.mount = mount = self._mount_at(path)
         if mount is not None:
-            request.responseHeaders.by_name.update({name: [value] for name, value in self._always[id(mount)]})
+            request.responseHeaders.by_name.update({name: [value] for name, value in self._fixed_fields[id(mount)]})
         for name, values in request.requestHeaders.getAllRawHeaders():
-            if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE:
+            if len(values) > 1 and name.lower().decode("ascii", "replace") in SINGLE_FIELDS:
                 said = "A header field occurs twice that may occur only once."
-                return refused(request, 400, Reason.REPEATED_HEADER, said)
+                return refuse(request, 400, Reason.REPEATED_HEADER, said)
         if not request.uri.startswith(b"/"):
             said = "This server is not a proxy: the request target must begin with a slash."
-            return refused(request, 400, Reason.INVALID_REQUEST_LINE, said)
-        authority = _said(request, "host")
+            return refuse(request, 400, Reason.INVALID_REQUEST_LINE, said)
+        authority = _read_field(request, "host")
         if not authority and request.clientproto != b"HTTP/1.0":
-            return refused(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
-        if not self._known(mount, authority, request):
-            said = f"This listener does not serve the host name {shown(authority)}."
-            return refused(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming(mount))
+            return refuse(request, 400, Reason.INVALID_HEADER_FIELD, "Host is missing.")
+        if not self._is_served(mount, authority, request):
+            said = f"This listener does not serve the host name {show_name(authority)}."
+            return refuse(request, 421, Reason.NOT_ENTITLED, said, remedy=self._naming_hint(mount))
         if mount is None:
-            return refused(request, 404, Reason.NOT_FOUND, "There is nothing at this path.")
+            return refuse(request, 404, Reason.NOT_FOUND, "There is nothing at this path.")
         if mount.cross_origin is not None:
-            answered = mount.cross_origin.admit(request, _said(request, "origin"))
+            answered = mount.cross_origin.admit(request, _read_field(request, "origin"))
             if answered is not None:
                 return answered
-        if mount.foreign(request, authority):
+        if mount.is_foreign(request, authority):
             said, remedy = (
                 "Requests from pages of that origin are not accepted here.",
                 "The operator can list the origin of the page in origins.",
             )
-            return refused(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
-        if _said(request, "content-encoding"):
+            return refuse(request, 403, Reason.NOT_ENTITLED, said, remedy=remedy)
+        if _read_field(request, "content-encoding"):
             said, fields = "Bodies with Content-Encoding are not accepted.", ("Accept-Encoding", "identity")
             remedy = "Send the body uncompressed, and leave Content-Encoding out."
-            return refused(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields, remedy=remedy)
-        if _said(request, "expect") not in ("", "100-continue"):
-            return refused(request, 417, Reason.INVALID_HEADER_FIELD, "Only Expect: 100-continue is supported.")
+            return refuse(request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, fields, remedy=remedy)
+        if _read_field(request, "expect") not in ("", "100-continue"):
+            return refuse(request, 417, Reason.INVALID_HEADER_FIELD, "Only Expect: 100-continue is supported.")
         return None
 
-    def _naming(self, mount: Mount | None) -> str:
+    def _naming_hint(self, mount: Mount | None) -> str:
         """Return what the operator can do so that a name is served: behind a proxy, clients send the proxy's."""
         section = "the section" if mount is None or not mount.section else f"[{mount.section}]"
         return f"If clients reach this host by that name, the operator adds it to the key hosts of {section}."
 
-    def _at(self, path: str) -> Mount | None:
+    def _mount_at(self, path: str) -> Mount | None:
         for mount in self._mounts:
             if mount.path.covers(path):
                 return mount
@@ -187,15 +187,15 @@ class Mounts(Resource):
     @staticmethod
     def too_large(request: BoundedRequest) -> bytes:
         """Refuse a body that its surface does not accept."""
-        return refused(request, 413, Reason.BODY_TOO_LARGE, "The body is too large.")
+        return refuse(request, 413, Reason.BODY_TOO_LARGE, "The body is too large.")
 
     @staticmethod
     def too_much(request: BoundedRequest) -> bytes:
         """Refuse a body because other bodies fill the memory for them."""
         said = "Other requests fill the memory for bodies; try again."
-        return refused(request, 503, Reason.HANDLERS_BUSY, said, ("Retry-After", "5"))
+        return refuse(request, 503, Reason.HANDLERS_BUSY, said, ("Retry-After", "5"))
 
-    def _known(self, mount: Mount | None, authority: str, request: BoundedRequest) -> bool:
+    def _is_served(self, mount: Mount | None, authority: str, request: BoundedRequest) -> bool:
         """Return whether a name is served; the last result is remembered, since a connection repeats its name."""
         if mount is None:
             return any(self._answers(each, authority, request) for each in self._mounts)
@@ -220,7 +220,7 @@ class Mounts(Resource):
             return True
         here: Any = request.getHost()  # type: ignore[no-untyped-call]
         address = str(getattr(here, "host", ""))
-        if name not in LOCAL:
+        if name not in LOOPBACK_NAMES:
             return False
         if not address:
             return port is None  # a socket in this machine's file system
@@ -233,10 +233,10 @@ class Mounts(Resource):
         assert request.mount is not None, "it was not refused"
         answered = request.mount.resource.render(request)
         # A refusal by the surface is recorded like an earlier one: nothing was called.
-        return NOT_DONE_YET if type(answered) is bytes and request.settled(request.complete) else answered
+        return NOT_DONE_YET if type(answered) is bytes and request.record_refusal(request.complete) else answered
 
 
-def shown(authority: str) -> str:
+def show_name(authority: str) -> str:
     """Return a name for a refusal, bounded, with unusual characters replaced."""
     text = "".join(sign if sign in _PLAIN else "?" for sign in authority[:LONGEST_SHOWN])
     return repr(text)
@@ -244,9 +244,9 @@ def shown(authority: str) -> str:
 
 def _lines(fields: Collection[tuple[str, str]]) -> tuple[tuple[bytes, bytes], ...]:
     """Return fields with names and values as octets."""
-    return tuple((spelled(name.encode("ascii")), value.encode("utf-8")) for name, value in fields)
+    return tuple((spell_name(name.encode("ascii")), value.encode("utf-8")) for name, value in fields)
 
 
-def _said(request: BoundedRequest, name: str) -> str:
+def _read_field(request: BoundedRequest, name: str) -> str:
     """Return a field in lower case without surrounding space; empty if it is absent."""
     return (field_of(request, name) or "").strip().lower()

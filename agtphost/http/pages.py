@@ -16,7 +16,7 @@ from agtphost.http.exchange import BoundedRequest, tail_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page:
+class StaticPage:
     """A document that is served from memory."""
 
     body: bytes
@@ -25,7 +25,7 @@ class Page:
     """Seconds that a client may cache it."""
 
 
-class Pages(Resource):
+class PageTable(Resource):
     """
     The HTTP resource that answers from a table.
 
@@ -37,7 +37,7 @@ class Pages(Resource):
     longest_body = 0
     """Requests for a page have no body."""
 
-    def __init__(self, pages: Mapping[str, Page | Callable[[], Page | None]]) -> None:
+    def __init__(self, pages: Mapping[str, StaticPage | Callable[[], StaticPage | None]]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pages = {path.encode("ascii"): page for path, page in pages.items()}
 
@@ -47,9 +47,9 @@ class Pages(Resource):
             return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
         return None if self._page(request) is not None else tail_of(request, 404, b"There is nothing at this path.\n")
 
-    def _page(self, request: BoundedRequest) -> Page | None:
+    def _page(self, request: BoundedRequest) -> StaticPage | None:
         found = self._pages.get(request.path)
-        return found if found is None or isinstance(found, Page) else found()
+        return found if found is None or isinstance(found, StaticPage) else found()
 
     def render(self, request: BoundedRequest) -> bytes:
         """Answer with the page of the request's path."""

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.errors import Refusal
-from agtphost.http.clients import Tried
+from agtphost.http.clients import ClaimedSender
 from agtphost.http.exchange import BoundedRequest, field_of, phrase_of, tail_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
@@ -33,9 +33,9 @@ log = Logger()
 
 PROOF = "Send Authorization: Bearer with a token that the operator gave you, or show a client certificate."
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NO_DETAILS: Mapping[str, Any] = MappingProxyType({})
 
-USUAL = {
+DEFAULT_REMEDIES = {
     404: "Check the path.",
     405: "Use one of the methods in Allow.",
     413: "Send a smaller body.",
@@ -99,14 +99,14 @@ def agtp_form(turned: TurnedAway) -> tuple[bytes, str]:
     return jsontext.encode(turned.document), media_types.AGTP_JSON
 
 
-def refused(
+def refuse(
     request: BoundedRequest,
     status: int,
     reason: Reason,
     explanation: str,
     *fields: tuple[str, str],
     remedy: str = "",
-    details: Mapping[str, Any] = NOTHING,
+    details: Mapping[str, Any] = NO_DETAILS,
     form: Form | None = None,
 ) -> bytes:
     """
@@ -122,27 +122,27 @@ def refused(
         status=status,
         reason=reason,
         explanation=explanation,
-        remedy=remedy or reason.remedy or USUAL.get(status, ""),
+        remedy=remedy or reason.remedy or DEFAULT_REMEDIES.get(status, ""),
         fields=fields,
         details=details,
         form=form,
     )
-    request.turned = turned
+    request.turned_away = turned
     said = (FIELD, f"{turned.agtp_status} {phrase_of(turned.agtp_status)}")
-    octets, kind = _written(request, turned)
+    octets, kind = _encode(request, turned)
     return tail_of(request, status, octets, *fields, said, kind=kind)
 
 
-def unproven(request: BoundedRequest, explanation: str, reason: Reason, *fields: tuple[str, str]) -> bytes:
+def refuse_unproven(request: BoundedRequest, explanation: str, reason: Reason, *fields: tuple[str, str]) -> bytes:
     """Refuse a request without proof of identity, with 401; ``WWW-Authenticate`` is added unless ``fields`` have it."""
     shown = field_of(request, "authorization") is not None
     challenge = ("WWW-Authenticate", 'Bearer error="invalid_token"' if shown else "Bearer")
     told = fields if any(name == "WWW-Authenticate" for name, _ in fields) else (challenge, *fields)
     remedy = reason.remedy if reason is Reason.OAUTH_INVALID else PROOF
-    return refused(request, 401, reason, explanation, *told, remedy=remedy)
+    return refuse(request, 401, reason, explanation, *told, remedy=remedy)
 
 
-def _written(request: BoundedRequest, turned: TurnedAway) -> tuple[bytes, str]:
+def _encode(request: BoundedRequest, turned: TurnedAway) -> tuple[bytes, str]:
     if "text/html" in (field_of(request, "accept") or "").lower():
         return turned.text, "text/plain"
     return _form(request, turned)(turned)
@@ -155,7 +155,7 @@ def _form(request: BoundedRequest, turned: TurnedAway) -> Form:
     return form
 
 
-class Door:
+class RefusalRecorder:
     """
     A recorder of refusals.
 
@@ -173,23 +173,23 @@ class Door:
         :return: whether it names a sender; otherwise nothing is recorded.
         """
         resource = request.mount.resource
-        tried: Tried | None = resource.tried(request) if hasattr(resource, "tried") else None
+        tried: ClaimedSender | None = resource.tried(request) if hasattr(resource, "tried") else None
         if tried is None:
             return False
 
         def answer(octets: bytes) -> None:
-            if not request.departed and not request.finished:
+            if not request.is_disconnected and not request.finished:
                 finish(octets)
 
         def lost(failure: Failure) -> None:
             log.failure("a refusal at the door could not be answered; its connection is cut", failure)
             request.channel.cut()
 
-        Deferred.fromCoroutine(self._recorded(request, tried)).addCallback(answer).addErrback(lost)
+        Deferred.fromCoroutine(self._record(request, tried)).addCallback(answer).addErrback(lost)
         return True
 
-    async def _recorded(self, request: BoundedRequest, tried: Tried) -> bytes:
-        turned: TurnedAway = request.turned
+    async def _record(self, request: BoundedRequest, tried: ClaimedSender) -> bytes:
+        turned: TurnedAway = request.turned_away
         asked = Request(
             method=request.method.decode("ascii", "replace"),
             path=request.path.decode("ascii", "replace"),
@@ -214,5 +214,5 @@ class Door:
         if _form(request, turned) is agtp_form:
             octets, kind = response.body, media_types.AGTP_JSON  # the signed octets, with the status of AGTP
         else:
-            octets, kind = _written(request, replace(turned, audit_id=request.audit_id))
+            octets, kind = _encode(request, replace(turned, audit_id=request.audit_id))
         return tail_of(request, turned.status, octets, *turned.fields, kind=kind)

@@ -17,13 +17,13 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
-from agtphost.http.clients import Certified, Client, Clients, NotAdmitted, Tried
+from agtphost.http.clients import Certified, HttpClient, HttpClients, ClientRefused, ClaimedSender
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
-from agtphost.http.refusals import refused, unproven
-from agtphost.http.registry_calls import Asked, Said
+from agtphost.http.refusals import refuse, refuse_unproven
+from agtphost.http.registry_calls import RegistryCall, RegistryAnswer
 from agtphost.http.registry_document import document
-from agtphost.http.registry_routes import CARD, DOCUMENT, Route, Unanswerable, routes_of
+from agtphost.http.registry_routes import CARD, DOCUMENT, RegistryRoute, InvalidRegistryRequest, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.driving import drive
@@ -34,20 +34,20 @@ from agtphost.wire.events import Response
 
 log = Logger()
 
-EVENTS = "text/event-stream"
+EVENT_STREAM = "text/event-stream"
 
-READ = (
+READ_FIELDS = (
     *("Accept", "If-None-Match", "If-Modified-Since", "If-Match"),
     *calls.FORWARDED,
 )
 """Header fields of a request that are read."""
 
-_READ = {name.lower().encode("ascii"): name for name in READ}
+_READ_NAMES = {name.lower().encode("ascii"): name for name in READ_FIELDS}
 
-JSON = "Send Content-Type: application/json."
-SEE = "GET /openapi.json below the registry's path tells every path, verb and member."
+SEND_JSON = "Send Content-Type: application/json."
+SEE_DOCUMENT = "GET /openapi.json below the registry's path tells every path, verb and member."
 
-SHORT = "profile=haidip"
+PROFILE = "profile=haidip"
 """The ``Accept`` parameter that asks for the card of HAIDIP instead of A2A's."""
 
 
@@ -61,7 +61,7 @@ class RegistryFacts:
     url: str
     """The URL of that prefix for clients; empty: the address that the client called."""
 
-    clients: Clients
+    clients: HttpClients
     """Admits clients."""
 
     certified: Certified | None = None
@@ -75,13 +75,13 @@ class RegistryFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Admitted:
+class _AdmittedRegistryRequest:
     """The result of reading a request's head."""
 
-    route: Route | None
+    route: RegistryRoute | None
     """The route of the request; None for the registry's own document."""
 
-    client: Client | None
+    client: HttpClient | None
 
 
 class RegistryResource(Resource):
@@ -117,14 +117,14 @@ class RegistryResource(Resource):
         path = request.path.decode("ascii", "replace")
         below = path.removeprefix(self._facts.path)
         if path == CARD:
-            routes: Mapping[str, Route] | None = self._card()
+            routes: Mapping[str, RegistryRoute] | None = self._card()
         elif below in (DOCUMENT, "", "/"):
             # Catalogs of APIs name the base URL, so it leads to the registry's own document.
             routes = {}
         else:
             routes = routes_of(below) if path.startswith(self._facts.path) else None
         if routes is None:
-            return refused(
+            return refuse(
                 request,
                 404,
                 Reason.NOT_FOUND,
@@ -136,36 +136,36 @@ class RegistryResource(Resource):
         if route is None and (routes or verb not in ("GET", "HEAD")):
             return _not_allowed(request, routes or {"GET": None})
         if route is None:
-            request.admitted = _Admitted(None, None)
+            request.admission = _AdmittedRegistryRequest(None, None)
             return None
-        if route.takes and not _json(request, route):
+        if route.takes and not _accepts_type(request, route):
             said = "Send the body as application/json."
-            return refused(
-                request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, ("Accept", "application/json"), remedy=JSON
+            return refuse(
+                request, 415, Reason.UNSUPPORTED_MEDIA_TYPE, said, ("Accept", "application/json"), remedy=SEND_JSON
             )
         try:
             client = self._client(request)
-        except NotAdmitted as error:
-            return unproven(request, f"{error}.", error.reason)
+        except ClientRefused as error:
+            return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
             request.channel.proven()
-        request.admitted = _Admitted(route, client)
+        request.admission = _AdmittedRegistryRequest(route, client)
         return None
 
-    def _card(self) -> Mapping[str, Route] | None:
+    def _card(self) -> Mapping[str, RegistryRoute] | None:
         if not self._facts.agent:
             return None
         return _only_read(f"/agents/{self._facts.agent}")
 
-    def _client(self, request: BoundedRequest) -> Client:
+    def _client(self, request: BoundedRequest) -> HttpClient:
         """
         Return the sender of a request, an anonymous one if it has no credential.
 
         :raises NotAdmitted: its credential proves nothing.
         """
         try:
-            return self._facts.clients.of(request)
-        except NotAdmitted:
+            return self._facts.clients.identify(request)
+        except ClientRefused:
             if field_of(request, "authorization") is not None:
                 raise
         at: object = request.getClientAddress()  # type: ignore[no-untyped-call]
@@ -173,7 +173,7 @@ class RegistryResource(Resource):
         # Operators are known by their key and are not agents.
         reads = self._facts.certified
         certificate = None if reads is None or request.channel is None else request.channel.shown(reads, address)
-        return Client(
+        return HttpClient(
             key="anybody" if certificate is None else f"key:{certificate.sha256}",
             address=address,
             certificate=certificate,
@@ -185,67 +185,67 @@ class RegistryResource(Resource):
 
     refusal_form = staticmethod(errors.refusal_form)
 
-    def tried(self, request: BoundedRequest) -> Tried | None:
+    def find_claimed_sender(self, request: BoundedRequest) -> ClaimedSender | None:
         """Return the sender that a refused request names."""
-        found = self._facts.clients.tried(request)
+        found = self._facts.clients.find_claimed_sender(request)
         if found is not None or field_of(request, "authorization") is not None:
             return found
         client = self._client(request)
-        return None if client.certificate is None else Tried(peer=client.peer())
+        return None if client.certificate is None else ClaimedSender(peer=client.peer())
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer a request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
-        admitted: _Admitted = request.admitted
+        admitted: _AdmittedRegistryRequest = request.admission
         if admitted.route is None or admitted.client is None:
             octets = jsontext.encode(document(self.base(request), self._facts.title))
             return tail_of(request, 200, octets, kind=media_types.JSON, cache="max-age=300")
-        said = _said(request)
-        wanted = EVENTS in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
+        said = _read_fields(request)
+        wanted = EVENT_STREAM in said.get("Accept", "").lower() and admitted.route.method == "EXECUTE"
         body = request.content.read() if request.content is not None else b""
         query = request.uri.partition(b"?")[2]
         route, client = admitted.route, admitted.client
         try:
             asked = calls.read(route, query, body, client.headers, said, stream=wanted)
-        except Unanswerable as error:
+        except InvalidRegistryRequest as error:
             details = {"parameter": error.field} if error.field else {}
-            return refused(request, 400, Reason.INVALID_INPUT, str(error), remedy=SEE, details=details)
-        answering = self._streamed if asked.stream else self._answered
-        drive(_logged(answering(request, route, client, asked, said)))
+            return refuse(request, 400, Reason.INVALID_INPUT, str(error), remedy=SEE_DOCUMENT, details=details)
+        answering = self._stream if asked.stream else self._answer
+        drive(_log_failure_of(answering(request, route, client, asked, said)))
         return NOT_DONE_YET
 
-    async def _answered(
-        self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
+    async def _answer(
+        self, request: BoundedRequest, route: RegistryRoute, client: HttpClient, asked: RegistryCall, said: Mapping[str, str]
     ) -> None:
         response = await self._dispatcher.dispatch(asked.request, client.peer())
-        client.note(response.status, response.audit_id)
-        if not request.departed:
+        client.note_answer(response.status, response.audit_id)
+        if not request.is_disconnected:
             _finish(request, response, calls.answer(route, response, self.base(request), said, batch=asked.batch))
 
-    async def _streamed(
-        self, request: BoundedRequest, route: Route, client: Client, asked: Asked, said: Mapping[str, str]
+    async def _stream(
+        self, request: BoundedRequest, route: RegistryRoute, client: HttpClient, asked: RegistryCall, said: Mapping[str, str]
     ) -> None:
         """Stream events from the first interim message on; a call that fails before any is answered like any other."""
         writer = EventWriter(request)
-        response = await self._dispatcher.dispatch(asked.request, client.peer(), _telling(writer))
-        client.note(response.status, response.audit_id)
-        if writer.gone:
+        response = await self._dispatcher.dispatch(asked.request, client.peer(), _event_writer(writer))
+        client.note_answer(response.status, response.audit_id)
+        if writer.is_gone:
             return
-        if not writer.begun and not errors.succeeded(response):
+        if not writer.has_begun and not errors.is_success(response):
             _finish(request, response, calls.answer(route, response, self.base(request), said))
             return
         writer.begin()
-        if errors.succeeded(response):
+        if errors.is_success(response):
             writer.write(_event("result", response, calls.result_of(response)))
         else:
             writer.write(_event("error", response, errors.fault_of(response).document))
         writer.finish()
 
 
-async def _logged(answering: Awaitable[None]) -> None:
+async def _log_failure_of(answering: Awaitable[None]) -> None:
     """Log the failure of an answer, since no caller waits for it."""
     try:
         await answering
@@ -253,23 +253,23 @@ async def _logged(answering: Awaitable[None]) -> None:
         log.failure("a client of the registry cannot be answered")
 
 
-def _said(request: BoundedRequest) -> dict[str, str]:
+def _read_fields(request: BoundedRequest) -> dict[str, str]:
     """Return the header fields that are read, in one pass over those that were sent."""
     found = {}
     for name, values in request.requestHeaders.getAllRawHeaders():
-        known = _READ.get(name.lower())
+        known = _READ_NAMES.get(name.lower())
         if known is not None:
             found[known] = values[-1].decode("ascii", "replace")
     return found
 
 
-def _only_read(path: str) -> Mapping[str, Route]:
+def _only_read(path: str) -> Mapping[str, RegistryRoute]:
     found = routes_of(path)
     assert found is not None, "it is the path of a card"
     return {"GET": found["GET"]}
 
 
-def _json(request: BoundedRequest, route: Route) -> bool:
+def _accepts_type(request: BoundedRequest, route: RegistryRoute) -> bool:
     """Return whether the body's type is accepted: only JSON is. An optional body may be empty and without a type."""
     given = field_of(request, "content-type")
     if given is None:
@@ -278,7 +278,7 @@ def _json(request: BoundedRequest, route: Route) -> bool:
     return kind == media_types.JSON or (route.method == "REGISTER" and kind == calls.CARD_TYPE)
 
 
-def _telling(writer: EventWriter) -> Callable[[Response], None]:
+def _event_writer(writer: EventWriter) -> Callable[[Response], None]:
     def tell(response: Response) -> None:
         result = calls.result_of(response)
         event = result.get("event") if isinstance(result, dict) else result
@@ -294,7 +294,7 @@ def _event(kind: str, response: Response, value: Any) -> bytes:
     return head.encode("ascii") + b"data: " + jsontext.encode(value) + b"\n\n"
 
 
-def _finish(request: BoundedRequest, response: Response, said: Said) -> None:
+def _finish(request: BoundedRequest, response: Response, said: RegistryAnswer) -> None:
     cache = "no-cache" if any(name == "ETag" for name, _ in said.fields) else "no-store"
     status = f"{response.status} {response.text or phrase_of(response.status)}"
     own = (("Content-Type", said.kind), ("Cache-Control", cache), (FIELD, status))
@@ -304,10 +304,10 @@ def _finish(request: BoundedRequest, response: Response, said: Said) -> None:
 def _not_allowed(request: BoundedRequest, routes: Mapping[str, object]) -> bytes:
     allowed = [each for verb in routes for each in ((verb, "HEAD") if verb == "GET" else (verb,))]
     said = f"Send a {' or a '.join(routes)}."
-    return refused(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)), remedy=SEE)
+    return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, said, ("Allow", ", ".join(allowed)), remedy=SEE_DOCUMENT)
 
 
-def profiled(request: Request) -> bool:
+def asks_for_haidip(request: Request) -> bool:
     """Return whether a request for an agent's card asks for HAIDIP's."""
     accepted = (field_of(request, "accept") or "").lower().replace(" ", "").replace('"', "")
-    return SHORT in accepted
+    return PROFILE in accepted

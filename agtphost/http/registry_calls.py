@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.http import registry_errors as errors
-from agtphost.http.registry_routes import Route, Unanswerable, asked_in
+from agtphost.http.registry_routes import RegistryRoute, InvalidRegistryRequest, read_query
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -35,7 +35,7 @@ CHANGES = frozenset(("registerAgent", "updateAgent", "withdrawAgent"))
 _WRAPPED = frozenset(("card", "url", "lifetime", "public"))
 """Members of a registration that has more than a card."""
 
-_OWN = frozenset(
+_OWN_FIELDS = frozenset(
     (
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length"),
         *("content-type", "cache-control", "retry-after", "supported-methods", "agtp-status", "date", "server"),
@@ -45,7 +45,7 @@ _OWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RegistryCall:
     """A client's request, translated to AGTP."""
 
     request: Request
@@ -55,7 +55,7 @@ class Asked:
     batch: bool = False
 
 
-def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool) -> Asked:
+def read(route: RegistryRoute, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool) -> RegistryCall:
     """
     Translate an HTTP request to AGTP.
 
@@ -64,15 +64,15 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
     :param stream: whether it asks for events.
     :raises Unanswerable: it cannot be translated.
     """
-    parameters: dict[str, Any] = asked_in(route, query)
+    parameters: dict[str, Any] = read_query(route, query)
     value = _value(route, body)
     batch = isinstance(value, list)
     if route.method == "EXECUTE":
-        stream = _called(route, value, parameters) or stream
+        stream = _add_call(route, value, parameters) or stream
         if batch and stream:
-            raise Unanswerable("A batch cannot be answered as a stream; leave stream out.", "stream")
+            raise InvalidRegistryRequest("A batch cannot be answered as a stream; leave stream out.", "stream")
     elif route.method == "REGISTER":
-        _registered(route, value, body, parameters)
+        _add_registration(route, value, body, parameters)
     elif route.method == "FIND":
         parameters.update({name: each for name, each in value.items() if name in SEARCH})
     elif isinstance(value, dict):
@@ -84,11 +84,11 @@ def read(route: Route, query: bytes, body: bytes, own: Fields, said: Mapping[str
     if said.get("If-None-Match", "").strip() == "*" and route.method == "REGISTER":
         parameters["if_none_match"] = "*"
     fields = [*own, *((name, said[name]) for name in FORWARDED if name in said)]
-    return Asked(request=_request(route, fields, parameters, stream=stream), stream=stream, batch=batch)
+    return RegistryCall(request=_request(route, fields, parameters, stream=stream), stream=stream, batch=batch)
 
 
 def _request(
-    route: Route, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any], *, stream: bool
+    route: RegistryRoute, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any], *, stream: bool
 ) -> Request:
     body: dict[str, Any] = {"method": route.method, "parameters": parameters}
     if stream:
@@ -102,7 +102,7 @@ def _request(
     )
 
 
-def _value(route: Route, body: bytes) -> Any:
+def _value(route: RegistryRoute, body: bytes) -> Any:
     if not route.takes:
         return None
     if not body.strip() and route.takes == "maybe":
@@ -110,21 +110,21 @@ def _value(route: Route, body: bytes) -> Any:
     try:
         value = jsontext.decode(body)
     except jsontext.JSONTextError as error:
-        raise Unanswerable(f"The body is not valid JSON: {error}.") from None
+        raise InvalidRegistryRequest(f"The body is not valid JSON: {error}.") from None
     if isinstance(value, list) and route.takes == "either":
         if not 1 <= len(value) <= MOST_AT_ONCE:
-            raise Unanswerable(f"A batch has 1 to {MOST_AT_ONCE} inputs.")
+            raise InvalidRegistryRequest(f"A batch has 1 to {MOST_AT_ONCE} inputs.")
         for place, each in enumerate(value):
             if not isinstance(each, dict):
-                raise Unanswerable(f"Input {place} of the batch is not an object.", str(place))
+                raise InvalidRegistryRequest(f"Input {place} of the batch is not an object.", str(place))
         return value
     if not isinstance(value, dict):
         also = ", or an array of them" if route.takes == "either" else ""
-        raise Unanswerable(f"The body is not an object{also}.")
+        raise InvalidRegistryRequest(f"The body is not an object{also}.")
     return value
 
 
-def _called(route: Route, value: Any, parameters: dict[str, Any]) -> bool:
+def _add_call(route: RegistryRoute, value: Any, parameters: dict[str, Any]) -> bool:
     """Add the parameters of a call; return whether its body asks for a stream."""
     if route.action:
         parameters["action"] = route.action
@@ -135,21 +135,21 @@ def _called(route: Route, value: Any, parameters: dict[str, Any]) -> bool:
     return value.get("stream") is True
 
 
-def _registered(route: Route, value: Mapping[str, Any], body: bytes, parameters: dict[str, Any]) -> None:
+def _add_registration(route: RegistryRoute, value: Mapping[str, Any], body: bytes, parameters: dict[str, Any]) -> None:
     """Add the parameters of a registration; a card is kept as its text, so that what is stored is what was written."""
     if value.keys() <= _WRAPPED and ("url" in value or isinstance(value.get("card"), dict)):
         if route.id:
-            raise Unanswerable("To change a card, send the whole card.", "id")
+            raise InvalidRegistryRequest("To change a card, send the whole card.", "id")
         parameters.update(value)
         return
     if route.id and value.get("id") != route.id:
-        raise Unanswerable("The card has another id than the path.", "id")
+        raise InvalidRegistryRequest("The card has another id than the path.", "id")
     parameters["card"] = body.decode("utf-8")
 
 
-def told(response: Response) -> list[tuple[str, str]]:
+def forwarded_fields(response: Response) -> list[tuple[str, str]]:
     """Return the AGTP fields of an answer: its host and its signed record."""
-    return [(name, value) for name, value in response.headers if name.lower() not in _OWN]
+    return [(name, value) for name, value in response.headers if name.lower() not in _OWN_FIELDS]
 
 
 def result_of(response: Response) -> Any:
@@ -159,7 +159,7 @@ def result_of(response: Response) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class RegistryAnswer:
     """An answer over HTTP."""
 
     status: int
@@ -175,50 +175,50 @@ def _outputs(result: Any) -> list[Any]:
         if "result" in each:
             told.append(each["result"])
         else:
-            told.append(errors.fault(each["status"], each, audit_id=each.get("audit_id", "")).document)
+            told.append(errors.build_fault(each["status"], each, audit_id=each.get("audit_id", "")).document)
     return told
 
 
-def answer(route: Route, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False) -> Said:
+def answer(route: RegistryRoute, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False) -> RegistryAnswer:
     """
     Return the answer to a request.
 
     :param base: the URL of the registry, for ``Location``.
     :param said: header fields of the request.
     """
-    fields = told(response)
-    if not errors.succeeded(response):
+    fields = forwarded_fields(response)
+    if not errors.is_success(response):
         fault = errors.fault_of(response)
-        return Said(status=fault.status, octets=fault.octets, fields=(*fields, *fault.fields))
+        return RegistryAnswer(status=fault.status, octets=fault.octets, fields=(*fields, *fault.fields))
     if route.operation == "getAgent":
         return _card(response, fields, said)
     result = result_of(response)
     if route.method == "EXECUTE":
-        return Said(status=200, octets=jsontext.encode(_outputs(result) if batch else result), fields=fields)
+        return RegistryAnswer(status=200, octets=jsontext.encode(_outputs(result) if batch else result), fields=fields)
     status = 200
     if route.created and isinstance(result, dict) and result.get("created") is True:
         status = 201
         fields.append(("Location", f"{base}/agents/{quote(str(result.get('id', '')), safe='')}"))
     if isinstance(result, dict) and isinstance(result.get("etag"), str):
-        fields.append(("ETag", quoted(result["etag"])))
-    return Said(status=status, octets=jsontext.encode(result), fields=fields)
+        fields.append(("ETag", quote_tag(result["etag"])))
+    return RegistryAnswer(status=status, octets=jsontext.encode(result), fields=fields)
 
 
-def _card(response: Response, fields: list[tuple[str, str]], said: Mapping[str, str]) -> Said:
+def _card(response: Response, fields: list[tuple[str, str]], said: Mapping[str, str]) -> RegistryAnswer:
     etag = response.headers.get("etag") or ""
     fields.append(("Vary", "Accept, Authorization"))
-    if etag and unchanged(said, etag, response.headers.get("last-modified")):
-        return Said(status=304, octets=b"", fields=fields)
+    if etag and is_unchanged(said, etag, response.headers.get("last-modified")):
+        return RegistryAnswer(status=304, octets=b"", fields=fields)
     wants = CARD_TYPE in said.get("Accept", "").lower()
-    return Said(status=200, octets=response.body, kind=CARD_TYPE if wants else media_types.JSON, fields=fields)
+    return RegistryAnswer(status=200, octets=response.body, kind=CARD_TYPE if wants else media_types.JSON, fields=fields)
 
 
-def quoted(etag: str) -> str:
+def quote_tag(etag: str) -> str:
     """Return an entity tag in quotes."""
     return etag if etag.startswith('"') else f'"{etag}"'
 
 
-def unchanged(said: Mapping[str, str], etag: str, modified: str | None) -> bool:
+def is_unchanged(said: Mapping[str, str], etag: str, modified: str | None) -> bool:
     """Return whether a client has the present version (RFC 9110 section 13.2.2)."""
     known = said.get("If-None-Match")
     if known is not None:

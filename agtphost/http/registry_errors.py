@@ -52,7 +52,7 @@ BY_STATUS: Mapping[int, tuple[int, str]] = MappingProxyType(
 )
 """HTTP status and code of each AGTP status that is not a success; all others are 500."""
 
-BEHIND = frozenset(
+UPSTREAM_REASONS = frozenset(
     {
         Reason.INVALID_OUTPUT,
         Reason.TOOL_FAILED,
@@ -63,7 +63,7 @@ BEHIND = frozenset(
 )
 """Failures of upstreams, for which this host is a gateway: 502 where all others are 500."""
 
-_INPUT = frozenset(
+_INPUT_REASONS = frozenset(
     {
         Reason.INVALID_INPUT,
         Reason.INVALID_PARAMETER,
@@ -77,12 +77,12 @@ _INPUT = frozenset(
 _MISSING = re.compile(r"has (?:no property|undeclared members:) '(.*?)'(?:,.*| and .*)?", re.DOTALL)
 """Matches messages about an input that lacks a member or has an undeclared one."""
 
-RETRY = 5
+RETRY_SECONDS = 5
 """Seconds, if no better time for a retry is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class RegistryFault:
     """A failure in the form of the registry."""
 
     status: int
@@ -122,7 +122,7 @@ class Fault:
         return ()
 
 
-AT_THE_DOOR: Mapping[int, str] = MappingProxyType(
+CODES_OF_REFUSALS: Mapping[int, str] = MappingProxyType(
     {401: UNAUTHORIZED, 403: FORBIDDEN, 404: NOT_FOUND, 421: FORBIDDEN, 429: LIMITED, 503: UNAVAILABLE}
 )
 """Codes by HTTP status of requests refused before any call; all others are :data:`INVALID`."""
@@ -133,9 +133,9 @@ def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
     more = {"remedy": turned.remedy} if turned.remedy else {}
     if turned.audit_id:
         more["audit_id"] = turned.audit_id
-    told = Fault(
+    told = RegistryFault(
         status=turned.status,
-        code=AT_THE_DOOR.get(turned.status, INVALID),
+        code=CODES_OF_REFUSALS.get(turned.status, INVALID),
         message=turned.explanation,
         field=str(turned.details.get("parameter", "")),
         reason=str(turned.reason),
@@ -144,20 +144,20 @@ def refusal_form(turned: TurnedAway) -> tuple[bytes, str]:
     return told.octets, media_types.JSON
 
 
-def succeeded(response: Response) -> bool:
+def is_success(response: Response) -> bool:
     """Return whether a call was made and succeeded."""
     if not 200 <= response.status < 300 or response.status == 262:
         return False
     return response.status != 202 or _document(response).get("reason") != Reason.APPROVAL_REQUIRED
 
 
-def fault_of(response: Response) -> Fault:
+def fault_of(response: Response) -> RegistryFault:
     """Return the failure in a response."""
     headers = response.headers
-    return fault(response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or "")
+    return build_fault(response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or "")
 
 
-def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "") -> Fault:
+def build_fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "") -> RegistryFault:
     """
     Return the failure in a refusal.
 
@@ -167,24 +167,24 @@ def fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "
     """
     reason = str(body.get("reason", ""))
     status, code = BY_STATUS.get(agtp, (500, AGENT_ERROR))
-    if agtp == 500 and reason in BEHIND:
+    if agtp == 500 and reason in UPSTREAM_REASONS:
         status = 502
     elif agtp == 409 and reason == "card-changed":
         status, code = 412, CHANGED
-    elif agtp == 422 and reason not in _INPUT and not _own(reason):
+    elif agtp == 422 and reason not in _INPUT_REASONS and not _is_own_reason(reason):
         # The endpoint declares this error, so its input was understood.
         code, status = AGENT_ERROR, 422
-    return Fault(
+    return RegistryFault(
         status=status,
         code=code,
         message=str(body.get("explanation", "")) or "The request failed.",
-        field=_field(body) if code == INVALID else "",
+        field=_wrong_member(body) if code == INVALID else "",
         reason=reason,
-        more=_more(status, body, again, audit_id),
+        more=_more_members(status, body, again, audit_id),
     )
 
 
-def _own(reason: str) -> bool:
+def _is_own_reason(reason: str) -> bool:
     """Return whether a reason is one of the host's own."""
     try:
         Reason(reason)  # type: ignore[call-arg]
@@ -193,7 +193,7 @@ def _own(reason: str) -> bool:
     return True
 
 
-def _more(status: int, body: Mapping[str, Any], again: str, audit_id: str) -> dict[str, Any]:
+def _more_members(status: int, body: Mapping[str, Any], again: str, audit_id: str) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if isinstance(body.get("remedy"), str):
         more["remedy"] = body["remedy"]
@@ -204,13 +204,13 @@ def _more(status: int, body: Mapping[str, Any], again: str, audit_id: str) -> di
     if status == 202:
         more.update({name: body[name] for name in ("approval_id", "expires_at", "digest") if name in body})
     if status in (202, 429, 503):
-        more["retry_after"] = int(again) if again.isdecimal() and len(again) < 7 else RETRY
+        more["retry_after"] = int(again) if again.isdecimal() and len(again) < 7 else RETRY_SECONDS
     if audit_id:
         more["audit_id"] = audit_id
     return more
 
 
-def _field(body: Mapping[str, Any]) -> str:
+def _wrong_member(body: Mapping[str, Any]) -> str:
     """Return the first wrong member."""
     named = body.get("parameter")
     faults = body.get("faults")

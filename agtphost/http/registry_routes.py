@@ -32,7 +32,7 @@ _SEGMENT = re.compile(r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})+", re.
 _FILTERS = ("capability", "tag", "language", "provider", "authentication", "state", "kind")
 
 
-class Unanswerable(Exception):
+class InvalidRegistryRequest(Exception):
     """
     A request that cannot be translated to AGTP.
 
@@ -45,7 +45,7 @@ class Unanswerable(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class RegistryRoute:
     """The AGTP request of one HTTP method at one path."""
 
     operation: str
@@ -78,14 +78,14 @@ class Route:
     idempotent: bool = False
 
 
-def routes_of(path: str) -> Mapping[str, Route] | None:
+def routes_of(path: str) -> Mapping[str, RegistryRoute] | None:
     """
     Return the routes of a path below the registry's own, by HTTP method.
 
     :param path: as it was sent; begins with a slash, or is empty.
     :return: None if there is nothing at this path.
     """
-    found = _FIXED.get(path.rstrip("/") if path != "/" else path)
+    found = _FIXED_ROUTES.get(path.rstrip("/") if path != "/" else path)
     if found is not None:
         return found
     if path.startswith("/v0.1/servers/"):
@@ -93,40 +93,40 @@ def routes_of(path: str) -> Mapping[str, Route] | None:
     if not path.startswith("/agents/"):
         return None
     first, *further = path.removeprefix("/agents/").split("/")
-    id = _named(first)
+    id = _decode_segment(first)
     if id is None or len(further) > 1:
         return None
     at = f"{CARDS}/{first}"
     if not further:
         return {
-            "GET": Route(operation="getAgent", method="QUERY", path=at, id=id, known=("version",), idempotent=True),
-            "PUT": Route(operation="updateAgent", method="REGISTER", path=CARDS, id=id, takes="object", created=True),
-            "DELETE": Route(operation="withdrawAgent", method="WITHDRAW", path=at, id=id, known=("successor",)),
+            "GET": RegistryRoute(operation="getAgent", method="QUERY", path=at, id=id, known=("version",), idempotent=True),
+            "PUT": RegistryRoute(operation="updateAgent", method="REGISTER", path=CARDS, id=id, takes="object", created=True),
+            "DELETE": RegistryRoute(operation="withdrawAgent", method="WITHDRAW", path=at, id=id, known=("successor",)),
         }
     if further[0] == "heartbeat":
-        beat = Route(operation="renewAgent", method="RENEW", path=at, id=id, takes="maybe", idempotent=True)
+        beat = RegistryRoute(operation="renewAgent", method="RENEW", path=at, id=id, takes="maybe", idempotent=True)
         return {"POST": beat}
-    action = _named(further[0])
+    action = _decode_segment(further[0])
     if action is None:
         return None
     if further[0] == "invoke":
-        return {"POST": Route(operation="invokeAgent", method="EXECUTE", path=at, id=id, takes="either")}
-    named = Route(operation="invokeOperation", method="EXECUTE", path=at, id=id, action=action, takes="either")
+        return {"POST": RegistryRoute(operation="invokeAgent", method="EXECUTE", path=at, id=id, takes="either")}
+    named = RegistryRoute(operation="invokeOperation", method="EXECUTE", path=at, id=id, action=action, takes="either")
     return {"POST": named}
 
 
-def _servers(segments: Sequence[str]) -> Mapping[str, Route] | None:
+def _servers(segments: Sequence[str]) -> Mapping[str, RegistryRoute] | None:
     """Return the routes of ``NAME/versions`` and ``NAME/versions/VERSION``, as in the registry of MCP."""
-    if len(segments) not in (2, 3) or segments[1] != "versions" or None in map(_named, segments):
+    if len(segments) not in (2, 3) or segments[1] != "versions" or None in map(_decode_segment, segments):
         return None
     if len(segments) == 2:
-        listed = Route(operation="listServerVersions", method="QUERY", path=f"{SERVERS}/{segments[0]}", idempotent=True)
+        listed = RegistryRoute(operation="listServerVersions", method="QUERY", path=f"{SERVERS}/{segments[0]}", idempotent=True)
         return {"GET": listed}
     at = f"{SERVERS}/{segments[0]}/{segments[2]}"
-    return {"GET": Route(operation="getServerVersion", method="QUERY", path=at, idempotent=True)}
+    return {"GET": RegistryRoute(operation="getServerVersion", method="QUERY", path=at, idempotent=True)}
 
 
-def _named(segment: str) -> str | None:
+def _decode_segment(segment: str) -> str | None:
     """Return the decoded segment, or None if no path of AGTP may have it."""
     if len(segment) > LONGEST_TARGET or _SEGMENT.fullmatch(segment) is None:
         return None
@@ -137,7 +137,7 @@ def _named(segment: str) -> str | None:
     return None if text in (".", "..") else text
 
 
-def asked_in(route: Route, query: bytes) -> dict[str, object]:
+def read_query(route: RegistryRoute, query: bytes) -> dict[str, object]:
     """
     Return the parameters in a query string.
 
@@ -148,7 +148,7 @@ def asked_in(route: Route, query: bytes) -> dict[str, object]:
     try:
         fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
-        raise Unanswerable("The query string cannot be read.") from None
+        raise InvalidRegistryRequest("The query string cannot be read.") from None
     asked: dict[str, object] = {}
     for name, value in fields:
         if name not in route.known:
@@ -157,39 +157,39 @@ def asked_in(route: Route, query: bytes) -> dict[str, object]:
             asked["capabilities"] = [*asked.get("capabilities", []), *value.split(",")]  # type: ignore[misc]
             continue
         if name in asked:
-            raise Unanswerable(f"The query has {name} twice; send it once.", name)
+            raise InvalidRegistryRequest(f"The query has {name} twice; send it once.", name)
         number = name == "limit" or (name == "version" and route.id)
-        asked[name] = _whole(name, value) if number else value
+        asked[name] = _read_number(name, value) if number else value
     return asked
 
 
-def _whole(name: str, value: str) -> int:
+def _read_number(name: str, value: str) -> int:
     if not (value.isascii() and value.isdecimal()) or len(value) > 9 or int(value) < 1:
-        raise Unanswerable(f"{name} is not a positive whole number.", name)
+        raise InvalidRegistryRequest(f"{name} is not a positive whole number.", name)
     return int(value)
 
 
-_LIST = Route(
+_LIST_ROUTE = RegistryRoute(
     operation="listAgents",
     method="QUERY",
     path=CARDS,
     known=(*_FILTERS, "limit", "cursor"),
     idempotent=True,
 )
-_FIXED: Mapping[str, Mapping[str, Route]] = MappingProxyType(
+_FIXED_ROUTES: Mapping[str, Mapping[str, RegistryRoute]] = MappingProxyType(
     {
         "/agents": {
-            "GET": _LIST,
-            "POST": Route(operation="registerAgent", method="REGISTER", path=CARDS, takes="object", created=True),
+            "GET": _LIST_ROUTE,
+            "POST": RegistryRoute(operation="registerAgent", method="REGISTER", path=CARDS, takes="object", created=True),
         },
         "/agents/public": {
-            "GET": Route(operation="listPublicAgents", method="QUERY", path=CARDS, known=_LIST.known, idempotent=True)
+            "GET": RegistryRoute(operation="listPublicAgents", method="QUERY", path=CARDS, known=_LIST_ROUTE.known, idempotent=True)
         },
         "/agents/search": {
-            "POST": Route(operation="searchAgents", method="FIND", path=CARDS, takes="object", idempotent=True)
+            "POST": RegistryRoute(operation="searchAgents", method="FIND", path=CARDS, takes="object", idempotent=True)
         },
         "/v0.1/servers": {
-            "GET": Route(
+            "GET": RegistryRoute(
                 operation="listServers",
                 method="QUERY",
                 path=SERVERS,

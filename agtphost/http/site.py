@@ -22,27 +22,27 @@ from twisted.web.server import Site
 from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.http.access import Access, told_of
+from agtphost.http.access import Access, access_members
 from agtphost.http.channel import BoundedChannel
-from agtphost.http.exchange import Bodies, BoundedRequest
+from agtphost.http.exchange import BodyCounter, BoundedRequest
 from agtphost.http.mounts import Mount, Mounts
-from agtphost.http.tls import Renewable
+from agtphost.http.tls import RenewableTls
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
 from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.listening import BACKLOG, SYSTEMD
 
 log = Logger()
 
-CONNECTIONS = 1024
+MOST_CONNECTIONS = 1024
 """Concurrent connections: agents and documents do not need more."""
 
-REQUESTS = 1000
+MOST_REQUESTS = 1000
 """Requests on one connection."""
 
-IDLE = 60.0
+IDLE_SECONDS = 60.0
 """Seconds between two requests."""
 
-HTTP_LIMITS = ConnectionLimits(connections=CONNECTIONS, requests_per_connection=REQUESTS, idle_timeout=IDLE)
+HTTP_LIMITS = ConnectionLimits(connections=MOST_CONNECTIONS, requests_per_connection=MOST_REQUESTS, idle_timeout=IDLE_SECONDS)
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -59,7 +59,7 @@ class HttpFactory(AcceptingFactory):
         super().__init__(limits, clock, room=True)
         self._site = Site(mounts, reactor=clock)  # type: ignore[no-untyped-call]
         self._access = access
-        self.bodies = Bodies()
+        self.bodies = BodyCounter()
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """Return a channel, or None to close the connection without an answer: see :class:`AcceptingFactory`."""
@@ -75,9 +75,9 @@ class HttpFactory(AcceptingFactory):
     def log(self, request: BoundedRequest, answered: bool = True) -> None:
         """Write the access line of a finished request, if access lines are on."""
         if self._access is not None:
-            self._access(told_of(request, self._clock.seconds(), answered=answered))
+            self._access(access_members(request, self._clock.seconds(), answered=answered))
 
-    def malformed(self, address: str) -> None:
+    def log_malformed(self, address: str) -> None:
         """Log that octets which are not a request were answered 400."""
         if self._access is not None:
             self._access({"kind": "http", "surface": "", "address": address, "status": 400})
@@ -109,7 +109,7 @@ class HttpService(ListeningService):
         access: Access | None = None,
     ) -> None:
         self._what = tuple(what)
-        self._renewable = None if tls is None else Renewable(tls)
+        self._renewable = None if tls is None else RenewableTls(tls)
         self._mounts = Mounts(mounts, names)
         bare = listen.removeprefix("ssl:")
         description = bare if tls is None or bare.startswith(SYSTEMD) else f"tcp:{bare}"

@@ -80,7 +80,7 @@ def ask_browsers(options: CertificateOptions) -> CertificateOptions:
 
 
 @implementer(IOpenSSLServerConnectionCreator)
-class Connections:
+class TlsCreator:
     """
     A creator of the TLS side of connections, with one set of settings.
 
@@ -96,7 +96,7 @@ class Connections:
 
 
 @implementer(IOpenSSLServerConnectionCreator)
-class Renewable:
+class RenewableTls:
     """
     A creator whose settings can be replaced; open connections keep theirs.
 

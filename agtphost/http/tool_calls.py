@@ -85,7 +85,7 @@ def check_verb(verb: str, path: str, registered: Callable[[str], Collection[str]
     )
 
 
-def enclosed(call: CarriedCall, body: bytes) -> tuple[bytes, Enclosed]:
+def enclose_arguments(call: CarriedCall, body: bytes) -> tuple[bytes, Enclosed]:
     """
     Return the body of the EXECUTE, and how the decoded arguments are put into it.
 

@@ -40,7 +40,7 @@ FORWARDED: Mapping[bytes, str] = MappingProxyType(
 )
 """Fields of every request that are forwarded, in addition to its trace, which :mod:`.clients` reads."""
 
-OF_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
+FORWARDED_CERTIFIED: Mapping[bytes, str] = MappingProxyType({**FORWARDED, b"authority-scope": "Authority-Scope"})
 """Fields forwarded for a client with a certificate: like a client of AGTP it states its own claims."""
 
 _HOP = frozenset(
@@ -51,19 +51,19 @@ _HOP = frozenset(
 )
 """Fields of an answer that belong to HTTP: about this connection, or set here."""
 
-REFUSED_HERE = frozenset({"OPTIONS", "TRACE", "CONNECT"})
+HTTP_ONLY_METHODS = frozenset({"OPTIONS", "TRACE", "CONNECT"})
 """Methods that concern HTTP itself."""
 
 GRAMMAR = "agis/1.0"
-UNREAD_GRAMMAR = '199 agtphost "X-AGIS-Method was ignored: it needs X-AGIS-Grammar: AGIS/1.0"'
+GRAMMAR_WARNING = '199 agtphost "X-AGIS-Method was ignored: it needs X-AGIS-Grammar: AGIS/1.0"'
 
 _FORM = "application/x-www-form-urlencoded"
 _BEARER = ("WWW-Authenticate", "Bearer")
-_KEPT = ("Cache-Control", "no-store")
+_NO_STORE = ("Cache-Control", "no-store")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class TranslationRules:
     """The settings of a translation, from the operator and the host's vocabulary."""
 
     catalog: Catalog
@@ -87,7 +87,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class TranslatedRequest:
     """A translated request, with a warning about how it was read."""
 
     request: Request
@@ -96,7 +96,7 @@ class Asked:
     """The operator's further fields that it has."""
 
 
-class Unreadable(Exception):
+class UntranslatableRequest(Exception):
     """
     A request that cannot be translated to AGTP.
 
@@ -120,7 +120,7 @@ class RefusedRequest(Exception):
         self.refusal, self.request = refusal, request
 
 
-def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: Rules, *, certified: bool) -> Asked:
+def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: TranslationRules, *, certified: bool) -> TranslatedRequest:
     """
     Translate an HTTP request to AGTP.
 
@@ -136,23 +136,23 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
     if named is not None:
         said = values(b"x-agis-grammar")
         if said is not None and [each.strip().lower() for each in said] == [GRAMMAR.encode()]:
-            verb, plain = _named(verb, named, values, rules), False
+            verb, plain = _named_method(verb, named, values, rules), False
         else:
-            warning = UNREAD_GRAMMAR
+            warning = GRAMMAR_WARNING
     line = f"AGTP/1.0 {verb} {target}\r\n".encode("latin-1", "replace")
     fault = grammar.fault_of_method(verb) or grammar.fault_of_target(target)
     if fault:
-        raise Unreadable(Reason.INVALID_REQUEST_LINE, fault, line)
+        raise UntranslatableRequest(Reason.INVALID_REQUEST_LINE, fault, line)
     if len(line) - 2 > rules.longest_line:
         most = f"The request line is longer than the {rules.longest_line} octets that this host accepts."
-        raise Unreadable(Reason.REQUEST_LINE_TOO_LARGE, most, line)
+        raise UntranslatableRequest(Reason.REQUEST_LINE_TOO_LARGE, most, line)
     path, mark, query = target.partition("?")
     tool = None
     if verb == tool_calls.VERB and rules.tools is not None:
         tool = tool_calls.address_of(path, rules.tools)
         if tool is not None and mark:
             fault = "A tool call has no query; send the arguments in the body."
-            raise Unreadable(Reason.INVALID_QUERY, fault, line)
+            raise UntranslatableRequest(Reason.INVALID_QUERY, fault, line)
     elif plain and rules.tools is not None:
         try:
             tool_calls.check_verb(verb, path, rules.registered)
@@ -160,7 +160,7 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
             refused = Request(method=verb, path=path, headers=Headers(list(own)), line=line)
             raise RefusedRequest(refusal, refused) from None
     fields = list(own)
-    for name, spelled in (OF_CERTIFIED if certified else FORWARDED).items():
+    for name, spelled in (FORWARDED_CERTIFIED if certified else FORWARDED).items():
         given = values(name)
         if given is not None:
             fields.append((spelled, _value(spelled, given, line)))
@@ -171,18 +171,18 @@ def read(method: str, target: str, values: Values, body: bytes, own: Fields, rul
             forwarded[spelled] = value = _value(spelled, given, line)
             fields.append((spelled, value))
     if body:
-        _say_json(fields, body)
+        _correct_type(fields, body)
     if tool is not None:
         request = _tool_request(tool, fields, body)
     else:
         headers = Headers(fields)
         request = Request(method=verb, path=path, query=query if mark else None, headers=headers, body=body, line=line)
-    return Asked(request=request, warning=warning, forwarded=forwarded)
+    return TranslatedRequest(request=request, warning=warning, forwarded=forwarded)
 
 
 def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: bytes) -> Request:
     """Return the EXECUTE of the tool that the path names."""
-    body, enclosed = tool_calls.enclosed(tool.call, arguments)
+    body, enclosed = tool_calls.enclose_arguments(tool.call, arguments)
     if not arguments:
         fields = [*(each for each in fields if each[0] != "Content-Type"), ("Content-Type", media_types.JSON)]
     return Request(
@@ -197,15 +197,15 @@ def _tool_request(tool: ToolAddress, fields: list[tuple[str, str]], arguments: b
 
 def _value(name: str, given: Sequence[bytes], line: bytes) -> str:
     if len(given) > 1:
-        raise Unreadable(Reason.REPEATED_HEADER, f"The field {name} occurs twice; send it once.", line)
+        raise UntranslatableRequest(Reason.REPEATED_HEADER, f"The field {name} occurs twice; send it once.", line)
     value = given[0]
     if value.translate(None, grammar.FIELD_OCTETS):
         fault = f"{name} has octets that AGTP does not allow in fields: send visible ASCII, spaces and tabs only."
-        raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     return value.decode("ascii").strip(" \t")
 
 
-def _say_json(fields: list[tuple[str, str]], body: bytes) -> None:
+def _correct_type(fields: list[tuple[str, str]], body: bytes) -> None:
     """
     Correct the type of a JSON body sent as a form, which ``curl -d`` and similar clients do; no form begins with a
     brace.
@@ -217,7 +217,7 @@ def _say_json(fields: list[tuple[str, str]], body: bytes) -> None:
             fields[place] = (name, media_types.JSON)
 
 
-def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> str:
+def _named_method(verb: str, named: Sequence[bytes], values: Values, rules: TranslationRules) -> str:
     """Return the method that ``X-AGIS-Method`` names."""
     line = f"AGTP/1.0 {verb}\r\n".encode()
     method = _value("X-AGIS-Method", named, line)
@@ -227,14 +227,14 @@ def _named(verb: str, named: Sequence[bytes], values: Values, rules: Rules) -> s
         if namespace.lower() not in rules.namespaces:
             here = ", ".join(sorted(rules.namespaces)) or "none"
             fault = f"X-AGIS-Namespace {namespace[:64]} is not a namespace of this host; use: {here}."
-            raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+            raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     if verb == "GET" and not rules.catalog.reads(method):
         fault = f"GET and HEAD only read, but {method[:32]} changes state or is unknown: send it by POST."
-        raise Unreadable(Reason.INVALID_HEADER_FIELD, fault, line)
+        raise UntranslatableRequest(Reason.INVALID_HEADER_FIELD, fault, line)
     return method
 
 
-def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]]:
+def answer(response: Response, rules: TranslationRules) -> tuple[int, list[tuple[str, str]]]:
     """
     Return the status and the fields of the HTTP response that carries an AGTP response; the body is the same.
 
@@ -249,11 +249,11 @@ def answer(response: Response, rules: Rules) -> tuple[int, list[tuple[str, str]]
             cached = cached or key == "cache-control"
             fields.append((name, value))
     if not cached:
-        fields.append(_KEPT)
+        fields.append(_NO_STORE)
     if status == 401:
         fields.append(_BEARER)
     elif status == 405:
-        fields.append(("Allow", ", ".join(allowed(response.body, rules.aliases))))
+        fields.append(("Allow", ", ".join(allowed_methods(response.body, rules.aliases))))
     return over_http(status), fields
 
 
@@ -262,7 +262,7 @@ def agtp_status(status: int, text: str = "") -> str:
     return f"{status} {text or phrase_of(status)}"
 
 
-def allowed(body: bytes, aliases: Mapping[str, str]) -> list[str]:
+def allowed_methods(body: bytes, aliases: Mapping[str, str]) -> list[str]:
     """Return the methods for ``Allow``: HTTP methods of those that a 405 names, then these themselves."""
     try:
         told = jsontext.decode(body)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from agtphost import extras
-from agtphost.http.gateway_documents import VIEWER, Ready
+from agtphost.http.gateway_documents import VIEWER, ReadyDocument
 
 PACKAGE = "flask_swagger_ui"
 
@@ -28,27 +28,27 @@ SECURITY = (
     ("Referrer-Policy", "no-referrer"),
 )
 
-KEPT = 86_400
+CACHE_SECONDS = 86_400
 """Seconds that a browser may cache the files of a release."""
 
-THEIRS = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon-32x32.png": "image/png"}
-OURS = {"viewer.js": "text/javascript; charset=utf-8", "viewer.css": "text/css; charset=utf-8"}
+PACKAGE_FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon-32x32.png": "image/png"}
+OWN_FILES = {"viewer.js": "text/javascript; charset=utf-8", "viewer.css": "text/css; charset=utf-8"}
 
 
-def viewer() -> Iterator[tuple[str, Ready]]:
+def viewer_documents() -> Iterator[tuple[str, ReadyDocument]]:
     """Yield the page and its files, by path; without the package, a page that says it is missing."""
     folder = _distribution()
     if folder is None:
         text = f"The viewer of OpenAPI documents cannot be shown: {extras.missing(PACKAGE)}.\n"
-        yield VIEWER, Ready(body=text.encode(), content_type="text/plain", status=404)
+        yield VIEWER, ReadyDocument(body=text.encode(), content_type="text/plain", status=404)
         return
     own = files("agtphost.http").joinpath("viewer")
     page = own.joinpath("viewer.html").read_bytes()
-    yield VIEWER, Ready(body=page, content_type="text/html; charset=utf-8", fields=SECURITY)
-    for name, kind in OURS.items():
-        yield f"{VIEWER}/{name}", Ready(body=own.joinpath(name).read_bytes(), content_type=kind)
-    for name, kind in THEIRS.items():
-        yield f"{VIEWER}/{name}", Ready(body=(folder / name).read_bytes(), content_type=kind, max_age=KEPT)
+    yield VIEWER, ReadyDocument(body=page, content_type="text/html; charset=utf-8", fields=SECURITY)
+    for name, kind in OWN_FILES.items():
+        yield f"{VIEWER}/{name}", ReadyDocument(body=own.joinpath(name).read_bytes(), content_type=kind)
+    for name, kind in PACKAGE_FILES.items():
+        yield f"{VIEWER}/{name}", ReadyDocument(body=(folder / name).read_bytes(), content_type=kind, max_age=CACHE_SECONDS)
 
 
 def _distribution() -> Path | None:

@@ -17,7 +17,7 @@ PATH = "/.well-known/agtp"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Namespace:
+class DomainFacts:
     """The facts about a domain's AGTP presence."""
 
     domain: str
@@ -57,7 +57,7 @@ class Namespace:
         return str(AgtpUri(form=Form.NAMESPACE, host=self.domain))
 
 
-def bootstrap_document(namespace: Namespace) -> dict[str, Any]:
+def bootstrap_document(namespace: DomainFacts) -> dict[str, Any]:
     """Return the document's members, in the draft's order."""
     return {
         "agtp_version": AGTP_VERSION,
@@ -69,6 +69,6 @@ def bootstrap_document(namespace: Namespace) -> dict[str, Any]:
     }
 
 
-def encoded(namespace: Namespace) -> bytes:
+def encode_document(namespace: DomainFacts) -> bytes:
     """Return the document as served, indented for people."""
     return json.dumps(bootstrap_document(namespace), indent=2).encode() + b"\n"

@@ -20,10 +20,10 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
-from agtphost.http.clients import Client, Clients, NotAdmitted, Tried
+from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
 from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
-from agtphost.http.refusals import refused, unproven
+from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Assurance
 from agtphost.mcp import protected_resource
@@ -61,7 +61,7 @@ CROSS_ORIGIN = CrossOriginRules(
         *("Server-ID", "ETag", "Allow"),
     ),
     methods="GET, POST, DELETE",
-    further=False,
+    other_methods=False,
 )
 """What pages of listed origins may send to the front, and read."""
 
@@ -81,7 +81,7 @@ class McpFrontFacts:
     url: str
     """The URL at which clients reach it, without the path; empty: the address of their request."""
 
-    clients: Clients
+    clients: HttpClients
     """Authenticates clients."""
 
     issuers: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class McpFrontFacts:
 class _AdmittedRequest:
     """The result of the checks of a request's head."""
 
-    client: Client | None
+    client: HttpClient | None
     """None for who asks for the metadata."""
 
     server: str | None
@@ -198,22 +198,22 @@ class McpFrontResource(Resource):
         known = place.rstrip("/") == facts.path or (server is not None and _SERVER.fullmatch(server) is not None)
         if not known:
             remedy = f"Try {facts.path}, or {facts.path}/SERVER."
-            return refused(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=remedy)
+            return refuse(request, 404, Reason.NOT_FOUND, "Nothing is here.", remedy=remedy)
         if document is not None:
             if request.method not in (b"GET", b"HEAD"):
-                return refused(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
-            request.admitted = _AdmittedRequest(client=None, server=server)
+                return refuse(request, 405, Reason.METHOD_NOT_ALLOWED, "Send a GET.", ("Allow", "GET, HEAD"))
+            request.admission = _AdmittedRequest(client=None, server=server)
             return None
         try:
-            client = facts.clients.of(request)
-        except NotAdmitted as error:
+            client = facts.clients.identify(request)
+        except ClientRefused as error:
             challenge = protected_resource.challenge(
                 self._address_of_front(request), path, bool(field_of(request, "authorization"))
             )
-            return unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
+            return refuse_unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
             request.channel.proven()
-        request.admitted = _AdmittedRequest(client=client, server=server)
+        request.admission = _AdmittedRequest(client=client, server=server)
         return None
 
     def cross_origin(self) -> CrossOriginRules:
@@ -222,17 +222,17 @@ class McpFrontResource(Resource):
 
     refusal_form = staticmethod(render_early_refusal)
 
-    def tried(self, request: BoundedRequest) -> Tried | None:
+    def find_claimed_sender(self, request: BoundedRequest) -> ClaimedSender | None:
         """Return the client that a request names although it is refused."""
-        return self._facts.clients.tried(request)
+        return self._facts.clients.find_claimed_sender(request)
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer one HTTP request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
-        admitted: _AdmittedRequest = request.admitted
+        admitted: _AdmittedRequest = request.admission
         if admitted.client is None:
             path = self._facts.path if admitted.server is None else f"{self._facts.path}/{admitted.server}"
             octets = protected_resource.document(self._address_of_front(request) + path, self._facts.issuers)
@@ -243,14 +243,14 @@ class McpFrontResource(Resource):
         finally:
             SENDER.reset(token)
 
-    def _take(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
+    def _take(self, request: BoundedRequest, client: HttpClient, server: str | None) -> bytes | int:
         known = self._callers.get((client.key, server))
         if server is not None and (known is None or not known.has_access):
             drive(self._check_access(request, client, server))
             return NOT_DONE_YET
         return self._dispatch(request, client, server)
 
-    async def _check_access(self, request: BoundedRequest, client: Client, server: str) -> None:
+    async def _check_access(self, request: BoundedRequest, client: HttpClient, server: str) -> None:
         """
         Answer a caller that has not been shown anything of a server yet.
 
@@ -259,29 +259,29 @@ class McpFrontResource(Resource):
         """
         try:
             shown = await may_use_any(self._link(server), new_session_id())
-            client.note(0, None)  # the lists are not an answer
-            if request.departed:
+            client.note_answer(0, None)  # the lists are not an answer
+            if request.is_disconnected:
                 return
             if shown is False:
                 more = f"Try {self._facts.path}, which has all that you may use; ask the operator for more."
                 remedy = f"{more} {self._hint(client)}".rstrip()
                 said = f"You may not use an MCP server {server} here."
-                answered: bytes | int = refused(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
+                answered: bytes | int = refuse(request, 404, Reason.UNKNOWN_MCP_SERVER, said, remedy=remedy)
             else:
                 self._caller(client, server).has_access = bool(shown)
                 answered = self._dispatch(request, client, server)
-            if type(answered) is bytes and not request.settled(request.complete):
+            if type(answered) is bytes and not request.record_refusal(request.complete):
                 request.complete(answered)
         except Exception:
             log.failure("a request of an MCP client could not be answered; its connection is cut")
             request.channel.cut()
 
-    def _dispatch(self, request: BoundedRequest, client: Client, server: str | None) -> bytes | int:
+    def _dispatch(self, request: BoundedRequest, client: HttpClient, server: str | None) -> bytes | int:
         if is_of_a_session(request):
             return self.sessions.take(request, client.key, server, lambda: self._caller(client, server).server)
         return self._caller(client, server).stateless.take(request)
 
-    def _caller(self, client: Client, server: str | None) -> FrontCaller:
+    def _caller(self, client: HttpClient, server: str | None) -> FrontCaller:
         place = (client.key, server)
         caller = self._callers.get(place)
         if caller is not None:
@@ -307,7 +307,7 @@ class McpFrontResource(Resource):
         self._callers[place] = caller
         return caller
 
-    def _hint(self, client: Client) -> str:
+    def _hint(self, client: HttpClient) -> str:
         """Return why a client may not see a tool; empty where its assurance suffices for every tool."""
         return self._facts.hints.get(client.assurance, "")
 
@@ -342,7 +342,7 @@ def _renew_subscriptions(callers: Sequence[FrontCaller]) -> Iterator[None]:
         yield
 
 
-def _agent_of(client: Client) -> str:
+def _agent_of(client: HttpClient) -> str:
     if client.certificate is not None:
         return client.certificate.agent_id or ""
     return dict(client.fields).get("Agent-ID", "")

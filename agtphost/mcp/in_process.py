@@ -12,7 +12,7 @@ from agtphost.client.approvals import WAIT
 from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
-from agtphost.http.clients import Client
+from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
 from agtphost.mcp.link import McpHostLink, OnEvent, McpOperation
 from agtphost.mcp.messages import refusal_fault
@@ -21,7 +21,7 @@ from agtphost.vocabulary.steps import Executor
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
 
-SENDER: ContextVar[Client] = ContextVar("SENDER")
+SENDER: ContextVar[HttpClient] = ContextVar("SENDER")
 """The client whose HTTP request is being answered; always one of the link's caller."""
 
 Manifest = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -128,7 +128,7 @@ class InProcessLink:
         if not working.called:
             working = _detach(working, lambda: [stop() for stop in tuple(peer.leaving)])
         reply = _reply(await working, interims)
-        sender.note(reply.status, reply.audit_id)
+        sender.note_answer(reply.status, reply.audit_id)
         return reply
 
 

@@ -35,7 +35,7 @@ class EventStreamAnswer:
         self._paused = False
         self.has_begun = False
         self.has_ended = False
-        request.left = self._leave
+        request.on_disconnect = self._leave
 
     def begin(self, *fields: tuple[str, str]) -> None:
         """Begin the stream, even if it stays without messages."""

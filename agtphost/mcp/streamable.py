@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
-from agtphost.http.refusals import TurnedAway, refused
+from agtphost.http.refusals import TurnedAway, refuse
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
@@ -128,7 +128,7 @@ def refusal(request: BoundedRequest, status: int, fault: McpFault, *fields: tupl
         told = McpFault(fault.code, fault.message, {**known, "agtp": messages.early_refusal_facts(turned)})
         return messages.encode_error(None, told), JSON
 
-    return refused(request, status, reason, fault.message, *fields, remedy=remedy or usual, form=form)
+    return refuse(request, status, reason, fault.message, *fields, remedy=remedy or usual, form=form)
 
 
 class _StatelessChannel:

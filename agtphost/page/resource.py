@@ -127,12 +127,12 @@ class PageResource(Resource):
             request.channel.proven()
         if sent and session is None and path != "/enter":
             return tail_of(request, 401, b"The session has ended; enter again by a link of agtp page.\n")
-        request.admitted = _Admitted(session, cookie, shown)
+        request.admission = _Admitted(session, cookie, shown)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:
         """Answer a request."""
-        if request.admitted is None:
+        if request.admission is None:
             refusal = self.admit(request)
             if refusal is not None:
                 return refusal
@@ -146,7 +146,7 @@ class PageResource(Resource):
         return NOT_DONE_YET
 
     async def _answered(self, request: BoundedRequest, path: str) -> None:
-        admitted: _Admitted = request.admitted
+        admitted: _Admitted = request.admission
         session = admitted.session
         if request.method == b"POST":
             await self._posted(request, path, admitted)
@@ -264,7 +264,7 @@ class PageResource(Resource):
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""
         if reply.status in (401, 403, 410):
             self._entrance.end(session)
-            view = notes.over(reply, request.admitted.shown)
+            view = notes.over(reply, request.admission.shown)
             request.responseHeaders.addRawHeader(*set_cookie(""))
             await self._show(request, view, path, None)
         else:

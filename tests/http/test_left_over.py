@@ -13,7 +13,7 @@ from twisted.internet.address import IPv4Address
 
 from agtphost.http.gateway import GatewayResource
 from agtphost.http.mounts import Mount, Mounts
-from agtphost.http.refusals import Door
+from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from agtphost.mcp.front import McpFrontResource
@@ -91,7 +91,7 @@ def served() -> MemoryHost:
 
 def connected(host: MemoryHost) -> tuple[Any, Wire]:
     """A connection to all of them."""
-    core, door = host.core, Door(host.dispatcher)
+    core, door = host.core, RefusalRecorder(host.dispatcher)
     assert core.gateway is not None
     assert core.mcp_front is not None
     assert core.registry is not None

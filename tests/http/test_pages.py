@@ -13,14 +13,14 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from agtphost.errors import ConfigurationError
-from agtphost.http.pages import Page, Pages
+from agtphost.http.pages import StaticPage, PageTable
 from agtphost.http.site import HttpService
-from agtphost.http.tls import Connections, https_options
+from agtphost.http.tls import TlsCreator, https_options
 from tests.client.credentials import Credentials, create
 from tests.http.mounted import service_of
 
 PATH = "/.well-known/agtp"
-PAGE = Page(body=b'{"agtp_version": "1.0"}\n', max_age=60)
+PAGE = StaticPage(body=b'{"agtp_version": "1.0"}\n', max_age=60)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 def serving(credentials: Credentials) -> Iterator[Callable[[], Awaitable[HttpService]]]:
     """Starts a listener on a port of its own."""
     options = https_options(credentials.server.cert, credentials.server.key)
-    served = service_of(Pages({PATH: PAGE}), "ssl:0:interface=127.0.0.1", Connections(options), path=PATH)
+    served = service_of(PageTable({PATH: PAGE}), "ssl:0:interface=127.0.0.1", TlsCreator(options), path=PATH)
 
     async def start() -> HttpService:
         served.startService()
@@ -110,7 +110,7 @@ def test_an_endpoint_that_is_none_is_refused(credentials: Credentials) -> None:
     """The problem names the key of the file."""
     options = https_options(credentials.server.cert, credentials.server.key)
     with pytest.raises(ConfigurationError, match="the test has no endpoint"):
-        service_of(Pages({}), "ssl:", Connections(options))
+        service_of(PageTable({}), "ssl:", TlsCreator(options))
 
 
 @pytest_twisted.ensureDeferred
@@ -128,7 +128,7 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(
         return ssl.PEM_cert_to_DER_cert(given.server.cert.read_text())
 
     assert await deferToThread(shown) == of(credentials) != of(other)
-    served.renew(Connections(https_options(other.server.cert, other.server.key)))
+    served.renew(TlsCreator(https_options(other.server.cert, other.server.key)))
     assert await deferToThread(shown) == of(other)
     status, _, body = await deferToThread(ask, other, served.port, "GET", PATH)
     assert (status, body) == (200, PAGE.body)

@@ -21,7 +21,7 @@ from twisted.web.resource import Resource
 from agtphost.handlers.upstream import Upstream
 from agtphost.http.exchange import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
-from agtphost.http.tls import Connections, https_options
+from agtphost.http.tls import TlsCreator, https_options
 from agtphost.upstream.https import HTTPSClient, BytesProducer, trust_of
 from agtphost.upstream.web import WebClient
 from agtphost.vocabulary.addresses import AddressPolicy
@@ -55,7 +55,7 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 @pytest_twisted.ensureDeferred
 async def test_an_answer_leaves_in_one(credentials: Credentials, secure: bool) -> None:
     """Of the listeners of the host: the A2A front's and the well-known one's class."""
-    tls = Connections(https_options(credentials.server.cert, credentials.server.key)) if secure else None
+    tls = TlsCreator(https_options(credentials.server.cert, credentials.server.key)) if secure else None
     service = service_of(Page(), f"{'ssl' if secure else 'tcp'}:0:interface=127.0.0.1", tls)
     service.startService()
     await service.when_listening()
@@ -176,7 +176,7 @@ async def test_a_service_of_an_operator_is_asked_in_one(credentials: Credentials
     """HTTPS services: one send for a request, once hands are shaken."""
     from twisted.internet.ssl import Certificate, trustRootFromCertificates
 
-    tls = Connections(https_options(credentials.server.cert, credentials.server.key))
+    tls = TlsCreator(https_options(credentials.server.cert, credentials.server.key))
     service = service_of(Page(), "ssl:0:interface=127.0.0.1", tls)
     service.startService()
     await service.when_listening()

@@ -13,7 +13,7 @@ import pytest
 from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps, HTTPAnswer
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.errors import ConfigurationError
-from agtphost.http.wellknown import Namespace, bootstrap_document, encoded
+from agtphost.http.wellknown import DomainFacts, bootstrap_document, encode_document
 from agtphost.vocabulary.uris import Form, parse
 from tests.host.hosts import configured, reloaded
 from tests.system.hosting import sample
@@ -23,7 +23,7 @@ FACTS: dict[str, Any] = {"domain": "acme.tld", "host": "agtp.acme.tld", "updated
 
 def test_the_document_has_every_member() -> None:
     """AGTP-127: the draft's members, with what is known of each."""
-    namespace = Namespace(**FACTS, dns_anchor="_agtp.acme.tld", issuer="https://ca.acme.tld")
+    namespace = DomainFacts(**FACTS, dns_anchor="_agtp.acme.tld", issuer="https://ca.acme.tld")
     assert bootstrap_document(namespace) == {
         "agtp_version": "1.0",
         "endpoint": "agtp://agtp.acme.tld/agents",
@@ -35,7 +35,7 @@ def test_the_document_has_every_member() -> None:
             "well_known_updated_at": "2026-04-30T00:00:00Z",
         },
     }
-    assert json.loads(encoded(namespace)) == bootstrap_document(namespace)
+    assert json.loads(encode_document(namespace)) == bootstrap_document(namespace)
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_the_document_has_every_member() -> None:
 )
 def test_our_client_reads_what_we_write(port: int, endpoint: str) -> None:
     """AGTP-127, AGTP-128: the endpoint is a URI of the grammar, and leads to host and port."""
-    namespace = Namespace(**FACTS, port=port)
+    namespace = DomainFacts(**FACTS, port=port)
     assert namespace.endpoint == endpoint
     # Off the port of AGTP, too, the namespace document is named and not the server (core v08 section 6.1).
     document = parse(bootstrap_document(namespace)["discovery"]["namespace_document"])
     assert (document.form, document.host, document.port) == (Form.NAMESPACE, "agtp.acme.tld", port)
     bootstraps = Bootstraps(BootstrapPolicy())
-    bootstraps.note("acme.tld", HTTPAnswer(status=200, body=encoded(namespace)), 0.0)
+    bootstraps.note("acme.tld", HTTPAnswer(status=200, body=encode_document(namespace)), 0.0)
     located = bootstraps.locate(parse("agtp://acme.tld/agents/desk"))
     assert (located.host, located.port, located.agent_name) == ("agtp.acme.tld", port, "desk")
 

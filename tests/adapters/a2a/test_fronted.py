@@ -13,8 +13,8 @@ from twisted.internet.task import Clock
 from agtphost.adapters.a2a import fronted
 from agtphost.adapters.a2a.fronted import KIND, FrontTaskTable, TooManyTasks
 from agtphost.audit.drafts import Change, LedgerUnavailable
-from agtphost.http.a2a_runs import AWAITING, BEGINNING, BEGINNING_OF_ONE, Exposed, Runs
-from agtphost.http.clients import Client
+from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, ExposedAgent, TaskRuns
+from agtphost.http.clients import HttpClient
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue
 from agtphost.vocabulary.holdings import ITEM_KINDS
@@ -122,24 +122,24 @@ def test_who_begins_many_at_once_does_so_a_few_at_a_time() -> None:
         async def dispatch(self, request: object, peer: object, interim: object = None) -> Response:
             return Response(status=500, body=b"{}")
 
-    runs = Runs(Answers(), Table(), CallQueue(Clock(), BEGINNING, waiting=AWAITING, share=BEGINNING_OF_ONE))  # type: ignore[arg-type]
+    runs = TaskRuns(Answers(), Table(), CallQueue(Clock(), STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT))  # type: ignore[arg-type]
     agent = hosted("helper", hosted=True)
-    exposed = Exposed(agent=agent, method="ECHO", path="/text", input={}, text=("text",), answer="text")
+    exposed = ExposedAgent(agent=agent, method="ECHO", path="/text", input={}, text=("text",), answer="text")
     message = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "x"}]}
 
     def begin(key: str) -> None:
-        client = Client(key=key, address="127.0.0.1", fields=(("Agent-ID", agent.agent_id),))
+        client = HttpClient(key=key, address="127.0.0.1", fields=(("Agent-ID", agent.agent_id),))
         ensureDeferred(runs.begin(exposed, client, message, told=None))
 
     for _ in range(40):
         begin("many")
-    assert [client for client, _ in keeping] == ["many"] * BEGINNING_OF_ONE
+    assert [client for client, _ in keeping] == ["many"] * STORING_TASKS_PER_CLIENT
     begin("one")
     assert [client for client, _ in keeping][-1] == "one"
     for _ in range(100):
         for _, waiting in [entry for entry in keeping if not entry[1].called]:
             waiting.callback(None)
-        assert len([entry for entry in keeping if not entry[1].called]) <= BEGINNING_OF_ONE
+        assert len([entry for entry in keeping if not entry[1].called]) <= STORING_TASKS_PER_CLIENT
     assert len(keeping) == 41
 
 

@@ -15,8 +15,8 @@ from twisted.internet import reactor
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
 from agtphost.config.web_upstreams import A2AAgentSection
-from agtphost.http.pages import Page, Pages
-from agtphost.http.tls import Connections, https_options
+from agtphost.http.pages import StaticPage, PageTable
+from agtphost.http.tls import TlsCreator, https_options
 from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.a2a.test_hostile import card
 from tests.adapters.mcp.hosting import until
@@ -34,8 +34,8 @@ def credentials(tmp_path_factory: pytest.TempPathFactory) -> Credentials:
 async def served(credentials: Credentials) -> AsyncIterator[int]:
     """A card over HTTPS, at ``localhost``."""
     options = https_options(credentials.server.cert, credentials.server.key)
-    pages = Pages({})
-    service = service_of(pages, "ssl:0:interface=127.0.0.1", Connections(options))
+    pages = PageTable({})
+    service = service_of(pages, "ssl:0:interface=127.0.0.1", TlsCreator(options))
     service.startService()
     try:
         await until(lambda: service.port)
@@ -45,7 +45,7 @@ async def served(credentials: Credentials) -> AsyncIterator[int]:
             "protocolVersion": "1.0",
         }
         body = json.dumps(card(0, supportedInterfaces=[interface])).encode()
-        pages._pages[PATH.encode()] = Page(body=body)
+        pages._pages[PATH.encode()] = StaticPage(body=body)
         yield service.port
     finally:
         await service.stopService()
