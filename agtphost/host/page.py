@@ -18,12 +18,12 @@ from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
 from agtphost.methods.inspection.overseen import Overseen
 from agtphost.methods.page import PageAccess
-from agtphost.page.browsers import Browsers
-from agtphost.page.entrance import LIFE
-from agtphost.page.evidence import Keys
+from agtphost.page.browsers import BrowserCertificates
+from agtphost.page.entrance import LINK_SECONDS
+from agtphost.page.evidence import EvidenceKeys
 from agtphost.page.exporting import Exports
-from agtphost.page.fields import ALWAYS
-from agtphost.page.live import Viewings
+from agtphost.page.fields import COMMON_FIELDS
+from agtphost.page.live import LiveFeeds
 from agtphost.page.resource import PageResource
 from agtphost.upstream.service import UpstreamService
 from agtphost.vocabulary.tomltext import write_toml
@@ -45,7 +45,7 @@ def page_access(on: HostServices) -> PageAccess | None:
     writes = on.config.admin.writes
     known = on.loaded.directory.list_known
     replies = "REPLY" in on.config.methods.names
-    return PageAccess(on.authorization, known, entrance.link, LIFE, writes=writes, replies=replies, now=on.seconds)
+    return PageAccess(on.authorization, known, entrance.issue_link, LINK_SECONDS, writes=writes, replies=replies, now=on.seconds)
 
 
 def page_bindings(
@@ -124,7 +124,7 @@ def build_page_surface(on: HostServices, dispatcher: IDispatcher, present: Calla
     if entrance is None:
         return None
     key = on.loaded.key
-    keys = Keys(
+    keys = EvidenceKeys(
         own=lambda: () if key is None else (key.public,),
         links=partial(statements_of, key),
         witnesses=on.evidence.witnesses.known_keys,
@@ -135,8 +135,8 @@ def build_page_surface(on: HostServices, dispatcher: IDispatcher, present: Calla
         known = () if key is None else tuple((each.kid, each) for each in every_key(key))
         return ExportWriter(on.config.host.server_id, known, statements_of(key), whole=whole)
 
-    feeds = Viewings(on.reactor)
+    feeds = LiveFeeds(on.reactor)
     on.evidence.ledger.watch(feeds.saw)
-    browsers = Browsers(lambda: present().admin.browsers)
+    browsers = BrowserCertificates(lambda: present().admin.browsers)
     resource = PageResource(entrance, dispatcher, keys, feeds, Exports(begin), browsers)
-    return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=ALWAYS)
+    return ServedSurface(name=ADMIN, what="the operators' page", resource=resource, pages=True, fields=COMMON_FIELDS)

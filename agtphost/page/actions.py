@@ -19,12 +19,12 @@ LIFECYCLE = {"deactivate": "DEACTIVATE", "reinstate": "REINSTATE", "revoke": "RE
 """The method that each button sends."""
 
 
-class Malformed(Exception):
+class MalformedForm(Exception):
     """A form that no page has; the message is one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Act:
+class FormRequest:
     """The request that a form becomes."""
 
     method: str
@@ -37,46 +37,46 @@ class Act:
 def _word(fields: Fields, name: str) -> str:
     value = fields.get(name, "").strip()
     if not value or len(value) > LONGEST:
-        raise Malformed(f"The field {name} is missing or has more than {LONGEST} characters.")
+        raise MalformedForm(f"The field {name} is missing or has more than {LONGEST} characters.")
     return value
 
 
 def _reason(fields: Fields) -> dict[str, str]:
     value = fields.get("reason", "").strip()
     if len(value) > LONGEST:
-        raise Malformed(f"The reason has more than {LONGEST} characters.")
+        raise MalformedForm(f"The reason has more than {LONGEST} characters.")
     return {"reason": value} if value else {}
 
 
-def _chosen(fields: Fields, *known: str) -> str:
+def _pressed_button(fields: Fields, *known: str) -> str:
     value = fields.get("do", "")
     if value not in known:
-        raise Malformed("The form was not sent by one of its buttons.")
+        raise MalformedForm("The form was not sent by one of its buttons.")
     return value
 
 
-def decide(fields: Fields) -> Act:
+def decide(fields: Fields) -> FormRequest:
     """Return the CONFIRM that accepts, rejects or defers an approval or an escalation."""
-    status = _chosen(fields, "accepted", "rejected", "deferred")
+    status = _pressed_button(fields, "accepted", "rejected", "deferred")
     target = _word(fields, "target_id")
     given = {"target_id": target, "status": status, **_reason(fields)}
-    return Act(method="CONFIRM", path="/", given=given, done=f"{target} is {status}.")
+    return FormRequest(method="CONFIRM", path="/", given=given, done=f"{target} is {status}.")
 
 
-def reply(fields: Fields) -> Act:
+def reply(fields: Fields) -> FormRequest:
     """Return the REPLY to the agent that escalated; it decides nothing."""
-    _chosen(fields, "reply")
+    _pressed_button(fields, "reply")
     target, content = _word(fields, "in_reply_to"), _word(fields, "content")
     given = {"in_reply_to": target, "content": content}
-    return Act(method="REPLY", path="/", given=given, done=f"The answer to {target} is in the agent's inbox.")
+    return FormRequest(method="REPLY", path="/", given=given, done=f"The answer to {target} is in the agent's inbox.")
 
 
-def decide_proposal(fields: Fields) -> Act:
+def decide_proposal(fields: Fields) -> FormRequest:
     """Return the CONFIRM of a proposal."""
-    status = _chosen(fields, "accepted", "rejected", "deferred")
+    status = _pressed_button(fields, "accepted", "rejected", "deferred")
     known = _word(fields, "proposal_id")
     word = {"deferred": True} if status == "deferred" else {"accepted": status == "accepted"}
-    return Act(
+    return FormRequest(
         method="CONFIRM",
         path=f"/proposals/{in_path(known)}",
         given={**word, **_reason(fields)},
@@ -84,71 +84,71 @@ def decide_proposal(fields: Fields) -> Act:
     )
 
 
-def approve_definition(fields: Fields) -> Act:
+def approve_definition(fields: Fields) -> FormRequest:
     """Return the EXECUTE that approves the present definition of an upstream, as it was shown."""
-    _chosen(fields, "approve")
+    _pressed_button(fields, "approve")
     protocol, upstream, digest = (_word(fields, each) for each in ("protocol", "upstream", "sha256"))
     name = fields.get("name", "").strip()
     if protocol == "mcp":
         payload = {"tool": f"{upstream}.{name}", "sha256": digest}
         execute = {"action": "mcp.tools.approve", "payload_type": media_types.MCP_TOOLS, "payload": payload}
-        return Act(method="EXECUTE", path="/", given=execute, done=f"{upstream}.{name} is approved.")
+        return FormRequest(method="EXECUTE", path="/", given=execute, done=f"{upstream}.{name} is approved.")
     kinds = {"a2a": ("a2a.card.approve", media_types.A2A), "acp": ("acp.agents.approve", media_types.ACP_RUN)}
     if protocol not in kinds:
-        raise Malformed("Definitions of this protocol cannot be approved.")
+        raise MalformedForm("Definitions of this protocol cannot be approved.")
     action, payload_type = kinds[protocol]
     payload = {"sha256": digest, **({"name": name} if name else {})}
     execute = {"action": action, "payload_type": payload_type, "payload": payload}
-    return Act(
+    return FormRequest(
         method="EXECUTE", path=f"/{protocol}/{in_path(upstream)}", given=execute, done=f"{upstream} {name} is approved."
     )
 
 
-def lifecycle(fields: Fields) -> Act:
+def lifecycle(fields: Fields) -> FormRequest:
     """
     Return the DEACTIVATE, REINSTATE, REVOKE or DEPRECATE with its reason; a final one needs the agent's name typed.
     """
-    do = _chosen(fields, *LIFECYCLE)
+    do = _pressed_button(fields, *LIFECYCLE)
     agent_id, name = _word(fields, "agent_id"), _word(fields, "name")
     if not is_agent_id(agent_id):
-        raise Malformed("The form has no valid Agent-ID.")
+        raise MalformedForm("The form has no valid Agent-ID.")
     given = {"agent_id": agent_id, **_reason(fields)}
     if "reason" not in given:
-        raise Malformed("Give a reason: it goes into the signed event.")
+        raise MalformedForm("Give a reason: it goes into the signed event.")
     if do == "revoke" and fields.get("typed", "").strip() != name:
-        raise Malformed(f"A revocation is final: type the agent's name, {name}, to say that you mean it.")
-    return Act(method=LIFECYCLE[do], path="/", given=given, done=f"{LIFECYCLE[do]} of {name} is on record.")
+        raise MalformedForm(f"A revocation is final: type the agent's name, {name}, to say that you mean it.")
+    return FormRequest(method=LIFECYCLE[do], path="/", given=given, done=f"{LIFECYCLE[do]} of {name} is on record.")
 
 
-def end_call(fields: Fields) -> Act:
+def end_call(fields: Fields) -> FormRequest:
     """Return the SUSPEND of a waiting call."""
-    _chosen(fields, "end")
+    _pressed_button(fields, "end")
     known = _word(fields, "response_id")
-    return Act(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
+    return FormRequest(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
 
 
-def restart(fields: Fields) -> Act:
+def restart(fields: Fields) -> FormRequest:
     """Return the RESUME that restarts an upstream."""
-    _chosen(fields, "restart")
+    _pressed_button(fields, "restart")
     known = _word(fields, "upstream")
-    return Act(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted.")
+    return FormRequest(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted.")
 
 
-def revoke_contract(fields: Fields) -> Act:
+def revoke_contract(fields: Fields) -> FormRequest:
     """Return the REVOKE of a contract."""
-    _chosen(fields, "revoke")
+    _pressed_button(fields, "revoke")
     known = _word(fields, "synthesis_id")
     given = {"target": "contract", "synthesis_id": known, **_reason(fields)}
-    return Act(method="REVOKE", path="/", given=given, done=f"The contract {known} is revoked.")
+    return FormRequest(method="REVOKE", path="/", given=given, done=f"The contract {known} is revoked.")
 
 
-def sweep(fields: Fields) -> Act:
+def sweep(fields: Fields) -> FormRequest:
     """Return the REVOKE of contracts that cannot be used any more."""
-    _chosen(fields, "sweep")
-    return Act(method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept.")
+    _pressed_button(fields, "sweep")
+    return FormRequest(method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept.")
 
 
-ACTIONS: Mapping[str, Callable[[Fields], Act]] = {
+ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {
     "approve-definition": approve_definition,
     "decide": decide,
     "decide-proposal": decide_proposal,

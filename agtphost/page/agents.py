@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import calls, parts, sessions
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
 from agtphost.page.text import in_path
-from agtphost.page.visit import Visit
+from agtphost.page.visit import PageVisit
 
 BUTTONS = {
     "active": (("deactivate", "Deactivate"), ("deprecate", "Deprecate"), ("revoke", "Revoke for good")),
@@ -22,13 +22,13 @@ BUTTONS = {
 """The buttons for an agent in each state; retired agents have none."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show a page of the agents that the host knows."""
-    name, more = visit.word("name"), visit.word("more", 4_096)
+    name, more = visit.query_word("name"), visit.query_word("more", 4_096)
     reply = await visit.ask.inspect("agents", name=name or None, limit=parts.ROWS, continuation_token=more or None)
     form = parts.search("/agents", parts.field("name", "Name", "filter-name", name))
     if not reply.ok:
-        return View(title="Agents", body=[form, parts.refused("Not shown", reply)])
+        return PageView(title="Agents", body=[form, parts.refusal_section("Not shown", reply)])
     rows = [
         (
             tags.a(str(entry.get("name")), href=f"/agents/{in_path(entry.get('agent_id'))}"),
@@ -42,29 +42,29 @@ async def draw(visit: Visit) -> View:
     ]
     heads = ("Name", "State", "Here it", "Days of its certificate", "Sessions", "Scopes")
     body: list[Any] = [form, parts.table(f"{reply.result.get('count')} agents", heads, rows, "There are none.")]
-    if reply.more:
-        query = urlencode({"name": name, "more": reply.more})
+    if reply.continuation:
+        query = urlencode({"name": name, "more": reply.continuation})
         body.append(tags.p(tags.a("More agents", href=f"/agents?{query}", rel="next")))
-    return View(title="Agents", body=body)
+    return PageView(title="Agents", body=body)
 
 
-async def draw_one(visit: Visit) -> View:
+async def draw_one(visit: PageVisit) -> PageView:
     """Show one agent, its latest calls, and the form that changes its state."""
-    more = visit.word("tasks", 4_096) or None
-    known, latest, events, active, tasks = await together(
+    more = visit.query_word("tasks", 4_096) or None
+    known, latest, events, active, tasks = await gather_replies(
         visit.ask.inspect("agents", agent_id=visit.rest, limit=1),
         visit.ask.inspect("records", caller_id=visit.rest, limit=20),
         visit.ask.inspect("lifecycle", agent_id=visit.rest, limit=20),
         visit.ask.inspect("sessions", agent_id=visit.rest, limit=20),
-        visit.ask.ask("QUERY", "/delegations", _told(agent_id=visit.rest, limit=50, continuation_token=more)),
+        visit.ask.ask("QUERY", "/delegations", _without_none(agent_id=visit.rest, limit=50, continuation_token=more)),
     )
     entries = known.entries("agents")
     if not known.ok:
-        return View(title="Agent", status=known.status, body=[parts.refused("Not shown", known)])
+        return PageView(title="Agent", status=known.status, body=[parts.refusal_section("Not shown", known)])
     if not entries:
-        return View(title="Agent", status=404, body=[tags.p("The host knows no such agent.")])
+        return PageView(title="Agent", status=404, body=[tags.p("The host knows no such agent.")])
     (agent,) = entries
-    return View(
+    return PageView(
         title=f"Agent {agent.get('name')}",
         body=[
             _facts(agent),
@@ -74,20 +74,20 @@ async def draw_one(visit: Visit) -> View:
             _tasks(visit.rest, tasks),
             parts.section("Calls", calls.records("What it called last", latest))
             if latest.ok
-            else parts.refused("Calls", latest),
+            else parts.refusal_section("Calls", latest),
         ],
     )
 
 
-def _told(**given: Any) -> dict[str, Any]:
+def _without_none(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _tasks(agent_id: str, reply: Reply) -> Tag:
+def _tasks(agent_id: str, reply: PageReply) -> Tag:
     """Show the tasks that the agent has delegated, and those delegated to it."""
     title = "Delegated tasks"
     if not reply.ok:
-        return parts.refused(title, reply)
+        return parts.refusal_section(title, reply)
     rows = [
         (
             tags.a(str(entry.get("task_id")), href=f"/calls?task_id={parts.in_query(entry.get('task_id'))}"),
@@ -104,8 +104,8 @@ def _tasks(agent_id: str, reply: Reply) -> Tag:
     heads = ("Task-ID", "State", "Delegated by", "Delegated to", "Scopes", "Accepted", "Ended", "Record")
     caption = f"{reply.result.get('count')} tasks that go on after their answer, kept for a day"
     content = [parts.table(caption, heads, rows, "There are none.")]
-    if reply.more:
-        query = urlencode({"tasks": reply.more})
+    if reply.continuation:
+        query = urlencode({"tasks": reply.continuation})
         content.append(tags.p(tags.a("More tasks", href=f"/agents/{in_path(agent_id)}?{query}", rel="next")))
     return parts.section(title, *content)
 
@@ -128,7 +128,7 @@ def _facts(agent: Mapping[str, Any]) -> Tag:
     return parts.section("What is known", parts.facts(pairs))
 
 
-def _change(visit: Visit, agent: Mapping[str, Any]) -> list[Tag]:
+def _change(visit: PageVisit, agent: Mapping[str, Any]) -> list[Tag]:
     buttons = BUTTONS.get(str(agent.get("status")), ())
     known, name = str(agent.get("agent_id")), str(agent.get("name"))
     if not (visit.may("lifecycle") and agent.get("registrar") is True and buttons):
@@ -147,9 +147,9 @@ def _change(visit: Visit, agent: Mapping[str, Any]) -> list[Tag]:
     return [parts.section("Change its state", form)]
 
 
-def _events(reply: Reply) -> Tag:
+def _events(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("What happened to it", reply)
+        return parts.refusal_section("What happened to it", reply)
     rows = []
     for entry in reply.entries("events"):
         payload = entry.get("payload")

@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults
 
 from agtphost.iagtp import IDispatcher
-from agtphost.page.entrance import Session
+from agtphost.page.entrance import PageSession
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -19,7 +19,7 @@ REFUSING_2XX = 262
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class PageReply:
     """The host's answer to a request of the page."""
 
     status: int
@@ -30,7 +30,7 @@ class Reply:
     """The whole body."""
 
     audit_id: str
-    more: str = ""
+    continuation: str = ""
     """The Continuation-Token of an incomplete list."""
 
     @property
@@ -68,7 +68,7 @@ class Reply:
         return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def reply_of(response: Response) -> Reply:
+def reply_of(response: Response) -> PageReply:
     """Return a response as a :class:`Reply`."""
     try:
         body = jsontext.decode(response.body) if response.body else {}
@@ -77,28 +77,28 @@ def reply_of(response: Response) -> Reply:
     document: Mapping[str, Any] = body if isinstance(body, dict) else {"result": {"items": body}}
     refused = not 200 <= response.status < 300 or response.status == REFUSING_2XX
     result = document.get("result", document)
-    return Reply(
+    return PageReply(
         status=response.status,
         result=result if isinstance(result, dict) and not refused else {},
         document=document,
         audit_id=response.audit_id,
-        more=response.headers.get("continuation-token") or "",
+        continuation=response.headers.get("continuation-token") or "",
     )
 
 
-class Asker:
+class PersonClient:
     """
     A client of the dispatcher that asks in the name of one person.
 
     :param address: of that person's browser.
     """
 
-    def __init__(self, dispatcher: IDispatcher, session: Session, address: str) -> None:
+    def __init__(self, dispatcher: IDispatcher, session: PageSession, address: str) -> None:
         self._dispatcher = dispatcher
         self._session = session
         self._address = address
 
-    async def ask(self, method: str, path: str = "/", given: Mapping[str, Any] | None = None) -> Reply:
+    async def ask(self, method: str, path: str = "/", given: Mapping[str, Any] | None = None) -> PageReply:
         """Send a request, which is recorded like any other."""
         request = Request(
             method=method,
@@ -110,13 +110,13 @@ class Asker:
         response: Response = await self._dispatcher.dispatch(request, self._session.peer(self._address))
         return reply_of(response)
 
-    async def inspect(self, target: str, **given: Any) -> Reply:
+    async def inspect(self, target: str, **given: Any) -> PageReply:
         """Send an INSPECT without the parameters that are None."""
         named = {name: value for name, value in given.items() if value is not None}
         return await self.ask("INSPECT", "/", {"target": target, **named})
 
 
-async def together(*waiting: Awaitable[Reply]) -> list[Reply]:
+async def gather_replies(*waiting: Awaitable[PageReply]) -> list[PageReply]:
     """Return several answers, requested concurrently, so that their records are written together."""
-    replies: list[Reply] = await gatherResults([Deferred.fromCoroutine(each) for each in waiting])  # type: ignore[arg-type]
+    replies: list[PageReply] = await gatherResults([Deferred.fromCoroutine(each) for each in waiting])  # type: ignore[arg-type]
     return replies

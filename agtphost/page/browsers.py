@@ -26,7 +26,7 @@ LEAST_BITS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class BrowserCertificate:
     """A certificate whose key a browser has proven to have."""
 
     digest: str
@@ -35,7 +35,7 @@ class Shown:
     certificate: PeerCertificate | None = None
     """The certificate of the operator whom it represents; None if it represents none."""
 
-    why: str = ""
+    refusal: str = ""
     """Why it represents no operator; a sentence."""
 
     @property
@@ -44,7 +44,7 @@ class Shown:
         return "" if self.certificate is None else f"{self.certificate.fingerprint} {self.digest}"
 
 
-class Browsers:
+class BrowserCertificates:
     """
     The listed certificates.
 
@@ -54,28 +54,28 @@ class Browsers:
     def __init__(self, listed: Callable[[], Mapping[str, str]]) -> None:
         self._listed = listed
 
-    def shown(self, transport: Any) -> Shown | None:
+    def find_certificate(self, transport: Any) -> BrowserCertificate | None:
         """Return the certificate that the browser of a connection has presented, or None."""
         if not self._listed() or not ISSLTransport.providedBy(transport):
             return None
         secure: Any = transport
         found = secure.getHandle().get_peer_certificate()
-        return None if found is None else self._judged(found.to_cryptography())
+        return None if found is None else self._judge(found.to_cryptography())
 
-    def _judged(self, found: x509.Certificate) -> Shown:
+    def _judge(self, found: x509.Certificate) -> BrowserCertificate:
         der = found.public_bytes(Encoding.DER)
         digest = sha256(der).hexdigest()
         person = self._listed().get(digest)
         if person is None:
             why = f"The certificate that this browser shows is not listed in [admin] browsers: its SHA-256 is {digest}."
-            return Shown(digest=digest, why=why)
+            return BrowserCertificate(digest=digest, refusal=why)
         try:
             read = parse_peer_certificate(der)
             key = found.public_key()
         except (CertificateError, ValueError, TypeError):
-            return Shown(digest=digest, why="The certificate that this browser shows cannot be read.")
+            return BrowserCertificate(digest=digest, refusal="The certificate that this browser shows cannot be read.")
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < LEAST_BITS:
-            return Shown(digest=digest, why="The key of the certificate that this browser shows is not ECDSA.")
+            return BrowserCertificate(digest=digest, refusal="The key of the certificate that this browser shows is not ECDSA.")
         # It represents a person only: its content never names an agent here.
         standing = PeerCertificate(
             fingerprint=person,
@@ -86,7 +86,7 @@ class Browsers:
             not_after=read.not_after,
             links=(link_of(found),),
         )
-        return Shown(digest=digest, certificate=standing)
+        return BrowserCertificate(digest=digest, certificate=standing)
 
 
-NONE_LISTED = Browsers(dict)
+NONE_LISTED = BrowserCertificates(dict)

@@ -8,10 +8,10 @@ from typing import Any
 from twisted.web.template import Tag, tags
 
 from agtphost.page import calls, parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
 from agtphost.page.text import in_path
-from agtphost.page.visit import Visit
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
 from agtphost.vocabulary.retelling import build_decision_query
 from agtphost.vocabulary.status import phrase_of
@@ -20,51 +20,51 @@ HASHES = ("request_hash", "result_hash", "approval_digest")
 """Members with hashes of what was sent and answered, which the record does not repeat."""
 
 
-NEAR = 1_000
+RECORDS_SEARCHED = 1_000
 """How many records after this one are searched for those of its task, in addition to earlier ones."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show one record, found by its Audit-ID."""
     audit_id = visit.rest
     if not is_audit_id(audit_id):
-        return View(title="One call", status=404, body=[tags.p("This is not an Audit-ID.")])
-    reply, proven = await together(
+        return PageView(title="One call", status=404, body=[tags.p("This is not an Audit-ID.")])
+    reply, proven = await gather_replies(
         visit.ask.inspect("audit", audit_id=audit_id), visit.ask.inspect("inclusion", audit_id=audit_id)
     )
     if not reply.ok:
-        return View(title="One call", status=reply.status, body=[parts.refused("Not shown", reply)])
+        return PageView(title="One call", status=reply.status, body=[parts.refusal_section("Not shown", reply)])
     payload = reply.result.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     question, task = build_decision_query(payload), payload.get("task_id")
     place = proven.result.get("index")
-    near = place + NEAR if isinstance(place, int) else None
+    near = place + RECORDS_SEARCHED if isinstance(place, int) else None
     asking = [visit.ask.inspect("records", task_id=str(task), limit=50, before=near)] if task else []
     if question is not None:
         asking.append(visit.ask.ask("INSPECT", "/", {"target": "decision", **question}))
-    further = await together(*asking)
+    further = await gather_replies(*asking)
     today = further.pop() if question is not None else None
-    return View(
+    return PageView(
         title=f"Call {audit_id[:12]}...",
         body=[
-            _what(audit_id, payload, {} if today is None or not today.ok else today.result),
+            _what_happened(audit_id, payload, {} if today is None or not today.ok else today.result),
             _evidence(audit_id, payload, reply, proven),
             *([_decision(today)] if today is not None else []),
-            _linked(payload, further[0] if further else None),
+            _related_calls(payload, further[0] if further else None),
             parts.section("What was signed", parts.code(payload)),
             _commands(audit_id, payload),
         ],
     )
 
 
-def _what(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
+def _what_happened(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -> Tag:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
     status = payload.get("status")
     told: list[tuple[str, Any]] = [
         ("Audit-ID", audit_id),
         ("When", payload.get("issued_at")),
-        ("Call", calls.called(payload)),
+        ("Call", calls.describe_call(payload)),
         ("Caller", parts.brief_agent(payload.get("caller_id"), label=today.get("agent_name"))),
         ("Known by", payload.get("identity_assurance")),
         ("On behalf of", payload.get("acting_principal_id") or "-"),
@@ -72,7 +72,7 @@ def _what(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -
         ("Status", f"{status} {phrase_of(status)}" if isinstance(status, int) else "-"),
         ("Reason", payload.get("reason") or "-"),
         *(([("Missing scopes", extra["scopes"])]) if extra.get("scopes") else []),
-        *([("Decided by", ruled(today["rule"]))] if isinstance(today.get("rule"), dict) else []),
+        *([("Decided by", describe_rule(today["rule"]))] if isinstance(today.get("rule"), dict) else []),
         ("Session-ID", payload.get("session_id") or "-"),
         ("Task-ID", payload.get("task_id") or "-"),
         *((name.replace("_", " ").capitalize(), payload[name]) for name in HASHES if payload.get(name)),
@@ -83,12 +83,12 @@ def _what(audit_id: str, payload: Mapping[str, Any], today: Mapping[str, Any]) -
     return parts.section("What happened", parts.facts(told))
 
 
-def ruled(rule: Mapping[str, Any]) -> str:
+def describe_rule(rule: Mapping[str, Any]) -> str:
     """Return the place and key of a configuration rule."""
     return f"{rule.get('at')} {rule.get('key')}{' (by default)' if rule.get('default') else ''}"
 
 
-def _evidence(audit_id: str, payload: Mapping[str, Any], reply: Reply, proven: Reply) -> Tag:
+def _evidence(audit_id: str, payload: Mapping[str, Any], reply: PageReply, proven: PageReply) -> Tag:
     before = payload.get("previous_audit_id")
     place = f"{proven.result.get('index')} of {proven.result.get('size')}" if proven.ok else proven.explanation
     told: list[tuple[str, Any]] = [
@@ -105,15 +105,15 @@ def _evidence(audit_id: str, payload: Mapping[str, Any], reply: Reply, proven: R
     )
 
 
-def _decision(reply: Reply) -> Tag:
+def _decision(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("Gate by gate, today", reply)
+        return parts.refusal_section("Gate by gate, today", reply)
     passed, refusal = reply.result.get("passed"), reply.result.get("refusal")
     rows: list[tuple[Any, ...]] = [(gate, parts.state("passed"), "") for gate in passed or ()]
     if isinstance(refusal, dict):
         why = f"{refusal.get('status')} {refusal.get('reason')}: {refusal.get('explanation')}"
         rule = refusal.get("rule")
-        why += f" ({ruled(rule)})" if isinstance(rule, dict) else ""
+        why += f" ({describe_rule(rule)})" if isinstance(rule, dict) else ""
         rows.append((refusal.get("gate"), parts.state("refused"), why))
     rows += [
         (gate, parts.state("not asked"), "it keeps count, or reads input that is not recorded")
@@ -132,7 +132,7 @@ def _decision(reply: Reply) -> Tag:
     )
 
 
-def _linked(payload: Mapping[str, Any], task: Reply | None) -> Tag:
+def _related_calls(payload: Mapping[str, Any], task: PageReply | None) -> Tag:
     content: list[Any] = []
     delegation = payload.get("delegation")
     if isinstance(delegation, dict):
@@ -148,13 +148,13 @@ def _linked(payload: Mapping[str, Any], task: Reply | None) -> Tag:
     invoked = payload.get("invoked")
     if isinstance(invoked, list) and invoked:
         content.append(tags.h3("Calls that it made"))
-        content.append(tags.ul(*(tags.li(_invoked(each)) for each in invoked[: parts.ROWS])))
+        content.append(tags.ul(*(tags.li(_invoked_call(each)) for each in invoked[: parts.ROWS])))
     if task is not None and task.ok:
         content.append(calls.records("Calls of the same task", task))
     return parts.section("What belongs to it", *(content or [tags.p("Nothing else is known of it.", class_="empty")]))
 
 
-def _invoked(each: Any) -> Any:
+def _invoked_call(each: Any) -> Any:
     known = each.get("audit_id") if isinstance(each, dict) else each
     return parts.call_link(known) if isinstance(known, str) and is_audit_id(known) else parts.code(each)
 

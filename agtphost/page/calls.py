@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
-from agtphost.page.visit import Visit
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.quantities import lasting
 from agtphost.vocabulary.spoken import display_name
 
@@ -27,33 +27,33 @@ FILTERS = (
 )
 """Parameters of INSPECT, and their labels."""
 
-LIVE = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
+LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
 """Columns of the feed, as :mod:`agtphost.page.live` fills them."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show the tables, and the form that filters past calls."""
-    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.word(name))}
+    wanted: dict[str, Any] = {name: word for name, _ in FILTERS if (word := visit.query_word(name))}
     asked = dict(wanted)
     for name in ("status", "before"):
-        word = visit.word(name)
+        word = visit.query_word(name)
         if word.isascii() and word.isdigit() and int(word):
             asked[name] = int(word)
         else:
             asked.pop(name, None)
-    records, running = await together(
+    records, running = await gather_replies(
         visit.ask.inspect("records", limit=parts.ROWS, **asked), visit.ask.inspect("running")
     )
     body = [_running(visit, running), _live(), _past(visit, records, wanted)]
-    return View(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
+    return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
 
 
-def _running(visit: Visit, reply: Reply) -> Tag:
+def _running(visit: PageVisit, reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("Waiting", reply)
+        return parts.refusal_section("Waiting", reply)
     rows = [
         (
-            called(entry),
+            describe_call(entry),
             _agent(entry.get("caller"), entry.get("caller_id")),
             lasting(float(entry.get("seconds") or 0.0)),
             entry.get("address"),
@@ -66,7 +66,7 @@ def _running(visit: Visit, reply: Reply) -> Tag:
     return parts.section("Waiting", parts.table("Calls that wait", heads, rows, "No call waits."))
 
 
-def _end(visit: Visit, entry: Mapping[str, Any]) -> Any:
+def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
     if not visit.may("operate"):
         return "-"
     known = str(entry.get("response_id", ""))
@@ -76,23 +76,23 @@ def _end(visit: Visit, entry: Mapping[str, Any]) -> Any:
         "/calls",
         {"response_id": known},
         buttons=(("end", "End"),),
-        label=f"End {called(entry)}",
+        label=f"End {describe_call(entry)}",
     )
 
 
 def _live() -> Tag:
     return parts.section(
         "As they come",
-        parts.table("Calls as they are recorded", LIVE, (), live="/live", whole=True),
+        parts.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
         tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
     )
 
 
-def _past(visit: Visit, reply: Reply, wanted: Mapping[str, str]) -> Tag:
+def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
     fields = [parts.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
     form = parts.search("/calls", *fields)
     if not reply.ok:
-        return tags.div(form, parts.refused("Past calls", reply))
+        return tags.div(form, parts.refusal_section("Past calls", reply))
     content: list[Any] = [form, records("Past calls, newest first", reply)]
     before = reply.result.get("before")
     if before is not None:
@@ -105,14 +105,14 @@ def _past(visit: Visit, reply: Reply, wanted: Mapping[str, str]) -> Tag:
     return parts.section("Past", *content)
 
 
-def records(caption: str, reply: Reply) -> Tag:
+def records(caption: str, reply: PageReply) -> Tag:
     """Return a table of records, as ``INSPECT target=records`` lists them."""
     # Most rows repeat the same few agents and statuses.
     agent, state = cache(parts.brief_agent), cache(parts.state)
     rows = [
         (
             parts.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
-            called(entry),
+            describe_call(entry),
             agent(entry.get("caller_id"), "nobody", entry.get("caller")),
             agent(entry.get("chain"), "host", entry.get("agent")),
             state(entry.get("status", "-")),
@@ -125,7 +125,7 @@ def records(caption: str, reply: Reply) -> Tag:
     )
 
 
-def called(entry: Mapping[str, Any]) -> str:
+def describe_call(entry: Mapping[str, Any]) -> str:
     """Return a call in a few words: its tool, or method and path."""
     return str(entry.get("called") or display_name(entry))
 

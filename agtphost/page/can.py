@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.call import ruled
-from agtphost.page.layout import View
-from agtphost.page.text import shown
-from agtphost.page.visit import Visit
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.call import describe_rule
+from agtphost.page.layout import PageView
+from agtphost.page.text import show_value
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -25,41 +25,41 @@ PREFIX = "in."
 """The prefix of fields that are members of the input."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show the form, with a field for each member of the input, and the answer to a submitted one."""
-    method, path = visit.word("method").upper(), visit.word("path") or "/"
-    named, more = visit.word("agent"), visit.word("more", 4_096)
+    method, path = visit.query_word("method").upper(), visit.query_word("path") or "/"
+    named, more = visit.query_word("agent"), visit.query_word("more", 4_096)
     wanted = {"agent_id": named} if is_agent_id(named) else {"name": named or None}
     asking = [visit.ask.inspect("agents", limit=parts.ROWS, **wanted, continuation_token=more or None)]
     if method:
         asking.append(visit.ask.inspect("endpoint", method=method, path=path))
-    known, *defined = await together(*asking)
+    known, *defined = await gather_replies(*asking)
     found = defined[0].result.get("input_schema") if defined else None
     schema = found if isinstance(found, dict) else {}
     body: list[Any] = [_form(visit, known, method, path, schema)]
-    agent, choice = _meant(visit, known)
+    agent, choice = _find_agent(visit, known)
     if choice is not None:
-        return View(title="Can", body=[*body, choice])
+        return PageView(title="Can", body=[*body, choice])
     if method:
         asked = {"target": "decision", "method": method, "path": path}
-        wrong = _asked(visit, schema, asked, agent)
+        wrong = _add_question(visit, schema, asked, agent)
         if wrong:
             body.append(tags.p(wrong, role="alert", class_="refused"))
         else:
             body.append(_answer(await visit.ask.ask("INSPECT", "/", asked)))
-    return View(title="Can", body=body)
+    return PageView(title="Can", body=body)
 
 
-def _meant(visit: Visit, known: Reply) -> tuple[str, Tag | None]:
+def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
     """Return the Agent-ID of the named agent, empty for anyone; and a choice, if the name is not unique."""
-    named = visit.word("agent")
+    named = visit.query_word("agent")
     if not named or is_agent_id(named):
         return named, None
     if not known.ok:
-        return "", parts.refused("Agents", known)
+        return "", parts.refusal_section("Agents", known)
     entries = known.entries("agents")
     same = [str(each.get("agent_id")) for each in entries if each.get("name") == named]
-    if len(same) == 1 and not visit.word("more", 4_096):
+    if len(same) == 1 and not visit.query_word("more", 4_096):
         return same[0], None
     words = {name: word for name, word in visit.query.items() if name != "more"}
     rows = [
@@ -72,9 +72,9 @@ def _meant(visit: Visit, known: Reply) -> tuple[str, Tag | None]:
     ]
     caption = f"{known.result.get('count')} agents have {named} in their name: which is meant?"
     none = "no agent has that in its name."
-    content: list[Any] = [parts.table(shown(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
-    if known.more:
-        query = urlencode({**words, "more": known.more})
+    content: list[Any] = [parts.table(show_value(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
+    if known.continuation:
+        query = urlencode({**words, "more": known.continuation})
         content.append(tags.p(tags.a("More agents", href=f"/can?{query}", rel="next")))
     return "", parts.section("Which agent?", *content)
 
@@ -85,38 +85,38 @@ def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {name: each for name, each in list(found.items())[:MOST_MEMBERS] if isinstance(each, dict)}
 
 
-def _form(visit: Visit, known: Reply, method: str, path: str, schema: Mapping[str, Any]) -> Tag:
+def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Mapping[str, Any]) -> Tag:
     agents = [str(each.get("name")) for each in known.entries("agents")]
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
     fields = [
         parts.field(
-            "agent", "Agent: a name or an Agent-ID; anyone where empty", "agent", visit.word("agent"), list="agents"
+            "agent", "Agent: a name or an Agent-ID; anyone where empty", "agent", visit.query_word("agent"), list="agents"
         ),
         tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
-        parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.word("assurance") or "certificate"),
+        parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"),
         parts.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
         parts.field("path", "Path", "path", path),
-        parts.field("scope", "Authority-Scope that is claimed", "scope", visit.word("scope", 2_048)),
+        parts.field("scope", "Authority-Scope that is claimed", "scope", visit.query_word("scope", 2_048)),
     ]
     for name, each in _members(schema).items():
         label = f"Input: {name}{' (required)' if name in needed else ''}"
         kind = each.get("type")
         label += f", {kind}" if isinstance(kind, str) else ""
-        fields.append(parts.field(PREFIX + name, label, f"in-{parts.ident(name)}", visit.word(PREFIX + name, 4_096)))
-    fields.append(parts.field("input", "Input as JSON, in place of fields", "input", visit.word("input", 8_192)))
+        fields.append(parts.field(PREFIX + name, label, f"in-{parts.to_id(name)}", visit.query_word(PREFIX + name, 4_096)))
+    fields.append(parts.field("input", "Input as JSON, in place of fields", "input", visit.query_word("input", 8_192)))
     return parts.search("/can", *fields, text="Ask")
 
 
-def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any], agent: str) -> str:
+def _add_question(visit: PageVisit, schema: Mapping[str, Any], asked: dict[str, Any], agent: str) -> str:
     """Add what the form says to the request; return a sentence if it is invalid."""
-    scope, written = visit.word("scope", 2_048), visit.word("input", 8_192)
+    scope, written = visit.query_word("scope", 2_048), visit.query_word("input", 8_192)
     if agent:
-        asked.update(agent_id=agent, assurance=visit.word("assurance") or "certificate")
+        asked.update(agent_id=agent, assurance=visit.query_word("assurance") or "certificate")
     if scope:
         asked["authority_scope"] = scope
     try:
-        given = jsontext.decode(written.encode()) if written else _given(visit, schema)
+        given = jsontext.decode(written.encode()) if written else _given_input(visit, schema)
     except jsontext.JSONTextError as error:
         return f"The input is not JSON: {error}"
     if not isinstance(given, dict):
@@ -126,18 +126,18 @@ def _asked(visit: Visit, schema: Mapping[str, Any], asked: dict[str, Any], agent
     return ""
 
 
-def _given(visit: Visit, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _given_input(visit: PageVisit, schema: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, each in _members(schema).items():
-        word = visit.word(PREFIX + name, 4_096)
+        word = visit.query_word(PREFIX + name, 4_096)
         if word:
             found[name] = word if each.get("type") == "string" else jsontext.decode(word.encode())
     return found
 
 
-def _answer(reply: Reply) -> Tag:
+def _answer(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("Not asked", reply)
+        return parts.refusal_section("Not asked", reply)
     said, refusal = reply.result, reply.result.get("refusal")
     allowed = said.get("allowed") is True
     pairs: list[tuple[str, Any]] = [("Answer", parts.state("yes" if allowed else "no"))]
@@ -148,7 +148,7 @@ def _answer(reply: Reply) -> Tag:
             ("Gate", refusal.get("gate")),
             ("What helps", refusal.get("remedy") or "-"),
             ("Particulars", refusal.get("details") or "-"),
-            ("Decided by", ruled(refusal["rule"]) if isinstance(refusal.get("rule"), dict) else "-"),
+            ("Decided by", describe_rule(refusal["rule"]) if isinstance(refusal.get("rule"), dict) else "-"),
         ]
     if said.get("needs_approval"):
         pairs.append(("Needs approval", said["needs_approval"]))

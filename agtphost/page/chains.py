@@ -8,35 +8,35 @@ from typing import Any
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
 from agtphost.page.text import ago, brief
-from agtphost.page.visit import Visit
+from agtphost.page.visit import PageVisit
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show the tree and each chain."""
-    checkpoint, vitals, chains, last = await together(
+    checkpoint, vitals, chains, last = await gather_replies(
         visit.ask.inspect("checkpoint"),
         visit.ask.inspect("vitals"),
         visit.ask.inspect("chains"),
         visit.ask.ask("QUERY", "/verifications"),
     )
-    stated: list[Reply] = []
+    stated: list[PageReply] = []
     if last.result.get("verification"):
         # The search for its record is expensive and mostly in vain.
         asked = {"method": "CONFIRM", "path": "/verifications", "status": 200}
-        stated = await together(visit.ask.inspect("records", **asked, limit=1))
-    return View(
-        title="Evidence", body=[_tree(checkpoint, vitals), _verified(last, stated), _chains(chains), _commands()]
+        stated = await gather_replies(visit.ask.inspect("records", **asked, limit=1))
+    return PageView(
+        title="Evidence", body=[_tree(checkpoint, vitals), _last_verification(last, stated), _chains(chains), _commands()]
     )
 
 
-def _verified(reply: Reply, stated: Sequence[Reply]) -> Tag:
+def _last_verification(reply: PageReply, stated: Sequence[PageReply]) -> Tag:
     """Show the result of the last verification with the command that was put on record."""
     title = "Last audit verify"
     if not reply.ok:
-        return parts.refused(title, reply)
+        return parts.refusal_section(title, reply)
     said = reply.result.get("verification")
     if not isinstance(said, dict):
         none = tags.p(
@@ -61,9 +61,9 @@ def _verified(reply: Reply, stated: Sequence[Reply]) -> Tag:
     )
 
 
-def _tree(reply: Reply, vitals: Reply) -> Tag:
+def _tree(reply: PageReply, vitals: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("The tree over all records", reply)
+        return parts.refusal_section("The tree over all records", reply)
     said = reply.result
     ages = vitals.result.get("witness_ages")
     pairs: list[tuple[str, Any]] = [
@@ -79,9 +79,9 @@ def _tree(reply: Reply, vitals: Reply) -> Tag:
     )
 
 
-def _chains(reply: Reply) -> Tag:
+def _chains(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("Chains", reply)
+        return parts.refusal_section("Chains", reply)
     entries = reply.entries("chains")
     rows = [
         (
@@ -107,7 +107,7 @@ def _one(entry: Mapping[str, Any]) -> Tag:
 
 def _export(chain: str, entry: Mapping[str, Any]) -> Tag:
     """Show the export form; empty fields mean the whole chain."""
-    ident, newest = parts.ident(chain), entry.get("seq", 0)
+    ident, newest = parts.to_id(chain), entry.get("seq", 0)
     number = {"inputmode": "numeric", "pattern": "[0-9]*", "autocomplete": "off"}
     return tags.form(
         tags.input(type="hidden", name="chain", value=chain),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from twisted.web.template import tags
 
 from agtphost.page import parts
-from agtphost.page.asking import together
-from agtphost.page.layout import View
-from agtphost.page.visit import Visit
+from agtphost.page.asking import gather_replies
+from agtphost.page.layout import PageView
+from agtphost.page.visit import PageVisit
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show each section as in the file."""
-    (reply,) = await together(visit.ask.inspect("configuration"))
+    (reply,) = await gather_replies(visit.ask.inspect("configuration"))
     if not reply.ok:
-        return View(title="Config", body=[parts.refused("Not shown", reply)])
+        return PageView(title="Config", body=[parts.refusal_section("Not shown", reply)])
     intro = tags.p(
         "Read from ",
         tags.code(str(reply.result.get("file"))),
@@ -26,4 +26,4 @@ async def draw(visit: Visit) -> View:
         parts.section(f"[{entry.get('name')}]", parts.code(str(entry.get("toml"))))
         for entry in reply.entries("sections")
     ]
-    return View(title="Config", body=[intro, *sections])
+    return PageView(title="Config", body=[intro, *sections])

@@ -8,16 +8,16 @@ from typing import Any
 from twisted.web.template import tags
 
 from agtphost.page import parts
-from agtphost.page.asking import together
-from agtphost.page.layout import View
-from agtphost.page.visit import Visit
+from agtphost.page.asking import gather_replies
+from agtphost.page.layout import PageView
+from agtphost.page.visit import PageVisit
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show a table with a form per row, and the sweep."""
-    (reply,) = await together(visit.ask.ask("DISCOVER", "/contracts"))
+    (reply,) = await gather_replies(visit.ask.ask("DISCOVER", "/contracts"))
     if not reply.ok:
-        return View(title="Contracts", body=[parts.refused("Not shown", reply)])
+        return PageView(title="Contracts", body=[parts.refusal_section("Not shown", reply)])
     rows = [
         (
             entry.get("synthesis_id"),
@@ -37,10 +37,10 @@ async def draw(visit: Visit) -> View:
         )
         said = tags.p("Contracts of recipes that were edited since go on until they are swept.")
         body.append(parts.section("Sweep", said, form))
-    return View(title="Contracts", body=body)
+    return PageView(title="Contracts", body=body)
 
 
-def _revoke(visit: Visit, entry: Mapping[str, Any]) -> Any:
+def _revoke(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
     if not visit.may("operate"):
         return "-"
     known = str(entry.get("synthesis_id"))

@@ -31,26 +31,26 @@ log = Logger()
 COOKIE = "__Host-agtphost"
 """Browsers accept a cookie of this name only over TLS, for this host and all its paths, and from no other host."""
 
-LIFE = 60.0
+LINK_SECONDS = 60.0
 """Seconds for which a link is valid."""
 
-REMEMBERED = 600.0
+REMEMBER_SECONDS = 600.0
 """Seconds for which the host remembers that a link was used or has expired."""
 
 MOST_LINKS = 256
-LINKS_OF_ONE = 16
+LINKS_PER_CERTIFICATE = 16
 """Links of one certificate; one more ends that certificate's oldest."""
 
 MOST_SESSIONS = 64
 """Sessions of all people; one more ends the least recently used one of the person with the most sessions."""
 
-SESSIONS_OF_ONE = 16
+SESSIONS_PER_CERTIFICATE = 16
 """Sessions of one certificate; one more ends that certificate's least recently used one."""
 
-FAILURES = 20
+FAILURES_PER_MINUTE = 20
 """Wrong attempts of one address per minute that are explained; further wrong ones get 429, good ones enter."""
 
-FAILURES_IN_ALL = 600
+FAILURES_OF_ALL = 600
 """Wrong attempts of all addresses per minute that are explained."""
 
 MINUTE = 60.0
@@ -58,7 +58,7 @@ MINUTE = 60.0
 MOST_ADDRESSES = 1_024
 
 
-class NoEntry(Exception):
+class EntryRefused(Exception):
     """
     A failed attempt to enter.
 
@@ -72,27 +72,27 @@ class NoEntry(Exception):
 
 
 @dataclass(slots=True)
-class _Link:
+class _PageLink:
     certificate: PeerCertificate
     issued: float
     used: bool = False
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Session:
+class PageSession:
     """The session of one person in one browser."""
 
     certificate: PeerCertificate
     csrf: str = field(repr=False)
     """The token that every form of the session carries."""
 
-    seen: float
+    last_used: float
     """When it was last used."""
 
     browser: str = ""
     """SHA-256 of the certificate that the browser has to present with the cookie; empty for one opened by a link."""
 
-    said: str = ""
+    message: str = ""
     """The message at the top of its next page: the result of the last action."""
 
     def peer(self, address: str) -> Peer:
@@ -117,24 +117,24 @@ class Entrance:
         self.url = url
         self._idle = idle
         self._now = now
-        self._links: OrderedDict[str, _Link] = OrderedDict()
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._links: OrderedDict[str, _PageLink] = OrderedDict()
+        self._sessions: OrderedDict[str, PageSession] = OrderedDict()
         self._failed: OrderedDict[str, list[float]] = OrderedDict()
-        self._wrong: deque[float] = deque(maxlen=FAILURES_IN_ALL)
+        self._wrong: deque[float] = deque(maxlen=FAILURES_OF_ALL)
 
     # Links
 
-    def link(self, certificate: PeerCertificate) -> str:
+    def issue_link(self, certificate: PeerCertificate) -> str:
         """Return a link for the holder of a certificate, valid once and for :data:`LIFE` seconds."""
         token = secrets.token_urlsafe(32)
         own = [known for known, each in self._links.items() if each.certificate.fingerprint == certificate.fingerprint]
-        for known in own[: 1 - LINKS_OF_ONE]:
+        for known in own[: 1 - LINKS_PER_CERTIFICATE]:
             del self._links[known]
-        keep(self._links, _digest(token), _Link(certificate, self._now()), MOST_LINKS)
+        keep(self._links, _digest(token), _PageLink(certificate, self._now()), MOST_LINKS)
         # In the fragment it reaches no server, log or Referer.
         return f"{self.url}/enter#{token}"
 
-    def enter(self, token: str, address: str, browser: str = "") -> tuple[str, Session]:
+    def enter(self, token: str, address: str, browser: str = "") -> tuple[str, PageSession]:
         """
         Open a session.
 
@@ -146,17 +146,17 @@ class Entrance:
         now = self._now()
         # The part after the dot is only for the browser: the key that it verifies with.
         link = self._links.get(_digest(token.strip().rpartition("#")[2].partition(".")[0]))
-        if link is None or now - link.issued > REMEMBERED:
+        if link is None or now - link.issued > REMEMBER_SECONDS:
             raise self.refuse(address, 403, "This host did not make this link.")
         if link.used:
             log.warn("a link to the page was used a second time, from {address}", address=address)
             raise self.refuse(
                 address, 410, "This link was used already. If it was not you, end all sessions: restart the host."
             )
-        if now - link.issued > LIFE:
-            raise self.refuse(address, 410, f"This link has expired: it was valid for {LIFE:.0f} seconds.")
+        if now - link.issued > LINK_SECONDS:
+            raise self.refuse(address, 410, f"This link has expired: it was valid for {LINK_SECONDS:.0f} seconds.")
         link.used = True
-        session = Session(certificate=link.certificate, csrf=secrets.token_urlsafe(32), seen=now, browser=browser)
+        session = PageSession(certificate=link.certificate, csrf=secrets.token_urlsafe(32), last_used=now, browser=browser)
         cookie = secrets.token_urlsafe(32)
         self._make_room(link.certificate.fingerprint)
         self._sessions[_digest(cookie)] = session
@@ -169,10 +169,10 @@ class Entrance:
         :param person: the fingerprint of the certificate.
         """
         now = self._now()
-        for known in [known for known, each in self._sessions.items() if now - each.seen > self._idle]:
+        for known in [known for known, each in self._sessions.items() if now - each.last_used > self._idle]:
             del self._sessions[known]
         counts = Counter(each.certificate.fingerprint for each in self._sessions.values())
-        if counts[person] >= SESSIONS_OF_ONE:
+        if counts[person] >= SESSIONS_PER_CERTIFICATE:
             ends = person
         elif len(self._sessions) >= MOST_SESSIONS:
             ends = max(counts, key=lambda each: counts[each])
@@ -183,29 +183,29 @@ class Entrance:
             next(known for known, each in self._sessions.items() if each.certificate.fingerprint == ends)
         ]
 
-    def refuse(self, source: str, status: int, explanation: str) -> NoEntry:
+    def refuse(self, source: str, status: int, explanation: str) -> EntryRefused:
         """
         Count a wrong attempt, and return its answer: 429 if too many were wrong within a minute.
 
         :param source: the counter: an address, or the SHA-256 of a certificate that a browser presents.
         """
         now = self._now()
-        crowded = len(self._wrong) == FAILURES_IN_ALL and self._wrong[0] > now - MINUTE
+        crowded = len(self._wrong) == FAILURES_OF_ALL and self._wrong[0] > now - MINUTE
         if crowded or self.is_crowded(source):
-            return NoEntry(429, "Too many wrong links came from here; a good one still opens the page.")
+            return EntryRefused(429, "Too many wrong links came from here; a good one still opens the page.")
         recent = [at for at in self._failed.get(source, ()) if at > now - MINUTE]
-        keep(self._failed, source, [*recent[1 - FAILURES :], now], MOST_ADDRESSES)
+        keep(self._failed, source, [*recent[1 - FAILURES_PER_MINUTE :], now], MOST_ADDRESSES)
         self._wrong.append(now)
-        return NoEntry(status, explanation)
+        return EntryRefused(status, explanation)
 
     def is_crowded(self, source: str) -> bool:
         """Return whether a source had so many wrong attempts within a minute that others are not explained."""
         since = self._now() - MINUTE
-        return sum(at > since for at in self._failed.get(source, ())) >= FAILURES
+        return sum(at > since for at in self._failed.get(source, ())) >= FAILURES_PER_MINUTE
 
     # Sessions
 
-    def session(self, cookie: str, person: str = "", *, used: bool = True) -> Session | None:
+    def find_session(self, cookie: str, person: str = "", *, used: bool = True) -> PageSession | None:
         """
         Return the session of a cookie, or None if it is unknown or was idle for too long.
 
@@ -219,19 +219,19 @@ class Entrance:
         if session is None or (session.browser and person != f"{session.certificate.fingerprint} {session.browser}"):
             return None
         now = self._now()
-        if now - session.seen > self._idle:
+        if now - session.last_used > self._idle:
             del self._sessions[known]
             return None
         if used:
-            session.seen = now
+            session.last_used = now
             self._sessions.move_to_end(known)
         return session
 
-    def leave(self, cookie: str) -> None:
+    def end_by_cookie(self, cookie: str) -> None:
         """End the session of a cookie."""
         self._sessions.pop(_digest(cookie), None)
 
-    def end(self, session: Session) -> None:
+    def end_session(self, session: PageSession) -> None:
         """End a session whose certificate is not accepted any more."""
         for known in [known for known, each in self._sessions.items() if each is session]:
             del self._sessions[known]
@@ -242,6 +242,6 @@ def _digest(secret: str) -> str:
     return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def forged(session: Session, given: str) -> bool:
+def is_forged(session: PageSession, given: str) -> bool:
     """Return whether a form was not made for this session."""
     return not hmac.compare_digest(session.csrf.encode(), given.encode())

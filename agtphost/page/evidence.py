@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.identity.keys import VerifyingKey
-from agtphost.page.asking import Asker, Reply
+from agtphost.page.asking import PersonClient, PageReply
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -25,15 +25,15 @@ MOST_RECORDS = 500
 FORMAT = "agtp-inclusion-proof/1"
 """The format of a proof file, which ``agtp audit prove --file`` verifies."""
 
-_LATER = (Reason.CHECKPOINT_PENDING, Reason.CHECKPOINT_MISSING)
+_PENDING_REASONS = (Reason.CHECKPOINT_PENDING, Reason.CHECKPOINT_MISSING)
 """Reasons that a new record is not in a checkpoint yet."""
 
-_RECORD = ("audit_id", "format", "jws", "cose", "kind", "seq")
+_RECORD_MEMBERS = ("audit_id", "format", "jws", "cose", "kind", "seq")
 """Members of a record that are verified; the other members in INSPECT are unsigned statements of the host."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys:
+class EvidenceKeys:
     """The public keys with which evidence is verified."""
 
     own: Callable[[], Sequence[VerifyingKey]]
@@ -46,10 +46,10 @@ class Keys:
     """Returns address and key of the witnesses of this host's checkpoints, as far as the keys are known."""
 
 
-class Refused(Exception):
+class EvidenceRefused(Exception):
     """A refusal by the host; :attr:`reply` says why."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: PageReply) -> None:
         super().__init__(reply.explanation)
         self.reply = reply
 
@@ -60,7 +60,7 @@ PATHS = ("/evidence/record", "/evidence/chain", "/evidence/proof")
 Query = Mapping[str, str]
 
 
-async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, dict[str, Any]]:
+async def answer(path: str, query: Query, ask: PersonClient, keys: EvidenceKeys) -> tuple[int, dict[str, Any]]:
     """
     Return the answer to one of :data:`PATHS`.
 
@@ -74,7 +74,7 @@ async def answer(path: str, query: Query, ask: Asker, keys: Keys) -> tuple[int, 
         if path == "/evidence/chain":
             return 200, await chain(ask, keys, name, limit or MOST_RECORDS, before)
         return 200, await (record(ask, keys, audit_id) if path == "/evidence/record" else proof(ask, audit_id))
-    except Refused as refused:
+    except EvidenceRefused as refused:
         reply = refused.reply
         return reply.status, {"reason": reply.reason, "explanation": reply.explanation, "remedy": reply.remedy}
 
@@ -84,30 +84,30 @@ def count(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and int(text) else None
 
 
-async def record(ask: Asker, keys: Keys, audit_id: str) -> dict[str, Any]:
+async def record(ask: PersonClient, keys: EvidenceKeys, audit_id: str) -> dict[str, Any]:
     """
     Return one record, the one before it, and its place in the tree.
 
     :raises Refused: the record is not shown.
     """
-    found = _told(await ask.inspect("audit", audit_id=audit_id)).result
+    found = _require_success(await ask.inspect("audit", audit_id=audit_id)).result
     # Only to find its neighbour; the script reads the chain from the signed text itself.
     payload = found.get("payload")
     chain = str(payload.get("agent_id", "")) if isinstance(payload, dict) else ""
     seq = found.get("seq")
     before = []
     if isinstance(seq, int) and seq > 1:
-        before = (await ask.inspect("chain", **_named(chain or HOST), before=seq, limit=1)).entries("records")
+        before = (await ask.inspect("chain", **_chain_parameters(chain or HOST), before=seq, limit=1)).entries("records")
     return {
-        **_known(keys),
+        **_known_keys(keys),
         "chain": chain,
-        "record": _shown(found),
-        "before": _shown(before[0]) if before else None,
-        **await _included(ask, audit_id),
+        "record": _verified_members(found),
+        "before": _verified_members(before[0]) if before else None,
+        **await _inclusion(ask, audit_id),
     }
 
 
-async def chain(ask: Asker, keys: Keys, name: str, limit: int, before: int | None = None) -> dict[str, Any]:
+async def chain(ask: PersonClient, keys: EvidenceKeys, name: str, limit: int, before: int | None = None) -> dict[str, Any]:
     """
     Return the newest records of a chain, newest first, and the place of the newest one in the tree.
 
@@ -116,18 +116,18 @@ async def chain(ask: Asker, keys: Keys, name: str, limit: int, before: int | Non
     :param before: a number in the chain; None for its end.
     :raises Refused: they are not shown.
     """
-    listed, damaged = await _readable(ask, name, min(limit, MOST_RECORDS), before)
-    records = [_shown(entry) for entry in listed]
+    listed, damaged = await _read_intact(ask, name, min(limit, MOST_RECORDS), before)
+    records = [_verified_members(entry) for entry in listed]
     return {
-        **_known(keys),
+        **_known_keys(keys),
         "chain": "" if name == HOST else name,
         "records": records,
         **({"damaged": damaged} if damaged else {}),
-        **(await _included(ask, str(records[0]["audit_id"])) if records else {}),
+        **(await _inclusion(ask, str(records[0]["audit_id"])) if records else {}),
     }
 
 
-async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tuple[Sequence[Mapping[str, Any]], str]:
+async def _read_intact(ask: PersonClient, name: str, limit: int, before: int | None) -> tuple[Sequence[Mapping[str, Any]], str]:
     """
     Return the newest records back to the first damaged one, and the host's explanation of that one.
 
@@ -136,10 +136,10 @@ async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tu
     :return: the second value is empty if all records are intact.
     :raises Refused: for any other reason.
     """
-    asked: dict[str, Any] = {**_named(name), "before": before}
+    asked: dict[str, Any] = {**_chain_parameters(name), "before": before}
     reply = await ask.inspect("chain", **asked, limit=limit)
     if reply.ok or reply.reason != Reason.RECORD_DAMAGED:
-        return _told(reply).entries("records"), ""
+        return _require_success(reply).entries("records"), ""
     found = (await ask.inspect("chain", **asked, limit=1)).entries("records")
     if found:
         # Each request adds a record, so from here on the range is fixed.
@@ -153,31 +153,31 @@ async def _readable(ask: Asker, name: str, limit: int, before: int | None) -> tu
     return found, reply.explanation
 
 
-async def proof(ask: Asker, audit_id: str) -> dict[str, Any]:
+async def proof(ask: PersonClient, audit_id: str) -> dict[str, Any]:
     """
     Return a proof file, in the form of ``agtp audit prove -o``.
 
     :raises Refused: the record has no proof, or none yet.
     """
-    found = _told(await ask.inspect("audit", audit_id=audit_id)).result
-    place = _told(await ask.inspect("inclusion", audit_id=audit_id)).result
+    found = _require_success(await ask.inspect("audit", audit_id=audit_id)).result
+    place = _require_success(await ask.inspect("inclusion", audit_id=audit_id)).result
     return {
         "format": FORMAT,
-        "record": _shown(found),
+        "record": _verified_members(found),
         **{name: place.get(name) for name in ("index", "proof", "checkpoint")},
     }
 
 
-async def _included(ask: Asker, audit_id: str) -> dict[str, Any]:
+async def _inclusion(ask: PersonClient, audit_id: str) -> dict[str, Any]:
     reply = await ask.inspect("inclusion", audit_id=audit_id)
     if reply.ok:
         return {"inclusion": dict(reply.result)}
-    waiting = reply.reason in _LATER
+    waiting = reply.reason in _PENDING_REASONS
     said = reply.explanation or f"the host answered {reply.status} {reply.reason}"
     return {"pending" if waiting else "unproven": said}
 
 
-def _known(keys: Keys) -> dict[str, Any]:
+def _known_keys(keys: EvidenceKeys) -> dict[str, Any]:
     return {
         "keys": [key.text for key in keys.own()],
         "links": [dict(link) for link in keys.links()],
@@ -185,15 +185,15 @@ def _known(keys: Keys) -> dict[str, Any]:
     }
 
 
-def _told(reply: Reply) -> Reply:
+def _require_success(reply: PageReply) -> PageReply:
     if not reply.ok:
-        raise Refused(reply)
+        raise EvidenceRefused(reply)
     return reply
 
 
-def _named(name: str) -> dict[str, str]:
+def _chain_parameters(name: str) -> dict[str, str]:
     return {"chain": HOST} if name == HOST else {"agent_id": name}
 
 
-def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: entry[name] for name in _RECORD if name in entry}
+def _verified_members(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry[name] for name in _RECORD_MEMBERS if name in entry}

@@ -15,15 +15,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-from agtphost.page.asking import Asker, Reply
-from agtphost.page.evidence import HOST, Refused
+from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.evidence import HOST, EvidenceRefused
 
-PAGE = 200
+RECORDS_PER_PAGE = 200
 """Records of one request, few enough not to delay others."""
 
 KIND = "application/x-ndjson"
 
-MOST_AT_ONCE = 4
+MOST_FILES = 4
 """Files that are being written, for all people."""
 
 
@@ -31,7 +31,7 @@ Page: TypeAlias = Sequence[Mapping[str, Any]]
 """Records as INSPECT shows them, oldest first."""
 
 
-class Writing(Protocol):
+class ExportLines(Protocol):
     """A writer of the lines of a file: see :class:`agtphost.audit.export.ExportWriter`."""
 
     first: bytes
@@ -43,12 +43,12 @@ class Writing(Protocol):
         """Return the last line."""
 
 
-Begin = Callable[[bool], Writing]
+Begin = Callable[[bool], ExportLines]
 """Begins a file of this host's records, given whether it has the whole chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Range:
+class RecordRange:
     """The range of records of an export."""
 
     chain: str
@@ -70,7 +70,7 @@ class Range:
         return f"records-{self.chain[:16]}{part}.jsonl"
 
 
-async def asked(ask: Asker, chain: str, first: int | None, last: int | None) -> Range:
+async def find_range(ask: PersonClient, chain: str, first: int | None, last: int | None) -> RecordRange:
     """
     Return the requested range, limited to the present length of the chain.
 
@@ -78,16 +78,16 @@ async def asked(ask: Asker, chain: str, first: int | None, last: int | None) -> 
     :param last: None for the end.
     :raises Refused: the chain is not shown, or has no record.
     """
-    head = await ask.inspect("chain_head", **_named(chain))
+    head = await ask.inspect("chain_head", **_chain_parameters(chain))
     if not head.ok:
-        raise Refused(head)
+        raise EvidenceRefused(head)
     newest = int(head.result.get("seq") or 0)
     end = newest if last is None else min(last, newest)
     begin = 1 if first is None else first
-    return Range(chain=chain, first=begin, last=end, whole=begin == 1 and end == newest)
+    return RecordRange(chain=chain, first=begin, last=end, whole=begin == 1 and end == newest)
 
 
-async def pages(ask: Asker, wanted: Range) -> AsyncIterator[Page]:
+async def pages(ask: PersonClient, wanted: RecordRange) -> AsyncIterator[Page]:
     """
     Yield the records in order, by pages.
 
@@ -95,11 +95,11 @@ async def pages(ask: Asker, wanted: Range) -> AsyncIterator[Page]:
     """
     at = wanted.first
     while at <= wanted.last:
-        upto = min(at + PAGE - 1, wanted.last)
-        reply = await ask.inspect("chain", **_named(wanted.chain), before=upto + 1, limit=upto - at + 1)
+        upto = min(at + RECORDS_PER_PAGE - 1, wanted.last)
+        reply = await ask.inspect("chain", **_chain_parameters(wanted.chain), before=upto + 1, limit=upto - at + 1)
         entries = reply.entries("records")[::-1]
         if not reply.ok or [entry.get("seq") for entry in entries] != list(range(at, upto + 1)):
-            raise Refused(reply)
+            raise EvidenceRefused(reply)
         yield entries
         at = upto + 1
 
@@ -119,27 +119,27 @@ def members(chain: str, entry: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _named(chain: str) -> dict[str, str]:
+def _chain_parameters(chain: str) -> dict[str, str]:
     return {"chain": HOST} if chain == HOST else {"agent_id": chain}
 
 
-class Broken(Exception):
+class IncompleteExport(Exception):
     """A file that was begun and cannot be finished; :attr:`reply` says why."""
 
-    def __init__(self, reply: Reply) -> None:
+    def __init__(self, reply: PageReply) -> None:
         super().__init__(reply.explanation)
         self.reply = reply
 
 
 @implementer(IPushProducer)
-class Flow:
+class PacedWriter:
     """A writer that waits for a slow browser."""
 
     def __init__(self, request: Any) -> None:
         self._request = request
         self._waiting: Deferred[None] | None = None
         self._paused = False
-        self.gone = False
+        self.is_gone = False
         """Whether the browser has disconnected."""
 
         request.registerProducer(self, True)
@@ -147,22 +147,22 @@ class Flow:
 
     async def write(self, octets: bytes) -> None:
         """Write octets, and wait until the browser has read most of what was sent."""
-        if self.gone:
+        if self.is_gone:
             return
         self._request.write(octets)
-        if self._paused and not self.gone:
+        if self._paused and not self.is_gone:
             self._waiting = Deferred()
             await self._waiting
 
     def end(self) -> None:
         """Finish the answer."""
-        if not self.gone:
+        if not self.is_gone:
             self._request.unregisterProducer()
             self._request.finish()
 
     def abort(self) -> None:
         """Abort the connection, so that the browser notices the incomplete file."""
-        if not self.gone:
+        if not self.is_gone:
             self._request.channel.transport.abortConnection()
 
     def pauseProducing(self) -> None:
@@ -172,14 +172,14 @@ class Flow:
     def resumeProducing(self) -> None:
         """Continue, as the browser has caught up."""
         self._paused = False
-        self._go_on()
+        self._resume()
 
     def stopProducing(self) -> None:
         """Note that the browser is gone."""
-        self.gone = True
-        self._go_on()
+        self.is_gone = True
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             waiting.callback(None)
@@ -197,11 +197,11 @@ class Exports:
         self._open = 0
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Return whether no further file may be begun."""
-        return self._open >= MOST_AT_ONCE
+        return self._open >= MOST_FILES
 
-    async def write(self, wanted: Range, first: Page, others: AsyncIterator[Page], flow: Flow) -> None:
+    async def write(self, wanted: RecordRange, first: Page, others: AsyncIterator[Page], flow: PacedWriter) -> None:
         """
         Write a file from its first line to its last.
 
@@ -215,16 +215,16 @@ class Exports:
             await flow.write(writing.first + _lines(writing, wanted.chain, first))
             async for entries in others:
                 await flow.write(_lines(writing, wanted.chain, entries))
-                if flow.gone:
+                if flow.is_gone:
                     return
             await flow.write(writing.last())
             flow.end()
-        except Refused as refused:
+        except EvidenceRefused as refused:
             flow.abort()
-            raise Broken(refused.reply) from None
+            raise IncompleteExport(refused.reply) from None
         finally:
             self._open -= 1
 
 
-def _lines(writing: Writing, chain: str, entries: Page) -> bytes:
+def _lines(writing: ExportLines, chain: str, entries: Page) -> bytes:
     return b"".join(writing.line(members(chain, entry)) for entry in entries)

@@ -22,7 +22,7 @@ POLICY = "; ".join(
 )
 """Nothing inline, nothing from other origins, no frames."""
 
-ALWAYS = (
+COMMON_FIELDS = (
     ("Content-Security-Policy", POLICY),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),

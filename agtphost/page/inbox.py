@@ -8,64 +8,64 @@ from typing import Any, TypeAlias
 from twisted.web.template import Tag, tags
 
 from agtphost.page import now, parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
 from agtphost.page.text import ago, brief
-from agtphost.page.visit import Visit
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.quantities import lasting
 
-Card: TypeAlias = Callable[[Visit, Mapping[str, Any]], Tag]
+Card: TypeAlias = Callable[[PageVisit, Mapping[str, Any]], Tag]
 
 DECISIONS = (("accepted", "Approve"), ("rejected", "Reject"), ("deferred", "Defer"))
-CARDS = 50
+CARDS_PER_KIND = 50
 """Cards of each kind; further ones follow when these are decided."""
 
-CHANGED = 20
+MOST_DEFINITIONS = 20
 """Definitions that are fetched for one view."""
 
-MISSING = (404, 405)
+UNSUPPORTED_STATUSES = (404, 405)
 """Statuses of a host that does not support a kind."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show cards, the most urgent first."""
-    if visit.only_addressed:
+    if visit.sees_only_addressed:
         kind = next(each for each in KINDS if each[1] == "escalations")
-        cards = _cards(*kind, await now.escalations(visit, CARDS), visit)
-        return View(title="Inbox", body=[] if cards is None else [cards])
-    upstreams, *lists = await together(visit.ask.inspect("upstreams"), *now.waiting(visit, CARDS))
-    waiting = now.changed(upstreams)
-    definitions = await together(
+        cards = _cards(*kind, await now.ask_escalations(visit, CARDS_PER_KIND), visit)
+        return PageView(title="Inbox", body=[] if cards is None else [cards])
+    upstreams, *lists = await gather_replies(visit.ask.inspect("upstreams"), *now.ask_waiting(visit, CARDS_PER_KIND))
+    waiting = now.changed_definitions(upstreams)
+    definitions = await gather_replies(
         *(
             visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
-            for name, what in waiting[:CHANGED]
+            for name, what in waiting[:MOST_DEFINITIONS]
         )
     )
     body = [
         *(
             [_cards(*kind, reply, visit) for kind, reply in zip(KINDS, lists, strict=True)]
-            if visit.decides
-            else [parts.section("Calls, escalations and proposals that wait", tags.p(now.UNSHOWN))]
+            if visit.sees_decisions
+            else [parts.section("Calls, escalations and proposals that wait", tags.p(now.DECIDERS_ONLY))]
         ),
-        _changed(visit, upstreams, len(waiting), definitions),
+        _changed_definitions(visit, upstreams, len(waiting), definitions),
     ]
-    return View(title="Inbox", body=[each for each in body if each is not None])
+    return PageView(title="Inbox", body=[each for each in body if each is not None])
 
 
-def _cards(title: str, name: str, card: Card, reply: Reply, visit: Visit) -> Tag | None:
-    if reply.status in MISSING:
+def _cards(title: str, name: str, card: Card, reply: PageReply, visit: PageVisit) -> Tag | None:
+    if reply.status in UNSUPPORTED_STATUSES:
         return None
     if not reply.ok:
-        return parts.refused(title, reply)
+        return parts.refusal_section(title, reply)
     entries = reply.entries(name)
     if not entries:
         return parts.section(title, tags.p("Nothing waits.", class_="empty"))
     more = int(reply.result.get("count") or len(entries)) - len(entries)
     further = [tags.p(f"{more} more wait.")] if more > 0 else []
-    return parts.section(title, *(card(visit, entry) for entry in entries[:CARDS]), *further)
+    return parts.section(title, *(card(visit, entry) for entry in entries[:CARDS_PER_KIND]), *further)
 
 
-def _form(visit: Visit, buttons: Sequence[tuple[str, str]], known: str, title: str) -> list[Tag]:
+def _form(visit: PageVisit, buttons: Sequence[tuple[str, str]], known: str, title: str) -> list[Tag]:
     if not visit.may("decide"):
         return []
     reason = parts.reason(f"reason-{known}")
@@ -73,7 +73,7 @@ def _form(visit: Visit, buttons: Sequence[tuple[str, str]], known: str, title: s
     return [parts.action("decide", visit.csrf, "/inbox", {"target_id": known}, reason, buttons=buttons, label=label)]
 
 
-def _approval(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+def _approval(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("approval_id", ""))
     what = entry.get("tool") or f"{entry.get('method', '')} {entry.get('path', '')}"
     title = f"{entry.get('label') or brief(entry.get('caller'))} asks for {what}"
@@ -98,7 +98,7 @@ def _approval(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     return parts.card(title, known, *content, *_form(visit, DECISIONS[:2], known, title))
 
 
-def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+def _escalation(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("escalation_id", ""))
     title = f"Escalation {brief(known, 16)}"
     decision = entry.get("decision")
@@ -117,19 +117,19 @@ def _escalation(visit: Visit, entry: Mapping[str, Any]) -> Tag:
     return parts.card(title, known, *content, *_form(visit, DECISIONS, known, title), *_answer(visit, known, title))
 
 
-def _answer(visit: Visit, known: str, title: str) -> list[Tag]:
+def _answer(visit: PageVisit, known: str, title: str) -> list[Tag]:
     """Return the form of a REPLY, which informs the agent and decides nothing."""
     if not visit.may("reply"):
         return []
     text = parts.field(
-        "content", "Answer", parts.ident(f"answer-{known}"), maxlength=str(parts.LONGEST_REASON), autocomplete="off"
+        "content", "Answer", parts.to_id(f"answer-{known}"), maxlength=str(parts.LONGEST_REASON), autocomplete="off"
     )
     buttons = (("reply", "Send the answer"),)
     label = f"Answer {title}"
     return [parts.action("reply", visit.csrf, "/inbox", {"in_reply_to": known}, text, buttons=buttons, label=label)]
 
 
-def _proposal(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+def _proposal(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     known = str(entry.get("proposal_id", ""))
     title = f"Proposal {brief(known, 16)}"
     pairs = (
@@ -170,22 +170,22 @@ KINDS: Sequence[tuple[str, str, Card]] = (
 """Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.now.waiting`."""
 
 
-def _changed(visit: Visit, upstreams: Reply, count: int, definitions: list[Reply]) -> Tag:
+def _changed_definitions(visit: PageVisit, upstreams: PageReply, count: int, definitions: list[PageReply]) -> Tag:
     title = "Changed tools and cards"
     if not upstreams.ok:
-        return parts.refused(title, upstreams)
+        return parts.refusal_section(title, upstreams)
     shown = [definition(visit, reply, "/inbox") for reply in definitions]
     if count > len(shown):
         shown.append(tags.p(f"{count - len(shown)} more changed."))
     return parts.section(title, *(shown or [tags.p("Nothing changed.", class_="empty")]))
 
 
-def definition(visit: Visit, reply: Reply, back: str) -> Tag:
+def definition(visit: PageVisit, reply: PageReply, back: str) -> Tag:
     """
     Return the approved and the present definition of an upstream side by side, and the form that approves the latter.
     """
     if not reply.ok:
-        return parts.refused("A definition", reply)
+        return parts.refusal_section("A definition", reply)
     given = reply.result.get("upstream_definition")
     given = given if isinstance(given, dict) else {}
     protocol, upstream, name = (str(given.get(each, "")) for each in ("protocol", "upstream", "name"))

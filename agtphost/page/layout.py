@@ -8,9 +8,9 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page.entrance import Session
-from agtphost.page.markup import html
-from agtphost.page.text import shown
+from agtphost.page.entrance import PageSession
+from agtphost.page.markup import encode_html
+from agtphost.page.text import show_value
 
 NAVIGATION = (
     ("/", "Now"),
@@ -30,7 +30,7 @@ DOCTYPE = b"<!DOCTYPE html>\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class PageView:
     """A page without its frame."""
 
     title: str
@@ -42,9 +42,9 @@ class View:
 
 
 def page(
-    view: View,
+    view: PageView,
     path: str,
-    session: Session | None,
+    session: PageSession | None,
     person: str = "",
     views: Sequence[tuple[str, str]] = NAVIGATION,
 ) -> bytes:
@@ -57,9 +57,9 @@ def page(
     :param views: paths and names of the views for this person.
     """
     said: list[Any] = []
-    if session is not None and session.said:
-        said = [tags.p(shown(session.said), role="status", class_="said")]
-        session.said = ""
+    if session is not None and session.message:
+        said = [tags.p(show_value(session.message), role="status", class_="said")]
+        session.message = ""
     head = tags.head(
         tags.meta(charset="utf-8"),
         tags.meta(name="viewport", content="width=device-width, initial-scale=1"),
@@ -76,10 +76,10 @@ def page(
         Tag("main")(tags.h1(view.title), *said, *view.body, id="main", tabindex="-1"),
         tags.footer(tags.p("Every look and every action here is a signed record of this host.")),
     )
-    return DOCTYPE + html(tags.html(head, body, lang="en"))
+    return DOCTYPE + encode_html(tags.html(head, body, lang="en"))
 
 
-def _banner(path: str, session: Session | None, person: str, views: Sequence[tuple[str, str]]) -> Tag:
+def _banner(path: str, session: PageSession | None, person: str, views: Sequence[tuple[str, str]]) -> Tag:
     title = tags.p(tags.a("agtphost", href="/"), class_="name")
     if session is None:
         return tags.header(title)
@@ -88,7 +88,7 @@ def _banner(path: str, session: Session | None, person: str, views: Sequence[tup
         tags.nav(tags.ul(*(tags.li(_link(path, where, name)) for where, name in views)), **{"aria-label": "Views"}),
         tags.form(
             tags.input(type="hidden", name="csrf", value=session.csrf),
-            tags.span(shown(person), class_="person"),
+            tags.span(show_value(person), class_="person"),
             tags.button("Leave", type="submit"),
             method="post",
             action="/leave",

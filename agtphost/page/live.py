@@ -15,35 +15,35 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.http.exchange import BoundedRequest
-from agtphost.page.text import shown
+from agtphost.page.text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 
 log = Logger()
 
-VIEWERS = 16
+MOST_FEEDS = 16
 """Feeds that may be open."""
 
-TICK = 0.25
+UPDATE_SECONDS = 0.25
 """Seconds between two updates of one feed."""
 
-LINES = 50
+LINES_PER_UPDATE = 50
 """Lines of one update; of more, the newest are shown, with the number of the others."""
 
-REMEMBERED = 4 * LINES
+CACHED_LINES = 4 * LINES_PER_UPDATE
 """Lines that are cached for feeds that show them a moment later."""
 
 MOST_UNREAD = 1 << 20
 """Octets that a viewer may leave unread; beyond that its feed is closed."""
 
-LIFE = 300.0
+FEED_SECONDS = 300.0
 """Seconds of one feed; after that the browser requests it again, and its right to it is checked again."""
 
-AGAIN = b"retry: 1000\n\n"
+RETRY_FIELD = b"retry: 1000\n\n"
 """Milliseconds after which a browser reconnects."""
 
 
-class Viewings:
+class LiveFeeds:
     """
     The open feeds, each with the records that were committed.
 
@@ -52,23 +52,23 @@ class Viewings:
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
-        self._open: set[Viewing] = set()
-        self._lines = Lines()
+        self._open: set[LiveFeed] = set()
+        self._lines = EventCache()
 
     def __len__(self) -> int:
         return len(self._open)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Return whether no further feed may be opened."""
-        return len(self._open) >= VIEWERS
+        return len(self._open) >= MOST_FEEDS
 
     def saw(self, group: Any) -> None:
         """Take a committed group; for :meth:`agtphost.iagtp.ILedger.watch`."""
         for feed in self._open:
             feed.add(group.records)
 
-    def open(self, request: BoundedRequest, closed: Callable[[], object]) -> Viewing:
+    def open(self, request: BoundedRequest, closed: Callable[[], object]) -> LiveFeed:
         """
         Begin a feed.
 
@@ -79,13 +79,13 @@ class Viewings:
             self._open.discard(feed)
             closed()
 
-        feed = Viewing(request, self._clock, over, self._lines)
+        feed = LiveFeed(request, self._clock, over, self._lines)
         self._open.add(feed)
         feed.begin()
         return feed
 
 
-class Lines:
+class EventCache:
     """A cache of encoded events, so that a record is encoded once for all feeds, and only if one shows it."""
 
     def __init__(self) -> None:
@@ -96,27 +96,27 @@ class Lines:
         made = self._made.get(record.audit_id)
         if made is None:
             line = b"data: " + jsontext.encode(line_of(record)) + b"\n\n"
-            made = keep(self._made, record.audit_id, line, REMEMBERED)
+            made = keep(self._made, record.audit_id, line, CACHED_LINES)
         return made
 
 
-class Viewing:
+class LiveFeed:
     """The feed of one viewer; a push producer, so that it notices a slow viewer."""
 
     def __init__(
-        self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: Lines
+        self, request: BoundedRequest, clock: IReactorTime, closed: Callable[[], object], lines: EventCache
     ) -> None:
         self._lines = lines
         self._request = request
         self._clock = clock
         self._closed = closed
-        self._waiting: deque[Any] = deque(maxlen=LINES)
-        self._came = 0
+        self._waiting: deque[Any] = deque(maxlen=LINES_PER_UPDATE)
+        self._arrived = 0
         self._unread = 0
         self._paused = False
-        self._over = False
+        self._has_ended = False
         self._next: IDelayedCall | None = None
-        self._until = clock.seconds() + LIFE
+        self._until = clock.seconds() + FEED_SECONDS
 
     def begin(self) -> None:
         """Send the head; lines follow."""
@@ -125,29 +125,29 @@ class Viewing:
         fields.setRawHeaders("Cache-Control", ["no-store"])
         self._request.notifyFinish().addBoth(lambda _: self._end())
         self._request.registerProducer(self, True)  # type: ignore[no-untyped-call]
-        self._write(AGAIN)
-        self._next = self._clock.callLater(TICK, self._tick)
+        self._write(RETRY_FIELD)
+        self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
 
     def add(self, records: Any) -> None:
         """Take committed records for the next update."""
-        self._came += len(records)
+        self._arrived += len(records)
         self._waiting.extend(records)
 
     def _tick(self) -> None:
         self._next = None
-        if self._came:
-            missed = self._came - len(self._waiting)
+        if self._arrived:
+            missed = self._arrived - len(self._waiting)
             events = [b"event: skipped\ndata: %d\n\n" % missed] if missed else []
             events += [self._lines.event(record) for record in self._waiting]
             self._waiting.clear()
-            self._came = 0
+            self._arrived = 0
             self._write(b"".join(events))
-        if self._over:
+        if self._has_ended:
             return
         if self._clock.seconds() >= self._until or self._request.channel.ending:
             self._finish()
         else:
-            self._next = self._clock.callLater(TICK, self._tick)
+            self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)
 
     def _write(self, octets: bytes) -> None:
         self._unread = self._unread + len(octets) if self._paused else 0
@@ -163,9 +163,9 @@ class Viewing:
         self._request.finish()  # type: ignore[no-untyped-call]
 
     def _end(self) -> None:
-        if self._over:
+        if self._has_ended:
             return
-        self._over = True
+        self._has_ended = True
         if self._next is not None:
             self._next.cancel()
             self._next = None
@@ -192,7 +192,7 @@ def line_of(record: Any) -> Mapping[str, Any]:
     caller = record.caller or record.caller_id[:12]
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)
     href = f"/calls/{record.audit_id}" if record.durable else None
-    return {"cells": [shown(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
+    return {"cells": [show_value(cell, 200) for cell in cells], "href": href, "state": str(record.status)}
 
 
 def _why(record: Any) -> str:

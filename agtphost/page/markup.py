@@ -20,7 +20,7 @@ VOID = frozenset(
 """Elements without content and end tag."""
 
 
-def html(node: Any) -> bytes:
+def encode_html(node: Any) -> bytes:
     """
     Encode a tag with its content, or a text.
 
@@ -31,7 +31,7 @@ def html(node: Any) -> bytes:
     return "".join(pieces).encode()
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     """Escape a text between tags."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -42,7 +42,7 @@ def _write(node: Any, put: Callable[[str], object]) -> None:
         name = node.tagName
         put(f"<{name}")
         for attribute, value in node.attributes.items():
-            put(f' {attribute}="{escaped(value).replace(chr(34), "&quot;")}"')
+            put(f' {attribute}="{escape_text(value).replace(chr(34), "&quot;")}"')
         if node.children or name not in VOID:
             put(">")
             for child in node.children:
@@ -51,7 +51,7 @@ def _write(node: Any, put: Callable[[str], object]) -> None:
         else:
             put(" />")
     elif isinstance(node, str):
-        put(escaped(node))
+        put(escape_text(node))
     elif isinstance(node, (list, tuple, GeneratorType)):
         for each in node:
             _write(each, put)

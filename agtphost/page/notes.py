@@ -5,11 +5,11 @@ from __future__ import annotations
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply
-from agtphost.page.browsers import Shown
-from agtphost.page.layout import View
-from agtphost.page.text import shown
-from agtphost.page.visit import Visit
+from agtphost.page.asking import PageReply
+from agtphost.page.browsers import BrowserCertificate
+from agtphost.page.layout import PageView
+from agtphost.page.text import show_value
+from agtphost.page.visit import PageVisit
 
 COMMAND = "agtp page"
 
@@ -18,12 +18,12 @@ CERTIFICATE = "certificate"
 """The form field that asks to enter with the browser's own certificate."""
 
 
-def _certified(given: Shown | None) -> list[Tag]:
+def _certificate_button(given: BrowserCertificate | None) -> list[Tag]:
     """Return a button for a browser with a listed certificate, or a sentence for one with another."""
     if given is None:
         return []
     if given.certificate is None:
-        return [tags.p(shown(given.why))]
+        return [tags.p(show_value(given.refusal))]
     person = given.certificate.fingerprint[:16]
     said = tags.p("This browser shows a certificate that represents ", tags.code(person), ".")
     button = tags.p(tags.button("Enter with this certificate", type="submit"), class_="buttons")
@@ -31,15 +31,15 @@ def _certified(given: Shown | None) -> list[Tag]:
     return [said, tags.form(field, button, method="post", action="/enter")]
 
 
-def enter(why: str = "", status: int = 200, certified: Shown | None = None) -> View:
+def enter_page(why: str = "", status: int = 200, certified: BrowserCertificate | None = None) -> PageView:
     """
     Return the page that asks for a link: a script takes it from the address, people without a script paste it.
 
     :param certified: the certificate that the browser has presented.
     """
-    said = [tags.p(shown(why), role="alert", class_="refused")] if why else []
-    said += _certified(certified)
-    return View(
+    said = [tags.p(show_value(why), role="alert", class_="refused")] if why else []
+    said += _certificate_button(certified)
+    return PageView(
         title="Enter",
         status=status,
         body=[
@@ -65,45 +65,45 @@ def enter(why: str = "", status: int = 200, certified: Shown | None = None) -> V
     )
 
 
-def _note(title: str, status: int, *sentences: str) -> View:
-    return View(title=title, status=status, body=[tags.p(shown(each)) for each in sentences if each])
+def _note(title: str, status: int, *sentences: str) -> PageView:
+    return PageView(title=title, status=status, body=[tags.p(show_value(each)) for each in sentences if each])
 
 
-def missing() -> View:
+def missing_page() -> PageView:
     """Return the page for a path without a view."""
     return _note("Nothing is here", 404, "No view has this address.")
 
 
-def malformed(why: str) -> View:
+def malformed_page(why: str) -> PageView:
     """Return the page for a request that no form makes."""
     return _note("Not understood", 400, why)
 
 
-def forged() -> View:
+def forged_page() -> PageView:
     """Return the page for a form without the session's token."""
     return _note(
         "Not done", 403, "The form does not belong to this session. Open the view again, and send it from there."
     )
 
 
-def read_only() -> View:
+def read_only_page() -> PageView:
     """Return the page for an action where the operator allows only reading."""
     return _note("Not done", 403, "Nothing can be done on this page: [admin] writes is false.")
 
 
-async def for_others(visit: Visit) -> View:
+async def draw_forbidden(visit: PageVisit) -> PageView:
     """Return the page for a view that people of ``[notify]`` may not see; they see only what is addressed to them."""
     return _note("Not shown", 403, "This view is for operators, registrars and viewers. The Inbox is yours.")
 
 
-def over(reply: Reply, certified: Shown | None = None) -> View:
+def ended_page(reply: PageReply, certified: BrowserCertificate | None = None) -> PageView:
     """Return the page to enter again, because the certificate is not accepted any more."""
-    return enter(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified)
+    return enter_page(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified)
 
 
-def refused(reply: Reply) -> View:
+def refused_page(reply: PageReply) -> PageView:
     """Return the page with the host's refusal."""
-    return View(
+    return PageView(
         title="The host refused",
         status=reply.status,
         body=[

@@ -8,26 +8,26 @@ from typing import Any
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
 from agtphost.page.text import octets
-from agtphost.page.visit import Visit
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.quantities import lasting
 
-UNSHOWN = "Only operators and registrars, who decide, see what waits for a decision."
+DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
 """Shown to viewers instead of the items."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show what waits for decisions, the host's health, and the calls of the last hour."""
     ask = visit.ask
-    vitals, traffic, upstreams, *lists = await together(
+    vitals, traffic, upstreams, *lists = await gather_replies(
         ask.inspect("vitals"),
         ask.inspect("traffic"),
         ask.inspect("upstreams"),
-        *waiting(visit, 1),
+        *ask_waiting(visit, 1),
     )
-    return View(
+    return PageView(
         title="Now",
         body=[
             _inbox(upstreams, lists),
@@ -38,22 +38,22 @@ async def draw(visit: Visit) -> View:
     )
 
 
-def waiting(visit: Visit, limit: int) -> tuple[Awaitable[Reply], ...]:
+def ask_waiting(visit: PageVisit, limit: int) -> tuple[Awaitable[PageReply], ...]:
     """
     Ask for the items that wait for a decision: approvals, escalations, proposals; empty if the visitor decides nothing.
 
     :param limit: entries of an answer.
     """
-    if not visit.decides:
+    if not visit.sees_decisions:
         return ()
     return (
         visit.ask.ask("QUERY", "/approvals", {"state": "pending", "limit": limit}),
-        escalations(visit, limit),
+        ask_escalations(visit, limit),
         visit.ask.ask("QUERY", "/proposals"),
     )
 
 
-def escalations(visit: Visit, limit: int) -> Awaitable[Reply]:
+def ask_escalations(visit: PageVisit, limit: int) -> Awaitable[PageReply]:
     """
     Ask for the escalations that wait for this visitor.
 
@@ -62,7 +62,7 @@ def escalations(visit: Visit, limit: int) -> Awaitable[Reply]:
     return visit.ask.ask("QUERY", "/escalations", {"status": "pending", "limit": limit})
 
 
-def changed(upstreams: Reply) -> list[tuple[str, str]]:
+def changed_definitions(upstreams: PageReply) -> list[tuple[str, str]]:
     """
     Return definitions that are off because they changed: ``PROTOCOL.NAME``, and the tool or agent, empty for a card.
     """
@@ -77,25 +77,25 @@ def changed(upstreams: Reply) -> list[tuple[str, str]]:
     return found
 
 
-def _inbox(upstreams: Reply, lists: Sequence[Reply]) -> Tag:
+def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
     counts: list[tuple[int, str]] = []
     if lists:
         approvals, escalations, proposals = lists
         counts = [
             (approvals.result.get("count", 0), "calls wait for an approval"),
-            (escalations.result.get("count", 0), "escalations wait for a decision"),
+            (ask_escalations.result.get("count", 0), "escalations wait for a decision"),
             (len(proposals.entries("proposals")), "proposals wait for a decision"),
         ]
-    counts.append((len(changed(upstreams)), "definitions changed"))
+    counts.append((len(changed_definitions(upstreams)), "definitions changed"))
     items = [tags.li(tags.a(f"{count} {what}", href="/inbox")) for count, what in counts if count]
-    said = [] if lists else [tags.p(UNSHOWN)]
+    said = [] if lists else [tags.p(DECIDERS_ONLY)]
     empty = tags.p("Nothing waits for a person." if lists else "No definition changed.", class_="empty")
     return parts.section("Inbox", tags.ul(*items) if items else empty, *said)
 
 
-def _health(vitals: Reply, traffic: Reply) -> Tag:
+def _health(vitals: PageReply, traffic: PageReply) -> Tag:
     if not vitals.ok:
-        return parts.refused("Health", vitals)
+        return parts.refusal_section("Health", vitals)
     said = vitals.result
     why = said.get("obstacles")
     ready = "ready" if not why else "not ready"
@@ -126,9 +126,9 @@ def _milliseconds(value: Any) -> str:
     return "-" if not isinstance(value, (int, float)) else f"{value:.1f} ms"
 
 
-def _upstreams(reply: Reply) -> Tag:
+def _upstreams(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refused("Servers", reply)
+        return parts.refusal_section("Servers", reply)
     rows = [
         (entry.get("name"), entry.get("protocol"), parts.state(entry.get("state")), entry.get("reason"))
         for entry in reply.entries("upstreams")
@@ -139,9 +139,9 @@ def _upstreams(reply: Reply) -> Tag:
     )
 
 
-def _traffic(reply: Reply) -> list[Tag]:
+def _traffic(reply: PageReply) -> list[Tag]:
     if not reply.ok:
-        return [parts.refused("Calls of the last hour", reply)]
+        return [parts.refusal_section("Calls of the last hour", reply)]
     minutes = [(str(each.get("minute", ""))[11:16], each) for each in reply.entries("minutes")]
     rows = [
         (minute, each.get("calls"), each.get("refused"), _percentile(each, "p50_ms"), _percentile(each, "p99_ms"))

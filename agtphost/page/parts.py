@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page.asking import Reply
-from agtphost.page.text import as_json, in_path, shown
+from agtphost.page.asking import PageReply
+from agtphost.page.text import as_json, in_path, show_value
 from agtphost.vocabulary import jsontext
 
 ROWS = 200
@@ -52,7 +52,7 @@ def table(
 
 
 def _cell(cell: Any) -> Any:
-    return cell if isinstance(cell, Tag) else shown(cell, 500)
+    return cell if isinstance(cell, Tag) else show_value(cell, 500)
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> Tag:
@@ -68,12 +68,12 @@ def section(title: str, *content: Any, **attributes: str) -> Tag:
 def code(value: Any) -> Tag:
     """Return preformatted text, or a value as JSON."""
     text = value if isinstance(value, str) else as_json(value)
-    return tags.pre(tags.code(shown(text)), tabindex="0")
+    return tags.pre(tags.code(show_value(text)), tabindex="0")
 
 
 def state(word: object) -> Tag:
     """Return a state as a word; its class sets a colour in addition to the word."""
-    text = shown(word, 64)
+    text = show_value(word, 64)
     kind = "".join(sign for sign in text.lower() if sign.isalnum() or sign == "-")
     return tags.span(text, class_=f"state state-{kind}")
 
@@ -88,20 +88,20 @@ def call_link(audit_id: object, text: str = "") -> Tag:
     return tags.a(text or f"{str(audit_id)[:12]}...", href=f"/calls/{in_path(audit_id)}", class_="id")
 
 
-def refused(title: str, reply: Reply) -> Tag:
+def refusal_section(title: str, reply: PageReply) -> Tag:
     """Return a section with the host's refusal of its content."""
-    said = [tags.p(f"{reply.status} {shown(reply.reason)}: {shown(reply.explanation)}")]
+    said = [tags.p(f"{reply.status} {show_value(reply.reason)}: {show_value(reply.explanation)}")]
     if reply.remedy:
-        said.append(tags.p(shown(reply.remedy)))
+        said.append(tags.p(show_value(reply.remedy)))
     return section(title, *said, class_="refused")
 
 
 def card(title: str, key: str, *content: Any) -> Tag:
     """Return a card for one waiting item; ``key`` distinguishes it from all others."""
-    return tags.article(tags.h3(shown(title, 200)), *content, id=f"item-{ident(key)}")
+    return tags.article(tags.h3(show_value(title, 200)), *content, id=f"item-{to_id(key)}")
 
 
-def ident(text: str) -> str:
+def to_id(text: str) -> str:
     """Return a text as part of an ``id``."""
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text)[:128]
 
@@ -119,7 +119,7 @@ def definition(text: str) -> Tag:
 
 def field(name: str, label: str, known: str, value: str = "", **attributes: str) -> Tag:
     """Return a text field with its label; its id, ``known``, must be unique on the page."""
-    given = {"type": "text", "value": shown(value) if value else "", **attributes}
+    given = {"type": "text", "value": show_value(value) if value else "", **attributes}
     return tags.p(tags.label(label, for_=known), tags.input(name=name, id=known, **given))
 
 
@@ -134,7 +134,7 @@ def choice(name: str, label: str, known: str, options: Iterable[tuple[str, str]]
 def reason(known: str, *, required: bool = False) -> Tag:
     """Return the field for the reason of a decision."""
     needed = {"required": "required"} if required else {}
-    return field("reason", "Reason", ident(known), maxlength=str(LONGEST_REASON), autocomplete="off", **needed)
+    return field("reason", "Reason", to_id(known), maxlength=str(LONGEST_REASON), autocomplete="off", **needed)
 
 
 def action(
@@ -178,8 +178,8 @@ def brief_agent(agent_id: object, nobody: str = "nobody", label: object = None) 
     if not text:
         return tags.span(nobody)
     return tags.a(
-        shown(label, 64) if label else f"{text[:12]}...",
+        show_value(label, 64) if label else f"{text[:12]}...",
         href=f"/agents/{in_path(text)}",
         class_="id",
-        title=shown(text, 128),
+        title=show_value(text, 128),
     )

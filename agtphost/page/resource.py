@@ -17,16 +17,16 @@ from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
 from agtphost.page import evidence, exporting, inbox, notes
-from agtphost.page.actions import ACTIONS, Malformed
-from agtphost.page.asking import Asker, Reply
-from agtphost.page.browsers import NONE_LISTED, Browsers, Shown
-from agtphost.page.entering import by_certificate
-from agtphost.page.entrance import Entrance, NoEntry, Session, forged
+from agtphost.page.actions import ACTIONS, MalformedForm
+from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.browsers import NONE_LISTED, BrowserCertificates, BrowserCertificate
+from agtphost.page.entering import enter_by_certificate
+from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
-from agtphost.page.layout import NAVIGATION, View, page
-from agtphost.page.live import Viewings
-from agtphost.page.views import found
-from agtphost.page.visit import Visit, is_only_addressed
+from agtphost.page.layout import NAVIGATION, PageView, page
+from agtphost.page.live import LiveFeeds
+from agtphost.page.views import find_view
+from agtphost.page.visit import PageVisit, is_only_addressed
 from agtphost.vocabulary import jsontext
 
 log = Logger()
@@ -43,30 +43,30 @@ LONGEST_ENTRY = 16 << 10
 MOST_FIELDS = 64
 """Members of a form or a query."""
 
-KINDS: Mapping[str, str] = {
+MEDIA_TYPES: Mapping[str, str] = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
 """Media types of the files in ``static``, by their suffix."""
 
-EXPORT = "/evidence/export"
+EXPORT_PATH = "/evidence/export"
 """The path of exports."""
 
-ADDRESSED = ("/", "/inbox")
+ADDRESSED_PATHS = ("/", "/inbox")
 """The paths at which people of ``[notify]`` see what is addressed to them."""
 
-LIVE = "/live"
+LIVE_PATH = "/live"
 """The path of the feed."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Admitted:
+class _AdmittedPageRequest:
     """The result of reading a request's head."""
 
-    session: Session | None
+    session: PageSession | None
     cookie: str
-    shown: Shown | None = None
+    shown: BrowserCertificate | None = None
     """The certificate that the browser has presented."""
 
 
@@ -89,10 +89,10 @@ class PageResource(Resource):
         self,
         entrance: Entrance,
         dispatcher: IDispatcher,
-        keys: evidence.Keys,
-        feeds: Viewings,
+        keys: evidence.EvidenceKeys,
+        feeds: LiveFeeds,
         exports: exporting.Exports,
-        browsers: Browsers = NONE_LISTED,
+        browsers: BrowserCertificates = NONE_LISTED,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._entrance = entrance
@@ -120,14 +120,14 @@ class PageResource(Resource):
             return tail_of(request, 415, b"Send a form.\n")
         if sent and path == "/enter" and not _is_short(request):
             return tail_of(request, 413, b"A link is shorter.\n")
-        cookie, shown = cookie_of(request), self._browsers.shown(request.channel.transport)
+        cookie, shown = cookie_of(request), self._browsers.find_certificate(request.channel.transport)
         # A feed reconnects every few minutes, even without a viewer.
-        session = self._entrance.session(cookie, "" if shown is None else shown.person, used=path != LIVE)
+        session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=path != LIVE_PATH)
         if session is not None:
             request.channel.proven()
         if sent and session is None and path != "/enter":
             return tail_of(request, 401, b"The session has ended; enter again by a link of agtp page.\n")
-        request.admission = _Admitted(session, cookie, shown)
+        request.admission = _AdmittedPageRequest(session, cookie, shown)
         return None
 
     def render(self, request: BoundedRequest) -> bytes | int:
@@ -141,92 +141,92 @@ class PageResource(Resource):
         if path.startswith("/static/") and name in self._static:
             octets, kind = self._static[name]
             return tail_of(request, 200, octets, kind=kind, cache="no-cache")
-        working = Deferred.fromCoroutine(self._answered(request, path))
-        working.addErrback(lambda failure: _failed(request, failure))
+        working = Deferred.fromCoroutine(self._answer(request, path))
+        working.addErrback(lambda failure: _answer_failure(request, failure))
         return NOT_DONE_YET
 
-    async def _answered(self, request: BoundedRequest, path: str) -> None:
-        admitted: _Admitted = request.admission
+    async def _answer(self, request: BoundedRequest, path: str) -> None:
+        admitted: _AdmittedPageRequest = request.admission
         session = admitted.session
         if request.method == b"POST":
-            await self._posted(request, path, admitted)
+            await self._submit(request, path, admitted)
         elif path == "/enter":
-            await self._show(request, notes.enter(certified=admitted.shown), path, None)
+            await self._show(request, notes.enter_page(certified=admitted.shown), path, None)
         elif path in evidence.PATHS:
             await self._evidence(request, path, session)
-        elif path == LIVE:
+        elif path == LIVE_PATH:
             await self._live(request, session)
-        elif path == EXPORT and session is not None:
+        elif path == EXPORT_PATH and session is not None:
             await self._export(request, session)
         elif session is None:
-            view = notes.enter("You have no session, or it has ended.", 401, admitted.shown)
+            view = notes.enter_page("You have no session, or it has ended.", 401, admitted.shown)
             await self._show(request, view, path, None)
         else:
             await self._view(request, path, session)
 
     # Looking
 
-    async def _view(self, request: BoundedRequest, path: str, session: Session) -> None:
-        known = found(path)
+    async def _view(self, request: BoundedRequest, path: str, session: PageSession) -> None:
+        known = find_view(path)
         query = _pairs(request.uri.partition(b"?")[2])
         if known is None or query is None:
-            view = notes.missing() if known is None else notes.malformed("The query has too many members.")
+            view = notes.missing_page() if known is None else notes.malformed_page("The query has too many members.")
             await self._show(request, view, path, session)
             return
         draw, rest = known
-        asker = Asker(self._dispatcher, session, _address(request))
-        visit = Visit(path=path, rest=unquote(rest), query=query, session=session, ask=asker)
+        asker = PersonClient(self._dispatcher, session, _address(request))
+        visit = PageVisit(path=path, rest=unquote(rest), query=query, session=session, ask=asker)
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
-            await self._over(request, path, session, person)
+            await self._end_session(request, path, session, person)
             return
         visit.person = person.result
-        if visit.only_addressed:
-            draw = inbox.draw if path in ADDRESSED else notes.for_others
+        if visit.sees_only_addressed:
+            draw = inbox.draw if path in ADDRESSED_PATHS else notes.draw_forbidden
         await self._show(request, await draw(visit), path, session, person)
 
-    async def _evidence(self, request: BoundedRequest, path: str, session: Session | None) -> None:
+    async def _evidence(self, request: BoundedRequest, path: str, session: PageSession | None) -> None:
         """Answer a script with JSON, even for a refusal."""
         if session is None:
-            _tell(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
+            _finish_json(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
             return
-        asker = Asker(self._dispatcher, session, _address(request))
+        asker = PersonClient(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
-            _tell(request, person.status, {"reason": person.reason, "explanation": person.explanation})
+            _finish_json(request, person.status, {"reason": person.reason, "explanation": person.explanation})
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
-        _tell(request, *await evidence.answer(path, query, asker, self._keys))
+        _finish_json(request, *await evidence.answer(path, query, asker, self._keys))
 
-    async def _export(self, request: BoundedRequest, session: Session) -> None:
+    async def _export(self, request: BoundedRequest, session: PageSession) -> None:
         """Write a file while its records are read; a refusal before its first line is a view."""
-        asker = Asker(self._dispatcher, session, _address(request))
+        asker = PersonClient(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
-            await self._over(request, EXPORT, session, person)
+            await self._end_session(request, EXPORT_PATH, session, person)
             return
         query = _pairs(request.uri.partition(b"?")[2]) or {}
         given = {name: query.get(name, "").strip() for name in ("from", "to")}
         numbers = {name: evidence.count(word) for name, word in given.items()}
-        view: View | None = None
+        view: PageView | None = None
         if not query.get("chain") or any(word and numbers[name] is None for name, word in given.items()):
-            view = notes.malformed("Name a chain, and the numbers of its first and last record or none.")
-        elif self._exports.full:
-            view = notes.malformed("The host is writing as many files as it may; wait until one is finished.")
+            view = notes.malformed_page("Name a chain, and the numbers of its first and last record or none.")
+        elif self._exports.is_full:
+            view = notes.malformed_page("The host is writing as many files as it may; wait until one is finished.")
         else:
             try:
-                wanted = await exporting.asked(asker, query["chain"], numbers["from"], numbers["to"])
+                wanted = await exporting.find_range(asker, query["chain"], numbers["from"], numbers["to"])
                 others = exporting.pages(asker, wanted)
                 first = await anext(others) if wanted.first <= wanted.last else ()
-            except evidence.Refused as refused:
-                view = notes.refused(refused.reply)
+            except evidence.EvidenceRefused as refused:
+                view = notes.refused_page(refused.reply)
             else:
                 if not first:
-                    view = notes.malformed(
+                    view = notes.malformed_page(
                         f"The chain has no record from {wanted.first} to {numbers['to'] or 'its end'}."
                     )
         if view is not None:
-            await self._show(request, view, EXPORT, session, person)
+            await self._show(request, view, EXPORT_PATH, session, person)
             return
         tail_of(
             request, 200, b"", ("Content-Disposition", f'attachment; filename="{wanted.name}"'), kind=exporting.KIND
@@ -236,42 +236,42 @@ class PageResource(Resource):
             request.finish()  # type: ignore[no-untyped-call]
             return
         try:
-            await self._exports.write(wanted, first, others, exporting.Flow(request))
-        except exporting.Broken as broken:
+            await self._exports.write(wanted, first, others, exporting.PacedWriter(request))
+        except exporting.IncompleteExport as broken:
             log.warn("an export of {chain} breaks off: {why}", chain=wanted.chain, why=str(broken))
 
-    async def _live(self, request: BoundedRequest, session: Session | None) -> None:
+    async def _live(self, request: BoundedRequest, session: PageSession | None) -> None:
         """Open a feed; its opening and its end are on record."""
-        asker = None if session is None else Asker(self._dispatcher, session, _address(request))
+        asker = None if session is None else PersonClient(self._dispatcher, session, _address(request))
         if asker is None or request.method == b"HEAD":
-            _tell(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
+            _finish_json(request, 401, {"explanation": "The session has ended; enter again by a link of agtp page."})
             return
-        if self._feeds.full:
+        if self._feeds.is_full:
             request.responseHeaders.setRawHeaders("Retry-After", ["30"])
-            _tell(request, 503, {"explanation": "The host has as many live feeds as it may; try again later."})
+            _finish_json(request, 503, {"explanation": "The host has as many live feeds as it may; try again later."})
             return
         opened = await asker.ask("QUERY", "/page/feed", {"moment": "opened"})
         if not opened.ok:
-            _tell(request, opened.status, {"reason": opened.reason, "explanation": opened.explanation})
+            _finish_json(request, opened.status, {"reason": opened.reason, "explanation": opened.explanation})
             return
         closing = asker.ask("QUERY", "/page/feed", {"moment": "closed"})
-        if _gone(request):
+        if _is_gone(request):
             await closing
             return
         self._feeds.open(request, lambda: Deferred.fromCoroutine(closing))
 
-    async def _over(self, request: BoundedRequest, path: str, session: Session, reply: Reply) -> None:
+    async def _end_session(self, request: BoundedRequest, path: str, session: PageSession, reply: PageReply) -> None:
         """Answer for a person whom the host does not accept any more, or while it cannot answer."""
         if reply.status in (401, 403, 410):
-            self._entrance.end(session)
-            view = notes.over(reply, request.admission.shown)
+            self._entrance.end_session(session)
+            view = notes.ended_page(reply, request.admission.shown)
             request.responseHeaders.addRawHeader(*set_cookie(""))
             await self._show(request, view, path, None)
         else:
-            await self._show(request, notes.refused(reply), path, session)
+            await self._show(request, notes.refused_page(reply), path, session)
 
     async def _show(
-        self, request: BoundedRequest, view: View, path: str, session: Session | None, person: Reply | None = None
+        self, request: BoundedRequest, view: PageView, path: str, session: PageSession | None, person: PageReply | None = None
     ) -> None:
         named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
         views: Sequence[tuple[str, str]] = NAVIGATION
@@ -281,67 +281,67 @@ class PageResource(Resource):
 
     # Doing
 
-    async def _posted(self, request: BoundedRequest, path: str, admitted: _Admitted) -> None:
+    async def _submit(self, request: BoundedRequest, path: str, admitted: _AdmittedPageRequest) -> None:
         assert request.content is not None, "a request that was answered before has none"
         fields = _pairs(request.content.read())
         if fields is None:
-            await self._show(request, notes.malformed("The form has too many fields."), path, admitted.session)
+            await self._show(request, notes.malformed_page("The form has too many fields."), path, admitted.session)
         elif path == "/enter":
             await self._enter(request, fields, admitted.shown)
-        elif admitted.session is None or forged(admitted.session, fields.get("csrf", "")):
+        elif admitted.session is None or is_forged(admitted.session, fields.get("csrf", "")):
             log.warn(
                 "a form sent to {path} from {address} lacks the token of its session",
                 path=path,
                 address=_address(request),
             )
-            await self._show(request, notes.forged(), path, admitted.session)
+            await self._show(request, notes.forged_page(), path, admitted.session)
         elif path == "/leave":
             self._entrance.leave(admitted.cookie)
             _redirect(request, "/enter", set_cookie(""))
         else:
-            await self._done(request, path, fields, admitted.session)
+            await self._act(request, path, fields, admitted.session)
 
-    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str], shown: Shown | None) -> None:
+    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str], shown: BrowserCertificate | None) -> None:
         address = _address(request)
         try:
             if notes.CERTIFICATE in fields:
-                cookie, _ = await by_certificate(self._entrance, self._dispatcher, shown, address)
+                cookie, _ = await enter_by_certificate(self._entrance, self._dispatcher, shown, address)
             else:
                 cookie, _ = self._entrance.enter(fields.get("token", "")[:4_096], address)
-        except NoEntry as error:
+        except EntryRefused as error:
             if error.status == 429:
                 # Short, because no page is drawn for a client that guesses.
                 tail = tail_of(request, 429, f"{error}\n".encode(), ("Retry-After", "60"))
                 request.write(tail)  # type: ignore[no-untyped-call]
                 request.finish()  # type: ignore[no-untyped-call]
                 return
-            await self._show(request, notes.enter(str(error), error.status, shown), "/enter", None)
+            await self._show(request, notes.enter_page(str(error), error.status, shown), "/enter", None)
             return
         _redirect(request, "/", set_cookie(cookie))
 
-    async def _done(self, request: BoundedRequest, path: str, fields: Mapping[str, str], session: Session) -> None:
+    async def _act(self, request: BoundedRequest, path: str, fields: Mapping[str, str], session: PageSession) -> None:
         make = ACTIONS.get(path.removeprefix("/do/"))
         if make is None:
-            await self._show(request, notes.missing(), path, session)
+            await self._show(request, notes.missing_page(), path, session)
             return
         try:
             act = make(fields)
-        except Malformed as error:
-            await self._show(request, notes.malformed(str(error)), path, session)
+        except MalformedForm as error:
+            await self._show(request, notes.malformed_page(str(error)), path, session)
             return
-        asker = Asker(self._dispatcher, session, _address(request))
+        asker = PersonClient(self._dispatcher, session, _address(request))
         person = await asker.ask("QUERY", "/page")
         if not person.ok:
-            await self._over(request, path, session, person)
+            await self._end_session(request, path, session, person)
             return
         if person.result.get("writes") is not True:
-            await self._show(request, notes.read_only(), path, session, person)
+            await self._show(request, notes.read_only_page(), path, session, person)
             return
         reply = await asker.ask(act.method, act.path, act.given)
         if not reply.ok:
-            await self._show(request, notes.refused(reply), path, session, person)
+            await self._show(request, notes.refused_page(reply), path, session, person)
             return
-        session.said = f"{act.done} Audit-ID {reply.audit_id}"
+        session.message = f"{act.done} Audit-ID {reply.audit_id}"
         _redirect(request, _local(fields.get("back", "/")))
 
 
@@ -350,7 +350,7 @@ def _static() -> dict[str, tuple[bytes, str]]:
     folder = resources.files("agtphost.page").joinpath("static")
     found = {}
     for entry in folder.iterdir() if folder.is_dir() else ():
-        kind = KINDS.get(f".{entry.name.rpartition('.')[2]}")
+        kind = MEDIA_TYPES.get(f".{entry.name.rpartition('.')[2]}")
         if kind is not None:
             found[entry.name] = entry.read_bytes(), kind
     return found
@@ -388,17 +388,17 @@ def _redirect(request: BoundedRequest, path: str, *fields: tuple[str, str]) -> N
     request.finish()  # type: ignore[no-untyped-call]
 
 
-def _gone(request: BoundedRequest) -> bool:
+def _is_gone(request: BoundedRequest) -> bool:
     """Return whether the client has disconnected or has its answer."""
     return bool(request.finished or request._disconnected)
 
 
-def _tell(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> None:
+def _finish_json(request: BoundedRequest, status: int, document: Mapping[str, Any]) -> None:
     _finish(request, status, jsontext.encode(document), "application/json")
 
 
 def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTML) -> None:
-    if _gone(request):
+    if _is_gone(request):
         return
     # Statuses that HTTP would misread are translated.
     fields = ((FIELD, str(status)),) if status != over_http(status) else ()
@@ -406,8 +406,8 @@ def _finish(request: BoundedRequest, status: int, octets: bytes, kind: str = HTM
     request.finish()  # type: ignore[no-untyped-call]
 
 
-def _failed(request: BoundedRequest, failure: Any) -> None:
+def _answer_failure(request: BoundedRequest, failure: Any) -> None:
     log.failure("a view of the page could not be drawn", failure)
-    if not _gone(request):
+    if not _is_gone(request):
         request.write(tail_of(request, 500, b"This view could not be drawn; the host's log says why.\n"))  # type: ignore[no-untyped-call]
         request.finish()  # type: ignore[no-untyped-call]

@@ -8,17 +8,17 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import parts
-from agtphost.page.asking import Reply
-from agtphost.page.layout import View
-from agtphost.page.visit import Visit
+from agtphost.page.asking import PageReply
+from agtphost.page.layout import PageView
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.quantities import lasting
 
 ENDING = "An agent suspends and resumes its sessions and tasks itself. All of them end when the agent is deactivated."
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show both tables, for all agents or for one."""
-    agent, more = visit.word("agent_id"), visit.word("more", 4_096)
+    agent, more = visit.query_word("agent_id"), visit.query_word("more", 4_096)
     reply = await visit.ask.inspect(
         "sessions", agent_id=agent or None, limit=parts.ROWS, continuation_token=more or None
     )
@@ -26,16 +26,16 @@ async def draw(visit: Visit) -> View:
         parts.search("/sessions", parts.field("agent_id", "Agent-ID", "filter-agent", agent)),
         *tables(reply),
     ]
-    if reply.more:
-        query = urlencode({"agent_id": agent, "more": reply.more})
+    if reply.continuation:
+        query = urlencode({"agent_id": agent, "more": reply.continuation})
         body.append(tags.p(tags.a("More sessions", href=f"/sessions?{query}", rel="next")))
-    return View(title="Sessions", body=body)
+    return PageView(title="Sessions", body=body)
 
 
-def tables(reply: Reply) -> list[Tag]:
+def tables(reply: PageReply) -> list[Tag]:
     """Return the tables of ``INSPECT target=sessions``."""
     if not reply.ok:
-        return [parts.refused("Sessions", reply)]
+        return [parts.refusal_section("Sessions", reply)]
     going = [
         (entry.get("session_id"), parts.brief_agent(entry.get("agent_id")), _idle(entry.get("idle_seconds")))
         for entry in reply.entries("sessions")

@@ -16,7 +16,7 @@ LONGEST = 20_000
 """Characters of one value that are shown."""
 
 
-def shown(value: object, longest: int = LONGEST) -> str:
+def show_value(value: object, longest: int = LONGEST) -> str:
     """
     Render any value: text with control and bidi characters escaped; other values as JSON.
 
@@ -41,7 +41,7 @@ def as_json(value: Any) -> str:
 
 def brief(identifier: object, length: int = 12) -> str:
     """Return the beginning of a long identifier."""
-    text = shown(identifier, 256)
+    text = show_value(identifier, 256)
     return text if len(text) <= length + 3 else f"{text[:length]}..."
 
 
@@ -56,7 +56,7 @@ def ago(stamp: object, now: float | None = None) -> str:
     """Return how long ago a moment was: ``12 s``, ``3 min``, ``5 h``, ``2 d``."""
     moment = _seconds(stamp)
     if moment is None:
-        return shown(stamp)
+        return show_value(stamp)
     return lasting((time.time() if now is None else now) - moment)
 
 
@@ -73,5 +73,5 @@ def _seconds(stamp: object) -> float | None:
 def octets(count: object) -> str:
     """Return a size with one unit."""
     if not isinstance(count, (int, float)):
-        return shown(count)
+        return show_value(count)
     return size(float(count))

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from twisted.web.template import Tag, tags
 
 from agtphost.page import inbox, now, parts
-from agtphost.page.asking import Reply, together
-from agtphost.page.layout import View
-from agtphost.page.visit import Visit
+from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page.layout import PageView
+from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.quantities import lasting
 
 STATES = ("on", "changed", "invalid", "rules-unmatched", "disabled")
@@ -21,36 +21,36 @@ LINES = 50
 """Lines of a server's standard error."""
 
 
-async def draw(visit: Visit) -> View:
+async def draw(visit: PageVisit) -> PageView:
     """Show a table of servers, one of tools, what waits for approval, and each server's details."""
-    words = {name: visit.word(name) for name in ("name", "upstream", "state")}
-    more = visit.word("more", 4_096)
+    words = {name: visit.query_word(name) for name in ("name", "upstream", "state")}
+    more = visit.query_word("more", 4_096)
     asked = {name: word or None for name, word in words.items()}
-    reply, tools = await together(
+    reply, tools = await gather_replies(
         visit.ask.inspect("upstreams"),
         visit.ask.inspect("tools", **asked, limit=parts.ROWS, continuation_token=more or None),
     )
     if not reply.ok:
-        return View(title="Tools", body=[parts.refused("Not shown", reply)])
+        return PageView(title="Tools", body=[parts.refusal_section("Not shown", reply)])
     entries = reply.entries("upstreams")
     table = _tools(tools, entries, words)
     if more:
         # The other parts are on the first page of tools.
-        return View(title="Tools", body=[table])
-    waiting = now.changed(reply)
-    definitions = await together(
+        return PageView(title="Tools", body=[table])
+    waiting = now.changed_definitions(reply)
+    definitions = await gather_replies(
         *(
             visit.ask.inspect("upstream-definition", upstream=name, name=what or None)
-            for name, what in waiting[: inbox.CHANGED]
+            for name, what in waiting[: inbox.MOST_DEFINITIONS]
         )
     )
     heads = ("Name", "Protocol", "State", "Restarts", "Next attempt", "Latency", "Calls", "Failed", "Tools")
     body: list[Any] = [parts.table("Servers behind this host", heads, map(_row, entries), "There are none.")]
     body += [inbox.definition(visit, each, "/tools") for each in definitions]
-    return View(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
+    return PageView(title="Tools", body=[*body, table, *(_server(visit, entry) for entry in entries[: parts.ROWS])])
 
 
-def _tools(reply: Reply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
+def _tools(reply: PageReply, servers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> Tag:
     """Show a page of the tools that match the filter."""
     named = [f"{str(each.get('protocol', '')).lower()}.{each.get('name')}" for each in servers]
     form = parts.search(
@@ -60,12 +60,12 @@ def _tools(reply: Reply, servers: Sequence[Mapping[str, Any]], words: Mapping[st
         parts.choice("state", "State", "filter-state", _all(STATES), words["state"]),
     )
     if not reply.ok:
-        return parts.section("Tools", form, parts.refused("Not shown", reply))
+        return parts.section("Tools", form, parts.refusal_section("Not shown", reply))
     heads = ("Tool", "Server", "State", "What it claims to do", "Scopes", "Known by", "Approval", "Definition")
     caption = f"{reply.result.get('count')} tools"
     content = [form, parts.table(caption, heads, map(_tool, reply.entries("tools")), "There are none.")]
-    if reply.more:
-        query = urlencode({**{name: word for name, word in words.items() if word}, "more": reply.more})
+    if reply.continuation:
+        query = urlencode({**{name: word for name, word in words.items() if word}, "more": reply.continuation})
         content.append(tags.p(tags.a("More tools", href=f"/tools?{query}", rel="next")))
     return parts.section("Tools", *content)
 
@@ -101,7 +101,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     latency, attempt = entry.get("latency"), entry.get("next_attempt_in")
     name = str(entry.get("name"))
     return (
-        tags.a(name, href=f"#server-{parts.ident(name)}"),
+        tags.a(name, href=f"#server-{parts.to_id(name)}"),
         entry.get("protocol"),
         parts.state(entry.get("state")),
         entry.get("restarts"),
@@ -113,7 +113,7 @@ def _row(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _server(visit: Visit, entry: Mapping[str, Any]) -> Tag:
+def _server(visit: PageVisit, entry: Mapping[str, Any]) -> Tag:
     name = str(entry.get("name"))
     lines = entry.get("stderr") or entry.get("log")
     plain = {
@@ -131,4 +131,4 @@ def _server(visit: Visit, entry: Mapping[str, Any]) -> Tag:
         buttons = (("restart", "Start anew"),)
         label = f"Start {name} anew"
         form = [parts.action("restart", visit.csrf, "/tools", {"upstream": known}, buttons=buttons, label=label)]
-    return parts.section(name, details, *form, id=f"server-{parts.ident(name)}")
+    return parts.section(name, details, *form, id=f"server-{parts.to_id(name)}")

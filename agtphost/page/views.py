@@ -21,15 +21,15 @@ VIEWS: Mapping[str, Draw] = {
 }
 """Views by path."""
 
-SINGLE: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one}
+ITEM_VIEWS: Mapping[str, Draw] = {"/calls": call.draw, "/agents": agents.draw_one}
 """Views of one item each, by the path before its identifier."""
 
 
-def found(path: str) -> tuple[Draw, str] | None:
+def find_view(path: str) -> tuple[Draw, str] | None:
     """Return the view of a path, and the identifier of its item; None without a view."""
     view = VIEWS.get(path)
     if view is not None:
         return view, ""
     home, _, rest = path.rpartition("/")
-    single = SINGLE.get(home)
+    single = ITEM_VIEWS.get(home)
     return None if single is None or not rest else (single, rest)

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from agtphost.page.asking import Asker, Reply
-from agtphost.page.entrance import Session
-from agtphost.page.layout import View
+from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.entrance import PageSession
+from agtphost.page.layout import PageView
 
 
 @dataclass(kw_only=True)
-class Visit:
+class PageVisit:
     """A request for a view: the person, the path and the query."""
 
     path: str
@@ -22,12 +22,12 @@ class Visit:
     """The part after the view's own path: an identifier, or nothing."""
 
     query: Mapping[str, str]
-    session: Session
-    ask: Asker
+    session: PageSession
+    ask: PersonClient
     person: Mapping[str, Any] = field(default_factory=dict)
     """The answer of QUERY /page about the person."""
 
-    def word(self, name: str, longest: int = 256) -> str:
+    def query_word(self, name: str, longest: int = 256) -> str:
         """Return a word of the query; empty if it is absent."""
         return self.query.get(name, "")[:longest].strip()
 
@@ -37,13 +37,13 @@ class Visit:
         return isinstance(allowed, dict) and allowed.get(action) is True
 
     @property
-    def decides(self) -> bool:
+    def sees_decisions(self) -> bool:
         """Return whether this person sees what waits for operators and registrars; viewers do not."""
         roles = self.person.get("roles")
         return isinstance(roles, list) and bool({"operator", "registrar"}.intersection(roles))
 
     @property
-    def only_addressed(self) -> bool:
+    def sees_only_addressed(self) -> bool:
         """Return whether this person sees only what is addressed to them."""
         return is_only_addressed(self.person)
 
@@ -62,6 +62,6 @@ def is_only_addressed(person: Mapping[str, Any]) -> bool:
     return person.get("roles") == ["person"]
 
 
-Draw: TypeAlias = Callable[[Visit], Awaitable[View]]
+Draw: TypeAlias = Callable[[PageVisit], Awaitable[PageView]]
 
-Frame: TypeAlias = Mapping[str, Reply]
+Frame: TypeAlias = Mapping[str, PageReply]

@@ -14,21 +14,21 @@ import pytest
 import pytest_twisted
 
 from agtphost.identity.peer import PeerCertificate
-from agtphost.page.browsers import Shown
-from agtphost.page.entering import by_certificate
+from agtphost.page.browsers import BrowserCertificate
+from agtphost.page.entering import enter_by_certificate
 from agtphost.page.entrance import (
-    FAILURES,
-    FAILURES_IN_ALL,
-    LIFE,
-    LINKS_OF_ONE,
+    FAILURES_PER_MINUTE,
+    FAILURES_OF_ALL,
+    LINK_SECONDS,
+    LINKS_PER_CERTIFICATE,
     MOST_ADDRESSES,
     MOST_LINKS,
     MOST_SESSIONS,
-    SESSIONS_OF_ONE,
+    SESSIONS_PER_CERTIFICATE,
     Entrance,
-    NoEntry,
+    EntryRefused,
 )
-from agtphost.page.fields import ALWAYS
+from agtphost.page.fields import COMMON_FIELDS
 from agtphost.wire.events import Response
 from agtphost.wire.headers import Headers
 from tests.page.browsing import Answer, Browser, Site, served
@@ -59,7 +59,7 @@ def browser(site: Site) -> Browser:
 
 def hardened(answer: Answer) -> bool:
     """Whether an answer has every field that keeps a browser from harm."""
-    return all(answer.headers.get(name.lower()) == value for name, value in ALWAYS)
+    return all(answer.headers.get(name.lower()) == value for name, value in COMMON_FIELDS)
 
 
 def test_a_link_opens_a_session(site: Site) -> None:
@@ -198,7 +198,7 @@ def test_a_good_link_is_not_barred_by_wrong_ones(tmp_path: Path) -> None:
     with served(tmp_path) as site:
         stranger = site.stranger()
         page = stranger.get("/enter").page
-        for number in range(FAILURES):
+        for number in range(FAILURES_PER_MINUTE):
             assert stranger.send(page.form("/enter"), token=f"guess-{number}").status == 403
         for _ in range(3):
             answer = stranger.send(page.form("/enter"), token="guess")
@@ -225,24 +225,24 @@ class Clock:
 
 def status_of(entrance: Entrance, token: str, address: str = HERE) -> int:
     """With what an entry is refused."""
-    with pytest.raises(NoEntry) as caught:
+    with pytest.raises(EntryRefused) as caught:
         entrance.enter(token, address)
     return caught.value.status
 
 
 def entered(entrance: Entrance) -> str:
-    return entrance.enter(entrance.link(CERTIFICATE), HERE)[0]
+    return entrance.enter(entrance.issue_link(CERTIFICATE), HERE)[0]
 
 
 def test_a_link_lasts_a_minute() -> None:
     """Until then it is good; a moment later it is 410."""
     clock = Clock()
     entrance = Entrance("https://127.0.0.1:4481", 1_800.0, clock)
-    link, late = entrance.link(CERTIFICATE), entrance.link(CERTIFICATE)
-    clock.now += LIFE
+    link, late = entrance.issue_link(CERTIFICATE), entrance.issue_link(CERTIFICATE)
+    clock.now += LINK_SECONDS
     assert entrance.enter(link, HERE)[1].certificate is CERTIFICATE
     clock.now += 0.1
-    with pytest.raises(NoEntry) as caught:
+    with pytest.raises(EntryRefused) as caught:
         entrance.enter(late, HERE)
     assert caught.value.status == 410
 
@@ -254,10 +254,10 @@ def test_an_idle_session_is_over() -> None:
     cookie = entered(entrance)
     for _ in range(5):
         clock.now += 59.0
-        assert entrance.session(cookie) is not None
+        assert entrance.find_session(cookie) is not None
     for _ in range(2):
         clock.now += 30.1
-        left = entrance.session(cookie, used=False)
+        left = entrance.find_session(cookie, used=False)
     assert left is None, "a feed that connects anew is nobody who looks"
 
 
@@ -269,28 +269,28 @@ def person(number: int) -> PeerCertificate:
 def test_sessions_of_one_person_push_out_no_others() -> None:
     """One more than :data:`SESSIONS_OF_ONE` ends the person's own session that was used longest ago."""
     entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
-    other = entrance.enter(entrance.link(person(1)), HERE)[0]
-    cookies = [entered(entrance) for _ in range(SESSIONS_OF_ONE)]
-    assert entrance.session(cookies[0]) is not None
+    other = entrance.enter(entrance.issue_link(person(1)), HERE)[0]
+    cookies = [entered(entrance) for _ in range(SESSIONS_PER_CERTIFICATE)]
+    assert entrance.find_session(cookies[0]) is not None
     for _ in range(MOST_SESSIONS):
         last = entered(entrance)
-        assert entrance.session(cookies[0]) is not None
-        assert entrance.session(last) is not None
-    assert entrance.session(cookies[1]) is None
-    assert entrance.session(other) is not None
-    assert len(entrance._sessions) == SESSIONS_OF_ONE + 1
+        assert entrance.find_session(cookies[0]) is not None
+        assert entrance.find_session(last) is not None
+    assert entrance.find_session(cookies[1]) is None
+    assert entrance.find_session(other) is not None
+    assert len(entrance._sessions) == SESSIONS_PER_CERTIFICATE + 1
 
 
 def test_who_has_most_sessions_makes_room() -> None:
     """There are never more than :data:`MOST_SESSIONS`, and who comes last takes none of who has one."""
     entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
-    alone = entrance.enter(entrance.link(person(99)), HERE)[0]
+    alone = entrance.enter(entrance.issue_link(person(99)), HERE)[0]
     for number in range(4):
-        for _ in range(SESSIONS_OF_ONE):
-            entrance.enter(entrance.link(person(number)), HERE)
+        for _ in range(SESSIONS_PER_CERTIFICATE):
+            entrance.enter(entrance.issue_link(person(number)), HERE)
     assert len(entrance._sessions) == MOST_SESSIONS
-    newest = entrance.enter(entrance.link(person(100)), HERE)[0]
-    assert entrance.session(alone) is not None and entrance.session(newest) is not None
+    newest = entrance.enter(entrance.issue_link(person(100)), HERE)[0]
+    assert entrance.find_session(alone) is not None and entrance.find_session(newest) is not None
     assert len(entrance._sessions) == MOST_SESSIONS
 
 
@@ -298,7 +298,7 @@ def test_idle_sessions_make_room_first() -> None:
     """A session that is over counts for nobody."""
     clock = Clock()
     entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
-    for _ in range(SESSIONS_OF_ONE):
+    for _ in range(SESSIONS_PER_CERTIFICATE):
         entered(entrance)
     clock.now += 60.1
     entered(entrance)
@@ -309,7 +309,7 @@ def test_failures_are_forgotten_after_a_minute() -> None:
     """And are counted by address."""
     clock = Clock()
     entrance = Entrance("https://127.0.0.1:4481", 60.0, clock)
-    for _ in range(FAILURES):
+    for _ in range(FAILURES_PER_MINUTE):
         assert status_of(entrance, "guess") == 403
     assert status_of(entrance, "guess") == 429
     assert status_of(entrance, "guess", "192.0.2.1") == 403
@@ -324,16 +324,16 @@ def test_a_good_link_enters_whatever_others_send() -> None:
     for number in range(2 * MOST_ADDRESSES):
         status_of(entrance, f"guess-{number}", f"2001:db8::{number:x}")
     assert status_of(entrance, "guess", "192.0.2.9") == 429, "of all together there are too many"
-    for _ in range(3 * FAILURES):
+    for _ in range(3 * FAILURES_PER_MINUTE):
         status_of(entrance, "guess")
-    assert entrance.enter(entrance.link(CERTIFICATE), HERE)[1].certificate is CERTIFICATE
-    assert len(entrance._failed) <= MOST_ADDRESSES and len(entrance._wrong) == FAILURES_IN_ALL
+    assert entrance.enter(entrance.issue_link(CERTIFICATE), HERE)[1].certificate is CERTIFICATE
+    assert len(entrance._failed) <= MOST_ADDRESSES and len(entrance._wrong) == FAILURES_OF_ALL
     assert status_of(entrance, "guess") == 429, "to enter excuses no guesses"
 
 
 def test_guesses_are_hopeless_by_their_number() -> None:
     """A token has 256 bits: of all links there may be, a million guesses a second for a year find one in 2 ** 203."""
-    token = Entrance("https://127.0.0.1:4481", 60.0, Clock()).link(CERTIFICATE).partition("#")[2]
+    token = Entrance("https://127.0.0.1:4481", 60.0, Clock()).issue_link(CERTIFICATE).partition("#")[2]
     assert len(base64.urlsafe_b64decode(token + "=")) * 8 == 256
     tries = 10**6 * 365 * 86_400
     assert tries * MOST_LINKS < 2 ** (256 - 203 + 1)
@@ -342,8 +342,8 @@ def test_guesses_are_hopeless_by_their_number() -> None:
 def test_tokens_and_cookies_are_looked_up_by_their_digest() -> None:
     """No table has the secret itself: how long it takes to look one up tells nothing of another that is close to it."""
     entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
-    link = entrance.link(CERTIFICATE)
-    cookie = entrance.enter(entrance.link(CERTIFICATE), HERE)[0]
+    link = entrance.issue_link(CERTIFICATE)
+    cookie = entrance.enter(entrance.issue_link(CERTIFICATE), HERE)[0]
     secrets = {link.partition("#")[2], cookie}
     assert not secrets & {*entrance._links, *entrance._sessions}
     assert all(len(known) == 64 for known in (*entrance._links, *entrance._sessions))
@@ -352,9 +352,9 @@ def test_tokens_and_cookies_are_looked_up_by_their_digest() -> None:
 def test_links_of_one_person_push_out_no_others() -> None:
     """Who asks for a link again and again loses the own oldest ones."""
     entrance = Entrance("https://127.0.0.1:4481", 60.0, Clock())
-    mine, own = entrance.link(CERTIFICATE), replace(CERTIFICATE, fingerprint="c" * 64)
-    theirs = [entrance.link(own) for _ in range(2 * MOST_LINKS)]
-    assert status_of(entrance, theirs[0]) == 403 and len(entrance._links) == LINKS_OF_ONE + 1
+    mine, own = entrance.issue_link(CERTIFICATE), replace(CERTIFICATE, fingerprint="c" * 64)
+    theirs = [entrance.issue_link(own) for _ in range(2 * MOST_LINKS)]
+    assert status_of(entrance, theirs[0]) == 403 and len(entrance._links) == LINKS_PER_CERTIFICATE + 1
     assert entrance.enter(theirs[-1], HERE) and entrance.enter(mine, HERE)
 
 
@@ -370,20 +370,20 @@ async def test_a_certificate_is_counted_by_itself() -> None:
         async def dispatch(self, request: Any, peer: Any, interim: Any = None) -> Response:
             asked.append(peer.certificate.fingerprint)
             good = peer.certificate is CERTIFICATE
-            body = {"result": {"url": entrance.link(CERTIFICATE)}} if good else {"reason": "operators-only"}
+            body = {"result": {"url": entrance.issue_link(CERTIFICATE)}} if good else {"reason": "operators-only"}
             return Response(status=200 if good else 403, headers=Headers([]), body=json.dumps(body).encode())
 
-    async def entered_by(shown: Shown | None) -> int:
+    async def entered_by(shown: BrowserCertificate | None) -> int:
         try:
-            await by_certificate(entrance, Granting(), shown, HERE)  # type: ignore[arg-type]
-        except NoEntry as error:
+            await enter_by_certificate(entrance, Granting(), shown, HERE)  # type: ignore[arg-type]
+        except EntryRefused as error:
             return error.status
         return 200
 
-    bad = Shown(digest="e" * 64, certificate=replace(CERTIFICATE, fingerprint="f" * 64))
-    statuses = [await entered_by(bad) for _ in range(FAILURES + 5)]
-    assert statuses == [403] * FAILURES + [429] * 5 and len(asked) == FAILURES
-    for number in range(FAILURES_IN_ALL):
+    bad = BrowserCertificate(digest="e" * 64, certificate=replace(CERTIFICATE, fingerprint="f" * 64))
+    statuses = [await entered_by(bad) for _ in range(FAILURES_PER_MINUTE + 5)]
+    assert statuses == [403] * FAILURES_PER_MINUTE + [429] * 5 and len(asked) == FAILURES_PER_MINUTE
+    for number in range(FAILURES_OF_ALL):
         status_of(entrance, "guess", f"192.0.2.{number % 250}")
     assert [await entered_by(None) for _ in range(2)] == [429, 429]
-    assert await entered_by(Shown(digest="d" * 64, certificate=CERTIFICATE)) == 200
+    assert await entered_by(BrowserCertificate(digest="d" * 64, certificate=CERTIFICATE)) == 200

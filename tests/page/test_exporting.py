@@ -15,12 +15,12 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.keys import SigningKey
-from agtphost.page.exporting import KIND, PAGE
+from agtphost.page.exporting import KIND, RECORDS_PER_PAGE
 from tests.page.browsing import Browser, Site, served
 from tests.page.stage import flip
 from tests.system.hosting import Host
 
-CALLS = 2 * PAGE + 20
+CALLS = 2 * RECORDS_PER_PAGE + 20
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,9 @@ def test_what_was_changed_in_the_file_is_found(site: Site, browser: Browser, tmp
 
 def test_a_range_verifies_and_says_that_it_is_one(site: Site, browser: Browser, tmp_path: Path) -> None:
     """Its first and last number are those that were asked for; beyond the end there is the end."""
-    told = verified(site, exported(browser, tmp_path, librarian(site), **{"from": "3", "to": str(PAGE + 7)}))
-    assert told["verified"] and not told["whole"] and told["records"] == PAGE + 5
-    assert told["heads"][0]["seq"] == PAGE + 7
+    told = verified(site, exported(browser, tmp_path, librarian(site), **{"from": "3", "to": str(RECORDS_PER_PAGE + 7)}))
+    assert told["verified"] and not told["whole"] and told["records"] == RECORDS_PER_PAGE + 5
+    assert told["heads"][0]["seq"] == RECORDS_PER_PAGE + 7
     told = verified(site, exported(browser, tmp_path, librarian(site), **{"from": str(CALLS), "to": "999999999"}))
     assert told["verified"] and told["heads"][0]["seq"] >= CALLS
 
@@ -128,7 +128,7 @@ def test_that_records_were_taken_away_is_on_record(site: Site, browser: Browser,
     before = asked()
     exported(browser, tmp_path, librarian(site))
     # The three targets of the view, the head of the chain, and three pages.
-    assert asked() - before >= 4 + CALLS // PAGE
+    assert asked() - before >= 4 + CALLS // RECORDS_PER_PAGE
 
 
 def said(site: Site) -> Any:
@@ -199,11 +199,11 @@ def test_a_file_that_cannot_be_finished_breaks_off(tmp_path: Path) -> None:
     """Over a record that somebody changed in the database: no file that ends well leaves out what is wrong."""
     with served(tmp_path) as site:
         with Client(trust=site.trust, agent_id=librarian(site)) as client:
-            ids = [client.call(site.host.uri, "ECHO", "/text", {"text": "x"}).audit_id for _ in range(PAGE + 5)]
-        flip(site.host, str(ids[PAGE + 2]))
+            ids = [client.call(site.host.uri, "ECHO", "/text", {"text": "x"}).audit_id for _ in range(RECORDS_PER_PAGE + 5)]
+        flip(site.host, str(ids[RECORDS_PER_PAGE + 2]))
         browser = site.browser()
         with pytest.raises((IncompleteRead, ConnectionError)):
             browser.get(f"/evidence/export?chain={librarian(site)}")
-        flip(site.host, str(ids[PAGE + 2]))
+        flip(site.host, str(ids[RECORDS_PER_PAGE + 2]))
         flip(site.host, str(ids[1]))
         assert browser.get(f"/evidence/export?chain={librarian(site)}").status >= 400

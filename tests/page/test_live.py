@@ -15,7 +15,7 @@ from twisted.web.http_headers import Headers
 
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.page import live
-from agtphost.page.live import LIFE, LINES, MOST_UNREAD, TICK, VIEWERS, Viewings, line_of
+from agtphost.page.live import FEED_SECONDS, LINES_PER_UPDATE, MOST_UNREAD, UPDATE_SECONDS, MOST_FEEDS, LiveFeeds, line_of
 from tests.bench.viewed import bench
 from tests.measuring import measured
 from tests.metrics.test_cost import call_seconds
@@ -72,9 +72,9 @@ def group(size: int, path: str = "/a") -> ObservedGroup:
     return ObservedGroup(records, 0.001)
 
 
-def opened(closed: Callable[[], object] = lambda: None) -> tuple[Clock, Viewings, Reading]:
+def opened(closed: Callable[[], object] = lambda: None) -> tuple[Clock, LiveFeeds, Reading]:
     clock = Clock()
-    viewings = Viewings(clock)  # type: ignore[arg-type]
+    viewings = LiveFeeds(clock)  # type: ignore[arg-type]
     request = Reading()
     viewings.open(request, closed)  # type: ignore[arg-type]
     return clock, viewings, request
@@ -99,12 +99,12 @@ def viewings_waiting(request: Reading) -> int:
 def test_what_is_not_shown_is_counted() -> None:
     """The newest lines are shown, after the number of the others."""
     clock, viewings, request = opened()
-    viewings.saw(group(LINES * 3, "/old"))
-    viewings.saw(group(LINES, "/new"))
-    clock.advance(TICK)
+    viewings.saw(group(LINES_PER_UPDATE * 3, "/old"))
+    viewings.saw(group(LINES_PER_UPDATE, "/new"))
+    clock.advance(UPDATE_SECONDS)
     last = request.written[-1]
-    assert last.startswith(b"event: skipped\ndata: %d\n\n" % (LINES * 3))
-    assert last.count(b"/new") == LINES and b"/old" not in last
+    assert last.startswith(b"event: skipped\ndata: %d\n\n" % (LINES_PER_UPDATE * 3))
+    assert last.count(b"/new") == LINES_PER_UPDATE and b"/old" not in last
 
 
 def test_a_viewer_that_does_not_read_is_let_go() -> None:
@@ -114,8 +114,8 @@ def test_a_viewer_that_does_not_read_is_let_go() -> None:
     request.producer.pauseProducing()
     sent = 0
     while not request.lost:
-        viewings.saw(group(LINES, "/" + "x" * 190))
-        clock.advance(TICK)
+        viewings.saw(group(LINES_PER_UPDATE, "/" + "x" * 190))
+        clock.advance(UPDATE_SECONDS)
         sent += 1
         assert sent < 1_000
     assert sum(map(len, request.written)) <= MOST_UNREAD + 1_000
@@ -123,8 +123,8 @@ def test_a_viewer_that_does_not_read_is_let_go() -> None:
     clock, viewings, request = opened()
     for _ in range(sent * 2):
         request.producer.pauseProducing()
-        viewings.saw(group(LINES, "/" + "x" * 190))
-        clock.advance(TICK)
+        viewings.saw(group(LINES_PER_UPDATE, "/" + "x" * 190))
+        clock.advance(UPDATE_SECONDS)
         request.producer.resumeProducing()
     assert not request.lost
 
@@ -133,12 +133,12 @@ def test_a_feed_ends_after_five_minutes_and_with_its_connection() -> None:
     """Then it is asked for anew, by whoever may still look; what closes it is told once."""
     over: list[int] = []
     clock, viewings, request = opened(lambda: over.append(1))
-    clock.pump([TICK] * int(LIFE / TICK + 1))
+    clock.pump([UPDATE_SECONDS] * int(FEED_SECONDS / UPDATE_SECONDS + 1))
     assert request.finished and over == [1] and len(viewings) == 0
     assert clock.getDelayedCalls() == []
     clock, viewings, request = opened(lambda: over.append(1))
     request.channel.ending = True
-    clock.advance(TICK)
+    clock.advance(UPDATE_SECONDS)
     assert request.finished and over == [1, 1]
     clock, viewings, request = opened(lambda: over.append(1))
     request.leave()
@@ -148,14 +148,14 @@ def test_a_feed_ends_after_five_minutes_and_with_its_connection() -> None:
 def test_there_is_room_for_sixteen() -> None:
     """And for one more once one is gone."""
     clock = Clock()
-    viewings = Viewings(clock)  # type: ignore[arg-type]
-    requests = [Reading() for _ in range(VIEWERS)]
+    viewings = LiveFeeds(clock)  # type: ignore[arg-type]
+    requests = [Reading() for _ in range(MOST_FEEDS)]
     for request in requests:
-        assert not viewings.full
+        assert not viewings.is_full
         viewings.open(request, lambda: None)  # type: ignore[arg-type]
-    assert viewings.full
+    assert viewings.is_full
     requests[0].leave()
-    assert not viewings.full
+    assert not viewings.is_full
 
 
 def test_a_line_is_written_out_once_for_all_and_only_where_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,15 +168,15 @@ def test_a_line_is_written_out_once_for_all_and_only_where_it_is_shown(monkeypat
 
     monkeypatch.setattr(live, "line_of", counted)
     clock = Clock()
-    viewings = Viewings(clock)  # type: ignore[arg-type]
-    requests = [Reading() for _ in range(VIEWERS)]
+    viewings = LiveFeeds(clock)  # type: ignore[arg-type]
+    requests = [Reading() for _ in range(MOST_FEEDS)]
     for request in requests:
         viewings.open(request, lambda: None)  # type: ignore[arg-type]
     for _ in range(100):
         viewings.saw(group(100))
     assert written == []
-    clock.advance(TICK)
-    assert len(written) == len(set(written)) == LINES
+    clock.advance(UPDATE_SECONDS)
+    assert len(written) == len(set(written)) == LINES_PER_UPDATE
     assert len({request.written[-1] for request in requests}) == 1
 
 
@@ -194,7 +194,7 @@ def feed_seconds(lines: int) -> float:
         for number, each in enumerate(groups, 1):
             viewings.saw(each)
             if number % 250 == 0:
-                clock.advance(TICK)
+                clock.advance(UPDATE_SECONDS)
                 for _ in range(lines):
                     line_of(each.records[0])
         spent.append((time.thread_time() - began) / len(groups))
@@ -225,4 +225,4 @@ def test_the_benchmark_measures_what_it_says() -> None:
     found = bench(0.4, 2)
     rates, events = found["requests_per_cpu_second"], found["events"]
     assert isinstance(rates, dict) and set(rates) == {"alone", "viewed"} and min(rates.values()) > 10
-    assert isinstance(events, int) and events > LINES
+    assert isinstance(events, int) and events > LINES_PER_UPDATE

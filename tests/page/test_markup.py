@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.web.template import Tag, flattenString, tags
 
-from agtphost.page.markup import html
+from agtphost.page.markup import encode_html
 from tests.programmes import seed_of_chance
 
 SIGNS = (
@@ -71,13 +71,13 @@ def test_it_is_what_twisted_writes() -> None:
     chance = random.Random(seed_of_chance())
     for _ in range(300):
         tag = tree(chance, 4)
-        assert html(tag) == flattened(tag)
+        assert encode_html(tag) == flattened(tag)
 
 
 def test_control_unescaped_text_would_be_noticed() -> None:
     """The trees have what has to be escaped, in texts and in attributes."""
     chance = random.Random(1)
-    octets = b"".join(html(tree(chance, 4)) for _ in range(50))
+    octets = b"".join(encode_html(tree(chance, 4)) for _ in range(50))
     assert b"&lt;script&gt;" in octets and b"&quot;" in octets and b"<script>]]>" not in octets
 
 
@@ -85,4 +85,4 @@ def test_control_unescaped_text_would_be_noticed() -> None:
 def test_what_is_no_part_of_a_page_is_an_error(what: object) -> None:
     """And never written as it happens to look."""
     with pytest.raises(TypeError):
-        html(tags.p(what))
+        encode_html(tags.p(what))

@@ -14,7 +14,7 @@ from cryptography.x509 import Certificate
 
 from agtphost.identity.certificates import Authority, issue_client_certificate
 from agtphost.identity.keys import SigningKey
-from agtphost.page.now import UNSHOWN
+from agtphost.page.now import DECIDERS_ONLY
 from agtphost.page.views import VIEWS
 from agtphost.testing.identities import key_of
 from tests.page.browsing import Browser, Site, served
@@ -78,12 +78,12 @@ def test_a_viewer_is_not_shown_what_it_cannot_decide(site: Site) -> None:
     for viewer in (site.browser(*words), site.browser("--as", "demo")):
         for path in ("/", "/inbox"):
             answer = viewer.get(path)
-            assert answer.status == 200 and UNSHOWN in answer.text, path
+            assert answer.status == 200 and DECIDERS_ONLY in answer.text, path
             assert "task-unseen" not in answer.text and "refused" not in answer.text, path
         for path in VIEWS:
             # Before the first checkpoint is signed there is none to show.
             assert 'class="refused"' not in viewer.get(path).text or path == "/evidence", path
-    assert UNSHOWN not in site.browser().get("/inbox").text
+    assert DECIDERS_ONLY not in site.browser().get("/inbox").text
     refusals = site.host.agtp_json(
         *("call", "-", "INSPECT", "/", "target=records", "reason=operators-only", "--as", "registrar")
     )["body"]["result"]["records"]

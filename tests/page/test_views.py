@@ -15,8 +15,8 @@ import pytest
 from agtphost.identity.keys import SigningKey
 from agtphost.page.actions import ACTIONS
 from agtphost.page.evidence import PATHS
-from agtphost.page.live import VIEWERS
-from agtphost.page.resource import EXPORT
+from agtphost.page.live import MOST_FEEDS
+from agtphost.page.resource import EXPORT_PATH
 from agtphost.page.views import VIEWS
 from tests.page.browsing import Browser, Page, Site, served
 from tests.system.hosting import until
@@ -75,7 +75,7 @@ def test_every_form_goes_where_something_is(walked: dict[str, Page]) -> None:
                 assert form.fields.get("csrf"), f"{form.action} on {path}"
                 assert form.fields.get("back", "/") in walked or form.action == "/leave"
             else:
-                assert form.action in (*VIEWS, EXPORT), path
+                assert form.action in (*VIEWS, EXPORT_PATH), path
 
 
 def test_every_data_attribute_has_its_target(walked: dict[str, Page], browser: Browser) -> None:
@@ -236,7 +236,7 @@ def _moments(browser: Browser) -> list[str]:
 
 def test_there_are_sixteen_viewers_at_most(browser: Browser) -> None:
     """One more is told so; once one has left there is room."""
-    feeds = [Following(browser) for _ in range(VIEWERS)]
+    feeds = [Following(browser) for _ in range(MOST_FEEDS)]
     assert {feed.response.status for feed in feeds} == {200}
     assert Following(browser).response.status == 503
     feeds[0].close()
