@@ -7,7 +7,7 @@ from agtphost.host.foundation import HostServices
 from agtphost.host.surfaces import ServedSurface
 from agtphost.metrics.counting import CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.resource import Watched
+from agtphost.metrics.resource import MonitoringResource
 from agtphost.metrics.vitals import Look
 
 
@@ -23,5 +23,5 @@ def build_metrics_surface(on: HostServices, look: Look) -> ServedSurface | None:
     counts = CallCounts(
         {*on.loaded.catalog.methods, *on.loaded.policy.custom}, agents=given.agents, people=given.people
     )
-    on.evidence.ledger.watch(counts.saw)
-    return ServedSurface(name=METRICS, what="the metrics", resource=Watched(Exposition(counts, look), look))
+    on.evidence.ledger.watch(counts.count_group)
+    return ServedSurface(name=METRICS, what="the metrics", resource=MonitoringResource(Exposition(counts, look), look))

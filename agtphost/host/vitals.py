@@ -17,7 +17,7 @@ from agtphost.host.expiry import ExpiryWatch
 from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.overseen import Overseen
-from agtphost.metrics.vitals import Expiry, Look, UpstreamVital, Vitals, obstacles
+from agtphost.metrics.vitals import ExpiryVital, Look, UpstreamVital, Vitals, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.holdings import APPROVAL
@@ -81,7 +81,7 @@ def vitals_reader(
             open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
             certificate_ends=tls.until - now,
             expiries=tuple(
-                Expiry(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), told=each.describe(now))
+                ExpiryVital(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), sentence=each.describe(now))
                 for each in ending.upcoming
             ),
             revocation_ends=None if math.isinf(until) else until - now,
@@ -110,7 +110,7 @@ def register_vitals(on: HostServices, look: Look) -> None:
             **{name: getattr(seen, name) for name in REPORTED},
             "free_space_floor": config.store.free_space_floor,
             "agents": dict(known),
-            "expiring": [each.told for each in seen.expiries if each.soon],
+            "expiring": [each.sentence for each in seen.expiries if each.soon],
             "upstreams": [asdict(each) for each in seen.upstreams],
             "witness_ages": dict(seen.witness_ages),
             "open_items": dict(seen.open_items),

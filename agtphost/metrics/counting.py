@@ -18,37 +18,37 @@ from agtphost.vocabulary.reasons import Reason
 OTHER = "other"
 """The value of a label for anything that is not listed or exceeds the limit."""
 
-NOBODY = "none"
+NO_AGENT = "none"
 """The agent of calls that name no known agent."""
 
-SERIES = 2_000
+MOST_SERIES = 2_000
 """Combinations of method, status and reason with a count each."""
 
-METHODS = 64
+MOST_METHODS = 64
 """Methods with a latency histogram each, which is a series for every bucket."""
 
-AGENTS = 200
+MOST_AGENTS = 200
 """Callers with a count each, if that is configured."""
 
-PEOPLE = 200
+MOST_PEOPLE = 200
 """People with a count each, if that is configured."""
 
 LONGEST_PERSON = 64
 """Characters of a person's name in a label; an identity provider chooses them."""
 
-CALLED = 500
+MOST_CALLED = 500
 """Called things with a count each, for answered and refused calls."""
 
-MISSING = 500
+MOST_MISSING = 500
 """Missing scopes with a count each, by the rule that requires them."""
 
-LATENCY = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+LATENCY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds: from a call in memory to one that a person is asked about."""
 
-COMMIT = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+COMMIT_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """Seconds: from a disk with a write cache to a failing one."""
 
-GROUP = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+GROUP_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Records of one transaction; the last is the maximum."""
 
 _REASONS = frozenset(map(str, Reason))
@@ -116,8 +116,8 @@ class CallCounts:
         self.latencies: dict[str, Histogram] = {}
         """Latencies by method."""
 
-        self.commits = Histogram(COMMIT)
-        self.groups = Histogram(GROUP)
+        self.commits = Histogram(COMMIT_BOUNDS)
+        self.groups = Histogram(GROUP_BOUNDS)
         self.durable = 0
         self.undurable = 0
         """Sealed records that could not be stored; ``durable`` counts the stored ones."""
@@ -127,7 +127,7 @@ class CallCounts:
         for (method, status, reason), series in self._series.items():
             yield method, status, reason, series.count
 
-    def saw(self, group: ObservedGroup) -> None:
+    def count_group(self, group: ObservedGroup) -> None:
         """Count a group that was sealed together."""
         records = group.records
         if group.seconds is None:
@@ -145,41 +145,41 @@ class CallCounts:
             key = (members["method"], members["status"], members.get("reason", ""))
             series = known.get(key)
             if series is None:
-                series = self._further(*key)
+                series = self._find_series(*key)
             series.count += 1
             series.latency.observe(seconds)
             reason = key[2]
-            target = record.label or NOBODY, "refused" if reason else "answered"
+            target = record.label or NO_AGENT, "refused" if reason else "answered"
             if target in self.called:
                 self.called[target] += 1
             else:
-                keep_few(self.called, target, (OTHER, target[1]), CALLED)
+                count_new(self.called, target, (OTHER, target[1]), MOST_CALLED)
             if reason == Reason.SCOPE_REQUIRED:
                 self._count_missing(record)
             if self._agents:
                 self._count_caller(record)
             if self._people:
-                count_few(self.people, record.person[:LONGEST_PERSON] or NOBODY, PEOPLE)
+                count_few(self.people, record.person[:LONGEST_PERSON] or NO_AGENT, MOST_PEOPLE)
 
     def _count_missing(self, record: ObservedRecord) -> None:
         """Count the scopes that an operator's entry requires; those of contracts and claims are callers' own words."""
         if record.label in ("", "contracts"):
             return
-        caller = (record.caller or NOBODY) if self._agents else ""
+        caller = (record.caller or NO_AGENT) if self._agents else ""
         rule = record.rule
         for scope in record.lacking:
             key = (record.label, str(scope), rule, caller)
             if key in self.missing:
                 self.missing[key] += 1
             else:
-                keep_few(self.missing, key, (OTHER, OTHER, "", OTHER if caller else ""), MISSING)
+                count_new(self.missing, key, (OTHER, OTHER, "", OTHER if caller else ""), MOST_MISSING)
 
-    def _further(self, method: str, status: int, reason: str) -> _Series:
+    def _find_series(self, method: str, status: int, reason: str) -> _Series:
         """Return the series of a call without one under its exact key; unlisted words are replaced here each time."""
         method = method if method in self._methods else OTHER
         reason = reason if not reason or reason in _REASONS else OTHER
         key = (method, status, reason)
-        if key not in self._series and len(self._series) >= SERIES:
+        if key not in self._series and len(self._series) >= MOST_SERIES:
             key = (OTHER, status, OTHER if reason else "")
         series = self._series.get(key)
         if series is None:
@@ -187,12 +187,12 @@ class CallCounts:
         return series
 
     def _latency(self, method: str) -> Histogram:
-        if method not in self.latencies and len(self.latencies) >= METHODS:
+        if method not in self.latencies and len(self.latencies) >= MOST_METHODS:
             method = OTHER
-        return self.latencies.setdefault(method, Histogram(LATENCY))
+        return self.latencies.setdefault(method, Histogram(LATENCY_BOUNDS))
 
     def _count_caller(self, record: ObservedRecord) -> None:
-        count_few(self.callers, record.caller or NOBODY, AGENTS)
+        count_few(self.callers, record.caller or NO_AGENT, MOST_AGENTS)
 
 
 def count_few(counts: dict[str, int], label: str, most: int) -> None:
@@ -202,7 +202,7 @@ def count_few(counts: dict[str, int], label: str, most: int) -> None:
     counts[label] = counts.get(label, 0) + 1
 
 
-def keep_few(counts: dict[Any, int], key: Any, other: Any, most: int) -> None:
+def count_new(counts: dict[Any, int], key: Any, other: Any, most: int) -> None:
     """Add a new key, or count it as ``other`` once the limit is reached."""
     if len(counts) >= most:
         key = other

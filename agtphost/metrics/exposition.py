@@ -32,12 +32,12 @@ class HostCollector:
     def collect(self) -> Iterator[Any]:
         """Yield every metric family."""
         seen = self._look()
-        yield from self._of_calls(seen)
-        yield from self._of_evidence(seen)
-        yield from self._of_upstreams(seen)
-        yield from self._of_the_rest(seen)
+        yield from self._call_families(seen)
+        yield from self._evidence_families(seen)
+        yield from self._upstream_families(seen)
+        yield from self._other_families(seen)
 
-    def _of_calls(self, seen: Vitals) -> Iterator[Any]:
+    def _call_families(self, seen: Vitals) -> Iterator[Any]:
         counts = self._counts
         calls = ((*map(str, labels), count) for *labels, count in counts.calls())
         text = "Calls that were answered, calls inside calls included."
@@ -63,7 +63,7 @@ class HostCollector:
         yield _gauge("agtphost_calls_waiting", "Calls whose handler waits for something.", seen.waiting)
         yield _gauge("agtphost_connections", "Open connections at the AGTP port.", seen.connections)
 
-    def _of_evidence(self, seen: Vitals) -> Iterator[Any]:
+    def _evidence_families(self, seen: Vitals) -> Iterator[Any]:
         counts = self._counts
         sealed = (("true", counts.durable), ("false", counts.undurable))
         text = "Records that were sealed since the start, in the store or not."
@@ -81,7 +81,7 @@ class HostCollector:
         if seen.free_octets is not None:
             yield _gauge("agtphost_store_free_bytes", "Free on the store's disk.", seen.free_octets)
 
-    def _of_upstreams(self, seen: Vitals) -> Iterator[Any]:
+    def _upstream_families(self, seen: Vitals) -> Iterator[Any]:
         labels = ("protocol", "server")
         states = (
             (each.protocol, each.name, state, int(each.state == state))
@@ -92,7 +92,7 @@ class HostCollector:
         restarts = ((each.protocol, each.name, each.restarts) for each in seen.upstreams)
         yield _counter("agtphost_upstream_restarts", "Attempts after the first to reach it.", labels, restarts)
 
-    def _of_the_rest(self, seen: Vitals) -> Iterator[Any]:
+    def _other_families(self, seen: Vitals) -> Iterator[Any]:
         for kind, count in seen.open_items.items():
             yield _gauge(f"agtphost_{kind}s_open", f"Items of the kind {kind} that wait for a decision.", count)
         text = "Until the first of the host's own certificates ends."
@@ -138,7 +138,7 @@ class Exposition:
         # CPU seconds, memory and open files of the process, from /proc.
         ProcessCollector(registry=self._registry)
 
-    def text(self, accept: str) -> tuple[str, bytes]:
+    def render(self, accept: str) -> tuple[str, bytes]:
         """
         Return all metrics, at this moment.
 

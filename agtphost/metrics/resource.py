@@ -14,7 +14,7 @@ from agtphost.vocabulary import jsontext
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 
 
-class Watched(Resource):
+class MonitoringResource(Resource):
     """
     The HTTP resource for monitoring.
 
@@ -47,7 +47,7 @@ class Watched(Resource):
         return self._answers[request.path.decode("ascii")](request) if refusal is None else refusal
 
     def _metrics(self, request: Any) -> bytes:
-        kind, octets = self._exposition.text(field_of(request, "accept") or "")
+        kind, octets = self._exposition.render(field_of(request, "accept") or "")
         return tail_of(request, 200, octets, kind=kind)
 
     def _health(self, request: Any) -> bytes:

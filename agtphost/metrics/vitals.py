@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-READY = frozenset({"up", "idle"})
+READY_STATES = frozenset({"up", "idle"})
 """States in which an upstream takes calls: see :class:`agtphost.upstream.supervision.State`."""
 
 
@@ -30,7 +30,7 @@ class UpstreamVital:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiry:
+class ExpiryVital:
     """An item with an expiry date."""
 
     kind: str
@@ -45,7 +45,7 @@ class Expiry:
     soon: bool
     """Whether it is close enough for a warning."""
 
-    told: str
+    sentence: str
     """A sentence for operators, with what to do."""
 
 
@@ -85,7 +85,7 @@ class Vitals:
     certificate_ends: float
     """Time until the first of the host's own certificates expires."""
 
-    expiries: Sequence[Expiry] = ()
+    expiries: Sequence[ExpiryVital] = ()
     """What expires first, soonest first: certificates, authorities, revocation lists and grants."""
 
     revocation_ends: float | None
@@ -134,5 +134,5 @@ def obstacles(seen: Vitals) -> Iterator[Obstacle]:
     if not seen.listening:
         yield Obstacle(what="listener", why="the AGTP port does not accept")
     for upstream in seen.upstreams:
-        if upstream.eager and upstream.state not in READY:
+        if upstream.eager and upstream.state not in READY_STATES:
             yield Obstacle(what="upstream", why=f"{upstream.protocol}.{upstream.name} is {upstream.state}")

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.metrics.counting import CallCounts
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import Expiry, UpstreamVital, Vitals
+from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals
 
 METHODS = ("QUERY", "BOOK", "EXECUTE")
 STATES = ("up", "idle", "failed")
@@ -70,9 +70,9 @@ def vitals(**changes: Any) -> Vitals:
         "certificate_ends": 86_400.0 * 30,
         "revocation_ends": 86_400.0 * 2,
         "expiries": (
-            Expiry(kind="agent-certificate", name="demo", ends=1_800_000_000.0, soon=False, told=""),
-            Expiry(kind="authority", name="ca.pem", ends=1_900_000_000.0, soon=False, told=""),
-            Expiry(kind="authority", name="ca.pem", ends=1_990_000_000.0, soon=False, told=""),
+            ExpiryVital(kind="agent-certificate", name="demo", ends=1_800_000_000.0, soon=False, sentence=""),
+            ExpiryVital(kind="authority", name="ca.pem", ends=1_900_000_000.0, soon=False, sentence=""),
+            ExpiryVital(kind="authority", name="ca.pem", ends=1_990_000_000.0, soon=False, sentence=""),
         ),
         "free_octets": 10**9,
         "spans_lost": {"dropped": 7, "undelivered": 0},
@@ -84,7 +84,7 @@ def vitals(**changes: Any) -> Vitals:
 
 def scraped(counts: CallCounts, seen: Vitals, accept: str = "") -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """What a scrape reads: values by name and labels."""
-    _, octets = Exposition(counts, lambda: seen).text(accept)
+    _, octets = Exposition(counts, lambda: seen).render(accept)
     return read(octets.decode())
 
 

@@ -48,7 +48,7 @@ def telling_seconds(count: Callable[[CallCounts], object]) -> float:
     one.outcome = Sealed(jws="e30.e30.", audit_id="a" * 64, issued_at="now", number=7)
     watchers = Watchers()
     count_all = CallCounts({"QUERY"}, agents=True)
-    watchers.add(lambda group: (count_all.saw(group), count(count_all)))
+    watchers.add(lambda group: (count_all.count_group(group), count(count_all)))
     return (
         min(
             timeit.repeat(

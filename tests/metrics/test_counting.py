@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from agtphost.metrics import counting
-from agtphost.metrics.counting import AGENTS, CALLED, METHODS, MISSING, NOBODY, OTHER, SERIES, CallCounts, Histogram
+from agtphost.metrics.counting import MOST_AGENTS, MOST_CALLED, MOST_METHODS, MOST_MISSING, NO_AGENT, OTHER, MOST_SERIES, CallCounts, Histogram
 from agtphost.vocabulary.reasons import Reason
 from tests.metrics.samples import METHODS as KNOWN
 from tests.metrics.samples import group, record
@@ -18,8 +18,8 @@ from tests.metrics.samples import group, record
 def test_calls_are_counted_by_method_status_and_reason() -> None:
     """Refusals by why; a record that ends no call is a record and no call."""
     counts = CallCounts(KNOWN)
-    counts.saw(group(record(), record(), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND)), record(seconds=None)))
-    counts.saw(group(record("BOOK", 503, str(Reason.STORE_UNAVAILABLE), durable=False), seconds=None))
+    counts.count_group(group(record(), record(), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND)), record(seconds=None)))
+    counts.count_group(group(record("BOOK", 503, str(Reason.STORE_UNAVAILABLE), durable=False), seconds=None))
     missing, store = str(Reason.RECORD_NOT_FOUND), str(Reason.STORE_UNAVAILABLE)
     assert list(counts.calls()) == [("QUERY", 200, "", 2), ("BOOK", 404, missing, 1), ("BOOK", 503, store, 1)]
     assert (counts.durable, counts.undurable) == (4, 1)
@@ -31,12 +31,12 @@ def test_what_was_called_and_which_scope_was_missing() -> None:
     counts, why = CallCounts(KNOWN, agents=True), str(Reason.SCOPE_REQUIRED)
     refused = record("EXECUTE", 455, why, caller="demo", label="files.read_file", scopes=("files:read",))
     negotiated = record("BOOK", 455, why, caller="demo", label="contracts", scopes=("made:up",))
-    counts.saw(group(record(label="files.read_file"), refused, refused, negotiated, record("BOOK", 404, "not-found")))
+    counts.count_group(group(record(label="files.read_file"), refused, refused, negotiated, record("BOOK", 404, "not-found")))
     assert counts.called == {
         ("files.read_file", "answered"): 1,
         ("files.read_file", "refused"): 2,
         ("contracts", "refused"): 1,
-        (NOBODY, "refused"): 1,
+        (NO_AGENT, "refused"): 1,
     }
     assert counts.missing == {("files.read_file", "files:read", "host.toml:31", "demo"): 2}
 
@@ -45,7 +45,7 @@ def test_foreign_words_are_other() -> None:
     """Methods that nobody knows and reasons of other hosts, however many."""
     counts = CallCounts(KNOWN)
     for number in range(5_000):
-        counts.saw(group(record(f"VERB{number}", 400, f"because-{number}"), record("QUERY", 404, f"why-{number}")))
+        counts.count_group(group(record(f"VERB{number}", 400, f"because-{number}"), record("QUERY", 404, f"why-{number}")))
     assert list(counts.calls()) == [(OTHER, 400, OTHER, 5_000), ("QUERY", 404, OTHER, 5_000)]
     assert set(counts.latencies) == {OTHER, "QUERY"}
 
@@ -55,11 +55,11 @@ def _series(counts: CallCounts) -> int:
 
 
 BOUNDS: list[tuple[Callable[[CallCounts], int], int]] = [
-    (_series, SERIES + 10),
-    (lambda counts: len(counts.latencies), METHODS + 1),
-    (lambda counts: len(counts.callers), AGENTS + 1),
-    (lambda counts: len(counts.called), CALLED + 2),
-    (lambda counts: len(counts.missing), MISSING + 1),
+    (_series, MOST_SERIES + 10),
+    (lambda counts: len(counts.latencies), MOST_METHODS + 1),
+    (lambda counts: len(counts.callers), MOST_AGENTS + 1),
+    (lambda counts: len(counts.called), MOST_CALLED + 2),
+    (lambda counts: len(counts.missing), MOST_MISSING + 1),
 ]
 
 
@@ -77,7 +77,7 @@ def flood(counts: CallCounts) -> Counter[int]:
             label=f"tool-{number % 777}",
             scopes=(f"a:{number}",),
         )
-        counts.saw(group(refused))
+        counts.count_group(group(refused))
     return sent
 
 
@@ -107,9 +107,9 @@ def test_callers_are_told_apart_only_on_demand() -> None:
     """By the label that the operator gave them."""
     silent, telling = CallCounts(KNOWN), CallCounts(KNOWN, agents=True)
     for counts in (silent, telling):
-        counts.saw(group(record(caller="desk"), record(caller="desk"), record()))
+        counts.count_group(group(record(caller="desk"), record(caller="desk"), record()))
     assert silent.callers == {}
-    assert telling.callers == {"desk": 2, NOBODY: 1}
+    assert telling.callers == {"desk": 2, NO_AGENT: 1}
 
 
 def test_a_histogram_counts_each_value_once() -> None:

@@ -7,7 +7,7 @@ import time
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics import parser as openmetrics
 
-from agtphost.metrics.counting import LONGEST_PERSON, PEOPLE, CallCounts
+from agtphost.metrics.counting import LONGEST_PERSON, MOST_PEOPLE, CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.vitals import Obstacle, obstacles
 from agtphost.vocabulary.reasons import Reason
@@ -18,7 +18,7 @@ from tests.metrics.samples import METHODS, READERS, group, record, scraped, vita
 def test_a_scrape_has_calls_and_vitals() -> None:
     """With their labels, and what was counted."""
     counts = CallCounts(METHODS, agents=True)
-    counts.saw(group(record(caller="desk"), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND), seconds=7.0)))
+    counts.count_group(group(record(caller="desk"), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND), seconds=7.0)))
     found = scraped(counts, vitals())
     assert found["agtphost_calls_total", (("method", "QUERY"), ("reason", ""), ("status", "200"))] == 1
     refused = (("method", "BOOK"), ("reason", str(Reason.RECORD_NOT_FOUND)), ("status", "404"))
@@ -55,18 +55,18 @@ def test_a_scrape_has_calls_and_vitals() -> None:
 
 def test_people_are_told_apart_where_the_operator_wants_it_and_only_so_many() -> None:
     """A person of an identity provider is in no metric by default; of many, and of long names, little is kept."""
-    calls = [record(person=f"person-{number}" + "x" * 300) for number in range(PEOPLE + 5)]
+    calls = [record(person=f"person-{number}" + "x" * 300) for number in range(MOST_PEOPLE + 5)]
     counts = CallCounts(METHODS, people=True)
-    counts.saw(group(record(), *calls))
+    counts.count_group(group(record(), *calls))
     found = {
         dict(labels)["person"]: value
         for (name, labels), value in scraped(counts, vitals()).items()
         if name == "agtphost_person_calls_total"
     }
-    assert len(found) == PEOPLE + 1 and found["none"] == 1 and found["other"] == 6
+    assert len(found) == MOST_PEOPLE + 1 and found["none"] == 1 and found["other"] == 6
     assert max(map(len, found)) == LONGEST_PERSON
     without = CallCounts(METHODS)
-    without.saw(group(*calls))
+    without.count_group(group(*calls))
     assert not any("person" in str(each) for each in scraped(without, vitals()))
 
 
@@ -91,8 +91,8 @@ def test_what_there_is_none_of_is_not_told() -> None:
 def test_open_metrics_where_it_is_asked_for() -> None:
     """As Prometheus asks; the parser of that format is stricter."""
     counts = CallCounts(METHODS)
-    counts.saw(group(record()))
-    kind, octets = Exposition(counts, vitals).text("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    counts.count_group(group(record()))
+    kind, octets = Exposition(counts, vitals).render("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
     assert kind.startswith("application/openmetrics-text")
     names = {family.name for family in openmetrics.text_string_to_metric_families(octets.decode())}
     assert {"agtphost_calls", "agtphost_call_seconds", "agtphost_ready"} <= names
@@ -101,10 +101,10 @@ def test_open_metrics_where_it_is_asked_for() -> None:
 def test_two_hosts_of_a_process_count_apart() -> None:
     """Nothing is in the library's own registry."""
     first, second = CallCounts(METHODS), CallCounts(METHODS)
-    first.saw(group(record()))
+    first.count_group(group(record()))
     one, other = Exposition(first, vitals), Exposition(second, vitals)
-    assert "agtphost_calls_total{" in one.text("")[1].decode()
-    assert "agtphost_calls_total{" not in other.text("")[1].decode()
+    assert "agtphost_calls_total{" in one.render("")[1].decode()
+    assert "agtphost_calls_total{" not in other.render("")[1].decode()
     assert not [family.name for family in REGISTRY.collect() if family.name.startswith("agtphost")]
 
 
@@ -115,13 +115,13 @@ def test_the_largest_scrape_holds_nothing_up() -> None:
     counts = CallCounts(methods, agents=True)
     reasons = list(map(str, Reason))
     for number in range(6_000):
-        counts.saw(group(record(methods[number % 437], 400, reasons[number % len(reasons)], caller=f"agent-{number}")))
+        counts.count_group(group(record(methods[number % 437], 400, reasons[number % len(reasons)], caller=f"agent-{number}")))
     seen = vitals(upstreams=(READERS,) * 100)
     exposition = Exposition(counts, lambda: seen)
     spent = []
     for _ in range(5):
         began = time.thread_time()
-        octets = exposition.text("")[1]
+        octets = exposition.render("")[1]
         spent.append(time.thread_time() - began)
     lines = octets.count(b"\n")
     print(f"{lines} lines, {len(octets)} octets, {min(spent) * 1000:.1f} ms")

@@ -22,7 +22,7 @@ PROMTOOL = shutil.which("promtool")
 def known() -> dict[str, set[str]]:
     """Labels by metric, of a host that has something of everything; and what Prometheus adds itself."""
     counts = CallCounts(METHODS, agents=True)
-    counts.saw(group(record(caller="desk")))
+    counts.count_group(group(record(caller="desk")))
     found: dict[str, set[str]] = {"up": {"job", "instance"}}
     for name, labels in scraped(counts, vitals(open_items={"escalation": 1, "approval": 1})):
         found.setdefault(name, set()).update(label for label, _ in labels)
