@@ -21,7 +21,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.steps import Executor
 
 if TYPE_CHECKING:
-    from agtphost.traces.service import Traces
+    from agtphost.traces.service import TraceService
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class HostServices:
     rights: Rights
     """The rights that the host grants to agents."""
 
-    traces: Traces | None = None
+    traces: TraceService | None = None
     """Makes spans of calls; None where tracing is off."""
 
     seconds: Callable[[], float]

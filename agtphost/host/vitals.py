@@ -89,7 +89,7 @@ def vitals_reader(
             uptime=max(now - began, 0.0),
             recent_calls=calls,
             recent_refusals=refused,
-            spans_lost=None if on.traces is None else on.traces.lost,
+            spans_lost=None if on.traces is None else on.traces.lost_spans,
             upstreams=tuple(_upstreams(connected())),
             states=STATES,
         )

@@ -29,20 +29,20 @@ MOST_WAITING = 4096
 BATCH = 512
 """Spans of one request to the collector."""
 
-DELAY = 1.0
+BATCH_SECONDS = 1.0
 """Seconds for which spans are collected into a batch."""
 
 PATH = "/v1/traces"
 """The path of OTLP/HTTP for spans, below a URL without a path."""
 
 
-class Told(Protocol):
+class DeliveryListener(Protocol):
     """A listener for the results of deliveries, called in the exporter's thread."""
 
-    def failing(self, spans: int) -> None:
+    def note_failing(self, spans: int) -> None:
         """Note that spans could not be delivered and are lost."""
 
-    def delivered(self) -> None:
+    def note_delivered(self) -> None:
         """Note that spans were delivered."""
 
 
@@ -52,7 +52,7 @@ def url_of(endpoint: str) -> str:
     return endpoint if parts.path.strip("/") else urlunsplit(parts._replace(path=PATH))
 
 
-class Posting(requests.Session):
+class BatchSession(requests.Session):
     """
     An HTTP session that posts batches.
 
@@ -78,14 +78,14 @@ class Posting(requests.Session):
         return response
 
 
-class Counted(SpanExporter):
+class CountingExporter(SpanExporter):
     """
     An exporter that counts the spans taken from the queue, and reports the results.
 
     :param inner: sends the spans.
     """
 
-    def __init__(self, inner: SpanExporter, told: Told) -> None:
+    def __init__(self, inner: SpanExporter, told: DeliveryListener) -> None:
         self._inner = inner
         self._told = told
         self.taken = 0
@@ -100,9 +100,9 @@ class Counted(SpanExporter):
             result = SpanExportResult.FAILURE
         if result is SpanExportResult.SUCCESS:
             self.delivered += len(spans)
-            self._told.delivered()
+            self._told.note_delivered()
         else:
-            self._told.failing(len(spans))
+            self._told.note_failing(len(spans))
         return result
 
     def shutdown(self) -> None:
@@ -110,7 +110,7 @@ class Counted(SpanExporter):
         self._inner.shutdown()
 
 
-class Bounded(SpanProcessor):
+class BoundedProcessor(SpanProcessor):
     """
     The SDK's batch processor behind a bound that counts dropped spans.
 
@@ -118,7 +118,7 @@ class Bounded(SpanProcessor):
     :param dropping: called, in the thread that ends spans, when the first of several is dropped.
     """
 
-    def __init__(self, exporter: Counted, dropping: Callable[[], None]) -> None:
+    def __init__(self, exporter: CountingExporter, dropping: Callable[[], None]) -> None:
         self._exporter = exporter
         self._dropping = dropping
         self._ended = 0
@@ -127,7 +127,7 @@ class Bounded(SpanProcessor):
         self._batches = BatchSpanProcessor(
             exporter,
             max_queue_size=MOST_WAITING,
-            schedule_delay_millis=DELAY * 1000,
+            schedule_delay_millis=BATCH_SECONDS * 1000,
             max_export_batch_size=BATCH,
         )
 
@@ -137,7 +137,7 @@ class Bounded(SpanProcessor):
         return self._ended - self._exporter.taken
 
     @property
-    def lost(self) -> int:
+    def lost_spans(self) -> int:
         """Return the number of spans that the collector has not taken, for any reason."""
         return self._ended - self._exporter.delivered + self.dropped
 
@@ -182,5 +182,5 @@ def exporter_of(settings: TracesSection) -> OTLPSpanExporter:
         certificate_file=None if trusted is None else str(trusted),
         timeout=settings.timeout,
         compression=Compression.NoCompression,
-        session=Posting(settings.opened_headers()),
+        session=BatchSession(settings.opened_headers()),
     )

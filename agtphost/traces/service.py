@@ -16,20 +16,20 @@ from twisted.logger import Logger
 from agtphost import __version__
 from agtphost.config.traces import TracesSection
 from agtphost.dispatch.exchange import Exchange
-from agtphost.traces.export import Bounded, Counted, exporter_of
+from agtphost.traces.export import BoundedProcessor, CountingExporter, exporter_of
 from agtphost.traces.spans import CallSpan
 from agtphost.vocabulary import trace_context
 
-PARTING = 1.5
+STOP_SECONDS = 1.5
 """Seconds that a stop waits for the delivery of remaining spans."""
 
-LONGEST = 256
+LONGEST_ATTRIBUTE = 256
 """Characters of an attribute."""
 
 log = Logger()
 
 
-class Traces(Service):
+class TraceService(Service):
     """
     The service of ``[traces]``.
 
@@ -43,14 +43,14 @@ class Traces(Service):
         self._settings = settings
         self._server_id = server_id
         self._tracer: trace.Tracer | None = None
-        self._counted: Counted | None = None
-        self._queue: Bounded | None = None
+        self._counted: CountingExporter | None = None
+        self._queue: BoundedProcessor | None = None
         self._failing = False
         self.undelivered = 0
         """Spans that the collector did not take."""
 
     @property
-    def lost(self) -> dict[str, int]:
+    def lost_spans(self) -> dict[str, int]:
         """Return the spans that no collector has: those dropped for lack of room, and those not taken."""
         return {"dropped": 0 if self._queue is None else self._queue.dropped, "undelivered": self.undelivered}
 
@@ -65,8 +65,8 @@ class Traces(Service):
     def startService(self) -> None:
         """Start the tracer; not earlier, since a thread does not survive the fork of a daemon."""
         super().startService()  # type: ignore[no-untyped-call]
-        self._counted = Counted(exporter_of(self._settings), self)
-        self._queue = Bounded(self._counted, self._dropping)
+        self._counted = CountingExporter(exporter_of(self._settings), self)
+        self._queue = BoundedProcessor(self._counted, self._dropping)
         told = {
             SERVICE_NAME: self._settings.service_name,
             SERVICE_VERSION: __version__,
@@ -76,7 +76,7 @@ class Traces(Service):
             sampler=ParentBased(TraceIdRatioBased(self._settings.sample)),
             resource=Resource.create().merge(Resource(told)),
             shutdown_on_exit=False,
-            span_limits=SpanLimits(max_attribute_length=LONGEST),
+            span_limits=SpanLimits(max_attribute_length=LONGEST_ATTRIBUTE),
         )
         provider.add_span_processor(self._queue)
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
@@ -103,15 +103,15 @@ class Traces(Service):
 
         # A daemon thread: the end of the process would wait for one of the reactor's pool.
         Thread(target=deliver, name="agtphost-traces-end", daemon=True).start()
-        waiting = self._reactor.callLater(PARTING, over)
+        waiting = self._reactor.callLater(STOP_SECONDS, over)
 
         def parted(_: None) -> None:
             if waiting.active():
                 waiting.cancel()
             else:
                 counted.shutdown()
-            if queue.lost:
-                log.warn("traces: {lost} spans were not delivered", lost=queue.lost)
+            if queue.lost_spans:
+                log.warn("traces: {lost} spans were not delivered", lost=queue.lost_spans)
 
         return done.addCallback(parted)
 
@@ -120,11 +120,11 @@ class Traces(Service):
     def _dropping(self) -> None:
         log.warn("traces: spans are dropped, more come than the collector takes")
 
-    def failing(self, spans: int) -> None:
+    def note_failing(self, spans: int) -> None:
         """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.export.Told`."""
         self._reactor.callFromThread(self._note_failure, spans)
 
-    def delivered(self) -> None:
+    def note_delivered(self) -> None:
         """Note in the reactor's thread that spans were delivered; see :class:`agtphost.traces.export.Told`."""
         if self._failing:
             self._reactor.callFromThread(self._note_recovery)

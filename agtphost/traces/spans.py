@@ -44,7 +44,7 @@ def fields_of(context: SpanContext) -> Fields:
     return ((TRACEPARENT, parent), (TRACESTATE, context.trace_state.to_header()))
 
 
-def beneath(place: TraceContext, *, remote: bool) -> Context:
+def parent_context(place: TraceContext, *, remote: bool) -> Context:
     """Return the context of a span with a given parent."""
     context = SpanContext(
         trace_id=int(place.trace_id, 16),
@@ -88,7 +88,7 @@ class CallSpan:
     """
 
     __slots__ = (
-        *("_agents", "_before", "_exchange", "_inside", "_named", "_part", "_recorded", "_span", "_tracer"),
+        *("_agents", "_before", "_exchange", "_inside", "_record_members", "_part", "_is_recorded", "_span", "_tracer"),
         "reason",
     )
 
@@ -98,23 +98,23 @@ class CallSpan:
         self._agents = agents
         self.reason = ""
         # A call made by another call comes from this host, by any transport.
-        parent = Context() if place is None else beneath(place, remote=not exchange.peer.depth)
+        parent = Context() if place is None else parent_context(place, remote=not exchange.peer.depth)
         self._span = tracer.start_span(UNNAMED, context=parent, kind=SpanKind.SERVER)
         context = self._span.get_span_context()
         named = {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
         if place is not None:
             named["parent_id"] = place.parent_id
-        self._named: Mapping[str, str] = named
+        self._record_members: Mapping[str, str] = named
         self._inside = set_span_in_context(self._span, Context())
         self._before = get_current()
         # Parts of a trace that is not recorded would only cost time.
-        self._recorded = self._span.is_recording()
-        self._part = tracer.start_span("gates", context=self._inside) if self._recorded else self._span
+        self._is_recorded = self._span.is_recording()
+        self._part = tracer.start_span("gates", context=self._inside) if self._is_recorded else self._span
 
     @property
     def record_members(self) -> Mapping[str, str]:
         """Return the members of the call's record about its trace."""
-        return self._named
+        return self._record_members
 
     @property
     def fields(self) -> Fields:
@@ -123,7 +123,7 @@ class CallSpan:
 
     def part(self, name: str) -> None:
         """Begin the next part of the call."""
-        if self._recorded:
+        if self._is_recorded:
             self._part.end()
             self._part = self._tracer.start_span(name, context=self._inside)
         # Spans that an operator's function makes by the OpenTelemetry API belong to its call.
@@ -139,7 +139,7 @@ class CallSpan:
     def finish(self, status: int) -> None:
         """End the span, as the call is answered."""
         span = self._span
-        if self._recorded and self._exchange is not None:
+        if self._is_recorded and self._exchange is not None:
             self._part.end()
             span.set_attributes(self._attributes(self._exchange, int(status)))
             if status >= 500:

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agtphost.testing import MemoryHost
-from agtphost.traces.service import Traces
+from agtphost.traces.service import TraceService
 
 CALLS = 20
 
@@ -21,7 +21,7 @@ class Traced:
         self.host = MemoryHost(traces)
         self.host.endpoint("QUERY", "/thing", lambda context: {"a": 1})
         self.demo = self.host.agent("demo")
-        if isinstance(service := self.host.core.on.traces, Traces):
+        if isinstance(service := self.host.core.on.traces, TraceService):
             service.startService()
 
     def functions(self) -> float:
@@ -43,7 +43,7 @@ class Traced:
 
     def close(self) -> None:
         service = self.host.core.on.traces
-        if isinstance(service, Traces):
+        if isinstance(service, TraceService):
             service.stopService()
 
 

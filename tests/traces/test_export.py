@@ -17,7 +17,7 @@ from opentelemetry.trace import Tracer
 
 from agtphost.config.traces import TracesSection
 from agtphost.traces import export
-from agtphost.traces.export import Bounded, Counted, exporter_of, url_of
+from agtphost.traces.export import BoundedProcessor, CountingExporter, exporter_of, url_of
 from tests.measuring import measured
 from tests.rows import each_row
 from tests.system.collector import collecting
@@ -59,7 +59,7 @@ class Gated(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def tracer_of(processor: Bounded) -> Tracer:
+def tracer_of(processor: BoundedProcessor) -> Tracer:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(processor)
     return provider.get_tracer("test")
@@ -70,8 +70,8 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytes
     monkeypatch.setattr(export, "MOST_WAITING", MOST)
     monkeypatch.setattr(export, "BATCH", 8)
     told, gate = Told(), Gated()
-    counted = Counted(gate, told)
-    queue = Bounded(counted, told.drops)
+    counted = CountingExporter(gate, told)
+    queue = BoundedProcessor(counted, told.drops)
     tracer = tracer_of(queue)
     for _ in range(8):
         tracer.start_span("first").end()
@@ -96,14 +96,14 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytes
     assert told.dropping == 2, "one that was empty meanwhile is told again"
     gate.may.release(1000)
     queue.shutdown()
-    assert queue.waiting == 0 and queue.lost == queue.dropped
+    assert queue.waiting == 0 and queue.lost_spans == queue.dropped
 
 
 def test_a_queue_without_the_bound_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: with room for all, nothing is dropped, and more waits than may."""
     monkeypatch.setattr(export, "BATCH", 8)
     told, gate = Told(), Gated()
-    queue = Bounded(Counted(gate, told), told.drops)
+    queue = BoundedProcessor(CountingExporter(gate, told), told.drops)
     tracer = tracer_of(queue)
     for _ in range(3 * MOST):
         tracer.start_span("more").end()
@@ -123,7 +123,7 @@ def test_an_exporter_that_fails_ends_nothing() -> None:
             return SpanExportResult.SUCCESS
 
     told = Told()
-    queue = Bounded(Counted(Broken(), told), told.drops)
+    queue = BoundedProcessor(CountingExporter(Broken(), told), told.drops)
     tracer = tracer_of(queue)
     for _ in range(2):
         tracer.start_span("x").end()

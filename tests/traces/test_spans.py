@@ -22,7 +22,7 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.testing import MemoryHost
 from agtphost.testing.connection import Answer
 from agtphost.testing.identities import TestAgent
-from agtphost.traces.service import Traces
+from agtphost.traces.service import TraceService
 from agtphost.traces.spans import CallSpan
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -69,7 +69,7 @@ class Traced:
     def begin(self) -> Traced:
         """From here on calls have spans."""
         traces = self.host.core.on.traces
-        assert isinstance(traces, Traces)
+        assert isinstance(traces, TraceService)
         traces._tracer = self._provider.get_tracer("agtphost")
         return self
 
@@ -289,7 +289,7 @@ def test_attributes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of whatever is told: what is longer than 256 characters is cut by the SDK."""
     traced = Traced()
     service = traced.host.core.on.traces
-    assert isinstance(service, Traces)
+    assert isinstance(service, TraceService)
     monkeypatch.setattr("agtphost.traces.service.exporter_of", lambda settings: InMemorySpanExporter())
     service.startService()
     try:
