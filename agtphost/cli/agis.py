@@ -108,7 +108,7 @@ def validate(
         raise WrongInput("--similarity-fails and --model need --similarity", "Add --similarity 0.3,0.1.")
     similar = None if thresholds is None else similarity(thresholds, model, fails=similarity_fails)
     examined = []
-    for name in _named(files_):
+    for name in _expand_names(files_):
         verdict = examine(read_octets(name), level=int(level), similar=similar)
         left_out = [
             replace(each, reason=reasons[each.rule.name])
@@ -144,7 +144,7 @@ def validate(
         click.get_current_context().exit(1)
 
 
-def _named(given: Sequence[str]) -> Iterator[str]:
+def _expand_names(given: Sequence[str]) -> Iterator[str]:
     """Yield the given files; for a directory, the AGIS files in and below it."""
     for name in given:
         if name == STANDARD or not Path(name).is_dir():
@@ -244,7 +244,7 @@ def fmt(
     from agtphost.agis import mending, normal
 
     given = read_octets(file)
-    octets = agis_converting.rewritten(file, given) if from_illustrative else given
+    octets = agis_converting.convert_illustrative(file, given) if from_illustrative else given
     document = _document(file, octets)
     better, changes = mending.mended(document) if fix else (document, ())
     value = normal.normal(better)
@@ -253,7 +253,7 @@ def fmt(
     text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
     lost = 0
     if not drop_comments:
-        text, lost = _commented(text, chosen, document, octets, given)
+        text, lost = _restore_comments(text, chosen, document, octets, given)
     if not write:
         for change in changes:
             click.echo(visible(f"mended {change}"), err=True)
@@ -277,7 +277,7 @@ def _comments(count: int) -> str:
     return f"{count} comment{'' if count == 1 else 's'}"
 
 
-def _commented(text: str, form: str, document: Document, octets: bytes, given: bytes) -> tuple[str, int]:
+def _restore_comments(text: str, form: str, document: Document, octets: bytes, given: bytes) -> tuple[str, int]:
     """Return the canonical form with the comments of the source, and how many comments were lost."""
     from agtphost.agis.comments import with_comments
     from agtphost.agis.illustrative import comments as illustrated

@@ -105,8 +105,8 @@ def from_mcp(
     _check_address(address)
     try:
         if _is_host(source, server, where):
-            listed, found = _hosted(source, server, where)
-            tools, server = _of_one(making.tools_of(listed), server)
+            listed, found = _fetch_tools(source, server, where)
+            tools, server = _select_server(making.tools_of(listed), server)
             address = address or found
             said = f"the tools of the MCP server {server} at {found}"
         else:
@@ -128,32 +128,32 @@ def _is_host(source: str, server: str | None, where: Connection) -> bool:
     return source.startswith(SCHEME) or (source == HERE and named)
 
 
-def _hosted(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
+def _fetch_tools(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
     """Return the MCP tools that a host lists, and the host's address; wait for servers that are starting."""
-    from agtphost.cli.exchange import connected, entries_of, require_success
+    from agtphost.cli.exchange import open_client, entries_of, require_success
     from agtphost.cli.target import resolve
-    from agtphost.cli.tools import absent
+    from agtphost.cli.tools import absent_servers
     from agtphost.client.tools import payload_type_of
 
     target = resolve(where, source)
     until = time.monotonic() + PATIENCE
-    with connected(target) as client:
+    with open_client(target) as client:
         while True:
             listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
             tools = [each for each in entries_of(listed, "tools") if payload_type_of(each) == MCP_TOOLS]
             if any(server is None or str(each.get("name")).startswith(f"{server}.") for each in tools):
                 break
             told = require_success(client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})).result
-            if not _starting(told, server) or time.monotonic() > until:
+            if not _is_starting(told, server) or time.monotonic() > until:
                 break
             time.sleep(0.2)
     if not tools:
-        why = "; ".join(absent(told)) or 'One with start = "lazy" is listed after its first call: agtp tools call.'
+        why = "; ".join(absent_servers(told)) or 'One with start = "lazy" is listed after its first call: agtp tools call.'
         raise HostRefused("the host lists no tools of MCP to this caller", why)
     return _read("the host's list of tools", json.dumps(tools).encode()).root, target.uri.rstrip("/")
 
 
-def _starting(described: Any, server: str | None) -> bool:
+def _is_starting(described: Any, server: str | None) -> bool:
     """Return whether a requested MCP server is still starting."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     entries = [each for each in hosted if isinstance(each, dict)] if isinstance(hosted, list) else []
@@ -163,7 +163,7 @@ def _starting(described: Any, server: str | None) -> bool:
     )
 
 
-def _of_one(tools: Any, server: str | None) -> tuple[Any, str]:
+def _select_server(tools: Any, server: str | None) -> tuple[Any, str]:
     """Return the tools of one server, which need not be named if there is only one."""
     from agtphost.agis.from_mcp import ToolsError, of_server
 
@@ -252,7 +252,7 @@ def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: 
 # The notation of the draft's examples
 
 
-def rewritten(file: str, octets: bytes) -> bytes:
+def convert_illustrative(file: str, octets: bytes) -> bytes:
     """Convert a document in the notation of the draft's examples; return YAML or JSON documents unchanged."""
     from agtphost.agis import normal
     from agtphost.agis.illustrative import from_illustrative

@@ -44,7 +44,7 @@ def map_(sources: tuple[str, ...], where: Connection, as_json: bool) -> None:
     """
     found = [_map(source, where) for source in sources]
     if as_json:
-        told = [_told(each) for each in found]
+        told = [_map_to_json(each) for each in found]
         print_json(told if len(told) > 1 else told[0])
         return
     for number, each in enumerate(found):
@@ -53,7 +53,7 @@ def map_(sources: tuple[str, ...], where: Connection, as_json: bool) -> None:
         _show(each, qualified=len(found) > 1)
 
 
-def _told(found: ServiceMap) -> dict[str, Any]:
+def _map_to_json(found: ServiceMap) -> dict[str, Any]:
     """Return a service's map for JSON output."""
     members, vocabulary = found.document.members, found.document.vocabulary
     return {
@@ -64,7 +64,7 @@ def _told(found: ServiceMap) -> dict[str, Any]:
         "negotiable": vocabulary.get("negotiable", False),
         "data_classes": _classes(found),
         "verbs": {verb: [each.path for each in using] for verb, using in found.verbs.items()},
-        "endpoints": [_members(found, each) for each in found.document.endpoints],
+        "endpoints": [_endpoint_to_json(found, each) for each in found.document.endpoints],
     }
 
 
@@ -144,7 +144,7 @@ def match(
     matches = found.match(instruction, limit=limit, measure=measure)
     sure = bool(matches) and not matches[0].escalate
     if as_json:
-        told = [_matched(found, each, instruction) for each in matches]
+        told = [_match_to_json(found, each, instruction) for each in matches]
         print_json({"instruction": instruction, "sure": sure, "matches": told})
     elif not matches:
         click.echo("no endpoint has a word of the instruction; agtp agis map shows all endpoints", err=True)
@@ -152,7 +152,7 @@ def match(
         print_table(("METHOD", "PATH", "CONFIDENCE", "BY METHOD", "BY PATH", "BY INTENT", "NEEDED"), map(_row, matches))
         best = matches[0]
         said = f"{best.endpoint.name}: {best.endpoint.semantic['intent']}"
-        if named := _proposed(best, instruction):
+        if named := _propose_parameters(best, instruction):
             said += f" with {', '.join(f'{name}={value}' for name, value in named.items())}"
         click.echo(visible(said) if sure else visible(f"ask a person before {said} ({best.escalate})"))
     if not sure:
@@ -163,18 +163,18 @@ def _map(source: str, where: Connection) -> ServiceMap:
     from agtphost.agis.matching import ServiceMap
 
     hosted = source == HERE or source.startswith(SCHEME)
-    return ServiceMap(document=_hosted(source, where) if hosted else _read(source))
+    return ServiceMap(document=_fetch_document(source, where) if hosted else _read(source))
 
 
-def _hosted(source: str, where: Connection) -> Document:
+def _fetch_document(source: str, where: Connection) -> Document:
     """Return the document of a host; one that does not conform is refused (AGIS v01 section 12)."""
-    from agtphost.cli.exchange import connected, failure_of, require_success
+    from agtphost.cli.exchange import open_client, failure_of, require_success
     from agtphost.cli.target import resolve
     from agtphost.client.errors import ClientError
     from agtphost.client.service_documents import document_of
 
     target = resolve(where, source)
-    with connected(target) as client:
+    with open_client(target) as client:
         reply = require_success(client.call(target.uri, "DESCRIBE", "/", {"format": "agis"}))
     try:
         return document_of(reply)
@@ -191,7 +191,7 @@ def _read(file: str) -> Document:
     return verdict.document
 
 
-def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
+def _endpoint_to_json(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
     """Return an endpoint of the map for JSON output."""
     return {
         "method": endpoint.verb,
@@ -205,7 +205,7 @@ def _members(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _proposed(each: Match, instruction: str) -> dict[str, Any]:
+def _propose_parameters(each: Match, instruction: str) -> dict[str, Any]:
     """Return the parameters of an endpoint that an instruction names."""
     from agtphost.agis.goal_values import goal_values
 
@@ -217,7 +217,7 @@ def _proposed(each: Match, instruction: str) -> dict[str, Any]:
     return goal_values(instruction, properties, hints if isinstance(hints, Mapping) else None)
 
 
-def _matched(found: ServiceMap, each: Match, instruction: str) -> dict[str, Any]:
+def _match_to_json(found: ServiceMap, each: Match, instruction: str) -> dict[str, Any]:
     return {
         "method": each.endpoint.verb,
         "path": each.endpoint.path,
@@ -227,7 +227,7 @@ def _matched(found: ServiceMap, each: Match, instruction: str) -> dict[str, Any]
         "scores": {"method": each.method, "path": each.path, "intent": round(each.intent, 3)},
         "needed": each.needed,
         "ask": each.escalate or None,
-        "parameters": _proposed(each, instruction),
+        "parameters": _propose_parameters(each, instruction),
     }
 
 

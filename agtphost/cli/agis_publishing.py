@@ -91,9 +91,9 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     config = find_config(where) if uri is None else None
     left_out: Mapping[str, str]
     if config is not None:
-        document, left_out = _of_files(load_config(config))
+        document, left_out = _export_files(load_config(config))
     else:
-        document = normal.normal(_fetched(where, uri or HERE, built_ins))
+        document = normal.normal(_fetch_document(where, uri or HERE, built_ins))
         left_out = dict.fromkeys(document.get("left_out", ()), "left out by the host")
     texts = _texts(document, normal.as_json if form == "json" else normal.as_yaml)
     files = _write(texts, output)
@@ -162,7 +162,7 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
     problems = list(problems_of(config, endpoints)) if endpoints else []
     served = None
     if not check and not problems:
-        document = _fetched(where, HERE, False)
+        document = _fetch_document(where, HERE, False)
         served = {"agtp": str(document.members["agtp"]), "endpoints": len(document.endpoints)}
     if as_json:
         told = [{"file": each.file, "line": each.line, "message": each.message, "hint": each.hint} for each in problems]
@@ -187,19 +187,19 @@ def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, An
         click.echo(TO_PUBLISH)
 
 
-def _fetched(where: Connection, uri: str, built_ins: bool) -> Document:
+def _fetch_document(where: Connection, uri: str, built_ins: bool) -> Document:
     """Fetch the document of a host for this caller; it conforms."""
-    from agtphost.cli.exchange import connected, require_success
+    from agtphost.cli.exchange import open_client, require_success
     from agtphost.cli.target import resolve
     from agtphost.client.service_documents import document_of
 
     target = resolve(where, uri)
     asked = {"format": "agis", **({"built_ins": True} if built_ins else {})}
-    with connected(target) as client:
+    with open_client(target) as client:
         return document_of(require_success(client.call(target.uri, "DISCOVER", "/", asked)))
 
 
-def _of_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+def _export_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Return the document of the declared endpoints, and the endpoints left out, each with the rule that it breaks."""
     from agtphost.agis.endpoints import exported
     from agtphost.agis.service import Unpublishable, own

@@ -65,7 +65,7 @@ def records_of(
     said = approval_in(entry)
     if not said:
         return None
-    listed = _listed(client, target, said["id"])
+    listed = _find_listed(client, target, said["id"])
     ids = {step: str(listed[f"{step}_audit_id"]) for step in STEPS if listed.get(f"{step}_audit_id")}
     ids.update({step: str(said[step]) for step in STEPS if said.get(step)})
     own = _step_of(entry, said)
@@ -74,9 +74,9 @@ def records_of(
     found = {} if own is None else {own: entry}
     for step, audit_id in ids.items():
         if step != own and is_audit_id(audit_id):
-            other = _fetched(client, target, audit_id, keys)
+            other = _fetch_record(client, target, audit_id, keys)
             if other is not None:
-                found[step] = _required(other, said, step)
+                found[step] = _require_step(other, said, step)
     ordered = {step: found[step] for step in STEPS if step in found}
     return ApprovalRecords(
         approval_id=said["id"], records=ordered, ids={step: ids[step] for step in STEPS if step in ids}, listed=listed
@@ -89,7 +89,7 @@ def newest(client: Client, target: Target, approval_id: str) -> str:
 
     :raises HostRefused: the host lists no such approval.
     """
-    listed = _listed(client, target, approval_id)
+    listed = _find_listed(client, target, approval_id)
     found = [str(listed[f"{step}_audit_id"]) for step in STEPS if listed.get(f"{step}_audit_id")]
     if not found or not is_audit_id(found[-1]):
         raise HostRefused(
@@ -108,7 +108,7 @@ def _step_of(entry: Entry, said: Mapping[str, Any]) -> str | None:
     return "decided" if said.get("proposed") else "proposed"
 
 
-def _listed(client: Client, target: Target, approval_id: str) -> Mapping[str, Any]:
+def _find_listed(client: Client, target: Target, approval_id: str) -> Mapping[str, Any]:
     reply = client.call(target.uri, "QUERY", "/approvals", {"id": approval_id})
     entries = result_of(reply).get("approvals") if reply.ok else None
     for each in entries if isinstance(entries, list) else ():
@@ -117,12 +117,12 @@ def _listed(client: Client, target: Target, approval_id: str) -> Mapping[str, An
     return {}
 
 
-def _fetched(client: Client, target: Target, audit_id: str, keys: Mapping[str, VerifyingKey]) -> Entry | None:
+def _fetch_record(client: Client, target: Target, audit_id: str, keys: Mapping[str, VerifyingKey]) -> Entry | None:
     reply = client.call(target.uri, "INSPECT", "/", {"target": "audit", "audit_id": audit_id})
     return entry_of({**result_of(reply), "audit_id": audit_id}, keys) if reply.ok else None
 
 
-def _required(entry: Entry, said: Mapping[str, Any], step: str) -> Entry:
+def _require_step(entry: Entry, said: Mapping[str, Any], step: str) -> Entry:
     """Return the record if it is that step of this approval; raise :class:`Unverified` otherwise."""
     other = approval_in(entry)
     same = other.get("id") == said["id"] and (not said.get("digest") or other.get("digest") == said["digest"])
@@ -131,7 +131,7 @@ def _required(entry: Entry, said: Mapping[str, Any], step: str) -> Entry:
     return entry
 
 
-def told(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
+def render_records(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
     """
     Yield the three records as lines for people.
 
@@ -145,12 +145,12 @@ def told(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator[str]:
                 yield f"    {step:9} not yet" if found.listed else f"    {step:9} the host no longer lists it"
             continue
         entry = found.records.get(step)
-        what = _words(step, entry, found.listed, names) if entry is not None else "a record that you may not read"
+        what = _describe_step(step, entry, found.listed, names) if entry is not None else "a record that you may not read"
         yield f"    {step:9} {what}"
         yield f"              {audit_id}"
 
 
-def _words(step: str, entry: Entry, listed: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _describe_step(step: str, entry: Entry, listed: Mapping[str, Any], names: Mapping[str, str]) -> str:
     payload = entry.payload
     at = payload.get("issued_at")
     if step == "decided":

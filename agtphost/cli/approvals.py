@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from agtphost.cli.exchange import connected, entries_of, refusal, require_success, result_of
+from agtphost.cli.exchange import open_client, entries_of, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, HostRefused, NoConnection
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
@@ -39,7 +39,7 @@ TO_DECIDE = "[approvals] by names who may decide: agtp cert show FILE prints the
 COMPLETION_SECONDS = 2.0
 """Seconds after which a shell completion gives up."""
 
-ABSENCE = 5.0
+RETRY_DELAY = 5.0
 """Seconds between attempts to reach a host that went away while it was watched."""
 
 
@@ -54,7 +54,7 @@ def _pending_ids(context: click.Context, _: click.Parameter, incomplete: str) ->
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
     try:
-        waiting = _listed(resolve(where, identity=REGISTRAR), {"state": "pending"}).entries
+        waiting = _list_approvals(resolve(where, identity=REGISTRAR), {"state": "pending"}).entries
     except (click.ClickException, OSError):
         return []
     return [
@@ -73,10 +73,10 @@ class _Listing(NamedTuple):
     """Whether the caller may decide; a caller that may not sees only its own calls."""
 
 
-def _listed(target: Target, asked: Mapping[str, Any]) -> _Listing:
+def _list_approvals(target: Target, asked: Mapping[str, Any]) -> _Listing:
     entries: list[dict[str, Any]] = []
     decides = True
-    with connected(target) as client:
+    with open_client(target) as client:
         for result in _pages(client, target, asked):
             entries += entries_of(result.get("approvals"), "approvals")
             decides = result.get("decides") is not False
@@ -134,7 +134,7 @@ def ls(state: str, agent: str | None, ids: bool, where: Connection, as_json: boo
     asked: dict[str, Any] = {"state": state}
     if agent is not None:
         asked["agent"] = agent_id_of(where, agent)
-    listed, decides = _listed(resolve(where, identity=REGISTRAR), asked)
+    listed, decides = _list_approvals(resolve(where, identity=REGISTRAR), asked)
     if as_json:
         print_json(listed)
         return
@@ -187,7 +187,7 @@ def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -
       agtp approvals show ID
       agtp approvals show ID --json
     """
-    entry = _one(resolve(where, identity=REGISTRAR), approval_id)
+    entry = _find_one(resolve(where, identity=REGISTRAR), approval_id)
     if as_json:
         print_json(entry)
         return
@@ -198,7 +198,7 @@ def show(approval_id: str, only_ascii: bool, where: Connection, as_json: bool) -
             click.echo(json.dumps(entry[name], indent=2)) if only_ascii else print_document(entry[name])
     if not only_ascii and not json.dumps(entry, ensure_ascii=False).isascii():
         click.echo("the input has characters beyond ASCII, and some look alike: --ascii escapes them", err=True)
-    if hidden := _joined(entry.get("hidden")):
+    if hidden := _join_values(entry.get("hidden")):
         click.echo(visible(f"hidden by [approvals] show: {hidden}"), err=True)
 
 
@@ -211,7 +211,7 @@ def _facts(entry: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple
     yield "agent", f"{label} ({caller})" if label else caller
     yield "known by", assurance
     yield "for", entry.get("acting_principal")
-    yield "delegated", _joined(entry.get("delegation"))
+    yield "delegated", _join_values(entry.get("delegation"))
     yield "answered by", entry.get("responder")
     yield "method", entry.get("method")
     yield "path", entry.get("path")
@@ -237,12 +237,12 @@ def _state_of(entry: Mapping[str, Any]) -> str:
     return f"{state}; the host stopped in the middle of the call" if entry.get("cut_off") is True else state
 
 
-def _joined(value: Any) -> str:
+def _join_values(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else ""
 
 
-def _one(target: Target, approval_id: str) -> Mapping[str, Any]:
-    found = [entry for entry in _listed(target, {"id": approval_id}).entries if entry.get("approval_id") == approval_id]
+def _find_one(target: Target, approval_id: str) -> Mapping[str, Any]:
+    found = [entry for entry in _list_approvals(target, {"id": approval_id}).entries if entry.get("approval_id") == approval_id]
     if not found:
         raise HostRefused(
             f"the approval {approval_id} does not exist, or this caller may not decide about it",
@@ -254,7 +254,7 @@ def _one(target: Target, approval_id: str) -> Mapping[str, Any]:
 def _decide(approval_id: str, status: str, reason: str | None, where: Connection, as_json: bool) -> None:
     given = {"target_id": approval_id, "status": status, **({} if reason is None else {"reason": reason})}
     target = resolve(where, identity=REGISTRAR)
-    with connected(target) as client:
+    with open_client(target) as client:
         reply = client.call(target.uri, "CONFIRM", "/", given)
     if not reply.ok:
         refused = refusal(reply)
@@ -336,7 +336,7 @@ def watch(every: float, where: Connection, as_json: bool) -> None:
     target = resolve(where, identity=REGISTRAR)
     names = labels(where)
     try:
-        for entry in _arriving(target, every):
+        for entry in _follow_pending(target, every):
             if as_json:
                 click.echo(json.dumps(entry))
             else:
@@ -359,20 +359,20 @@ def _brief(entry: Mapping[str, Any]) -> str:
     return text if len(text) <= LONGEST_BRIEF else f"{text[: LONGEST_BRIEF - 3]}..."
 
 
-def _arriving(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
+def _follow_pending(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
     """Yield every pending approval once; never end."""
     seen: set[object] = set()
     asked = away = False
     while True:
         try:
-            waiting = _listed(target, {"state": "pending"}).entries
+            waiting = _list_approvals(target, {"state": "pending"}).entries
         except NoConnection as error:
             if not asked:
                 raise
             if not away:
                 _tell_away(error)
             away = True
-            time.sleep(max(every, ABSENCE))
+            time.sleep(max(every, RETRY_DELAY))
             continue
         if away:
             click.echo("the host is back", err=True)
@@ -384,4 +384,4 @@ def _arriving(target: Target, every: float) -> Iterator[Mapping[str, Any]]:
 
 
 def _tell_away(error: CommandError) -> None:
-    click.echo(visible(f"{error.format_message()} Trying again every {ABSENCE:g} s."), err=True)
+    click.echo(visible(f"{error.format_message()} Trying again every {RETRY_DELAY:g} s."), err=True)

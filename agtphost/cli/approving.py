@@ -14,7 +14,7 @@ import click
 
 from agtphost.cli.exchange import ask, result_of
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
-from agtphost.cli.options import collected
+from agtphost.cli.options import add_options
 from agtphost.cli.output import visible
 from agtphost.cli.target import Target
 
@@ -33,7 +33,7 @@ class Consent:
     """Approve the shown definition without asking."""
 
 
-consent_options = collected(
+consent_options = add_options(
     Consent,
     "consent",
     (
@@ -66,7 +66,7 @@ def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent
         raise Unverified("the digest in the answer does not match its definition", "Nothing was approved.")
     if isinstance(approved, dict) and approved.get("sha256") == digest:
         raise HostRefused(f"{visible(what)} does not need approval: its definition is the approved one")
-    for line in _told(what, approved if isinstance(approved, dict) else {}, text, digest):
+    for line in _render_change(what, approved if isinstance(approved, dict) else {}, text, digest):
         click.echo(visible(line), err=True)
     if consent.yes:
         return digest
@@ -80,7 +80,7 @@ def digest_to_approve(target: Target, upstream: str, name: str, consent: Consent
     return digest
 
 
-def _told(what: str, approved: Mapping[str, Any], text: str, digest: str) -> Iterator[str]:
+def _render_change(what: str, approved: Mapping[str, Any], text: str, digest: str) -> Iterator[str]:
     """Yield the difference between the definitions, or all of the new one if the approved one is not known."""
     kept, known = approved.get("definition"), str(approved.get("sha256", ""))
     if isinstance(kept, str) and sha256(kept.encode()).hexdigest() == known:

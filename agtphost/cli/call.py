@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.confirming import confirming
-from agtphost.cli.exchange import called, connected, refusal, signing_keys, unsuccessful, verify
+from agtphost.cli.exchange import call_with_approval, open_client, refusal, signing_keys, exit_status_of, verify
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible
@@ -99,13 +99,13 @@ def command(
     target = resolve(where, uri)
     if confidence is not None:
         options["confidence"] = confidence
-    with connected(target, confirming(confidence, yes)) as client:
-        reply = called(client, target, method, path, given, stream=request.follow(as_json), **options)
+    with open_client(target, confirming(confidence, yes)) as client:
+        reply = call_with_approval(client, target, method, path, given, stream=request.follow(as_json), **options)
         if verified:
             verify(reply, signing_keys(target, client))
     if as_json:
         _print_json(reply, verified)
-        raise click.exceptions.Exit(int(unsuccessful(reply)))
+        raise click.exceptions.Exit(int(exit_status_of(reply)))
     _print(reply, include)
     if verified:
         click.echo(f"record verified: {reply.audit_id}", err=True)

@@ -9,11 +9,11 @@ import click
 
 from agtphost.cli import colour
 from agtphost.cli.arguments import pairs
-from agtphost.cli.exchange import connected, inspect
+from agtphost.cli.exchange import open_client, inspect
 from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, shown
+from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.client.tools import ACTION
@@ -74,11 +74,11 @@ def command(
     if scope is not None:
         asked["authority_scope"] = scope
     if named:
-        asked.update(input=_of_tool(named, given), partial=given is None)
+        asked.update(input=_tool_input(named, given), partial=given is None)
     elif given is not None:
         asked["input"] = given
     target = resolve(where, identity=REGISTRAR)
-    with connected(target) as client:
+    with open_client(target) as client:
         decision = inspect(client, target, asked)
         if named and _unknown(decision):
             # A name that is not a tool may be the operator's own action, which EXECUTE calls by its name.
@@ -89,7 +89,7 @@ def command(
     if as_json:
         print_json(decision)
     else:
-        colour.tell(told(agent, decision))
+        colour.tell(render_decision(agent, decision))
     if not allowed:
         raise click.exceptions.Exit(ExitStatus.REFUSED)
 
@@ -119,7 +119,7 @@ def _read(called: str, words: tuple[str, ...], tool: str | None) -> tuple[str, s
     return method, path, named, pairs(words) if words else None
 
 
-def _of_tool(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+def _tool_input(name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     payload = {"tool": name, **({} if arguments is None else {"arguments": arguments})}
     return {"action": ACTION, "payload_type": MCP_TOOLS, "payload": payload}
 
@@ -129,7 +129,7 @@ def _unknown(decision: Mapping[str, Any]) -> bool:
     return refusal.get("reason") in (Reason.UNKNOWN_TOOL, Reason.UNKNOWN_ACTION, Reason.UNSUPPORTED_PAYLOAD_TYPE)
 
 
-def ruled(rule: object) -> list[str]:
+def render_rule(rule: object) -> list[str]:
     """Return the line of the host's files that decided, if the host reports it."""
     if not isinstance(rule, Mapping) or not rule.get("at"):
         return []
@@ -137,7 +137,7 @@ def ruled(rule: object) -> list[str]:
     return [f"  rule     {rule['at']} {rule.get('key', '')}{default}"]
 
 
-def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
+def render_decision(agent: str, decision: Mapping[str, Any]) -> list[str]:
     """Return the decision as lines for people."""
     method, path, name = (str(decision.get(member) or "") for member in ("method", "path", "name"))
     call = str(decision.get("called") or spoken_call(method, path, name))
@@ -146,7 +146,7 @@ def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
         if decision.get("needs_approval"):
             lines = [
                 f"yes: {agent} may call {call}, once a person has approved it",
-                *ruled(decision.get("approval_rule")),
+                *render_rule(decision.get("approval_rule")),
             ]
     else:
         refusal = decision.get("refusal") or {}
@@ -159,8 +159,8 @@ def told(agent: str, decision: Mapping[str, Any]) -> list[str]:
         details = refusal.get("details")
         lacking = details.get("missing_scopes") or details.get("scopes") if isinstance(details, dict) else None
         if lacking:
-            lines.append(f"  lacks    {shown(lacking)}")
-        lines.extend(ruled(refusal.get("rule")))
+            lines.append(f"  lacks    {to_text(lacking)}")
+        lines.extend(render_rule(refusal.get("rule")))
         if refusal.get("remedy"):
             lines.append(f"  remedy   {refusal['remedy']}")
     lines.append(f"  passed   {', '.join(decision.get('passed') or ()) or '-'}")

@@ -10,7 +10,7 @@ import click
 
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.configured import NO_HOST, find_config
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem
@@ -50,21 +50,21 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
         # A file that is not TOML cannot be checked further, but the syntax of the files next to it can.
-        raise misconfigured(ConfigurationError([*error.problems, *syntax_problems(path.absolute().parent)])) from None
+        raise configuration_error(ConfigurationError([*error.problems, *syntax_problems(path.absolute().parent)])) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
         from agtphost.host.asking import unasked_warnings
 
         remarks += unasked_warnings(config)
     else:
-        asked = _asked(config, reactor)
+        asked = _ask_servers(config, reactor)
         problems += asked[0]
         remarks += asked[1]
     if not as_json:
         for remark in remarks:
             click.echo(f"note: {visible(remark)}", err=True)
     if problems:
-        raise misconfigured(ConfigurationError(problems))
+        raise configuration_error(ConfigurationError(problems))
     if as_json:
         print_json({"file": str(config.file), "problems": [], "notes": remarks})
     else:
@@ -72,7 +72,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         echo(f"{config.file}: sound ({config.host.profile}, MCP servers: {servers})", Verdict.GOOD)
 
 
-def _asked(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:
+def _ask_servers(config: Config, reactor: Any) -> tuple[list[Problem], list[str]]:
     """Ask the MCP servers for their tools; return the problems and remarks about the rules for them."""
     from twisted.internet.defer import Deferred
 

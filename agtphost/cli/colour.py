@@ -21,7 +21,7 @@ class Verdict(Enum):
     WAITS = "yellow"
 
 
-def coloured(stream: IO[Any] | None = None) -> bool:
+def has_colours(stream: IO[Any] | None = None) -> bool:
     """Return whether output to a stream has colours (no-color.org, force-color.org)."""
     if os.environ.get("NO_COLOR"):
         return False
@@ -33,17 +33,17 @@ def coloured(stream: IO[Any] | None = None) -> bool:
 
 def paint(text: str, verdict: Verdict | None, stream: IO[Any] | None = None) -> str:
     """Return ``text`` in the colour of its verdict, if the stream has colours."""
-    return click.style(text, fg=verdict.value) if verdict is not None and coloured(stream) else text
+    return click.style(text, fg=verdict.value) if verdict is not None and has_colours(stream) else text
 
 
 def echo(text: str, verdict: Verdict | None = None, *, err: bool = False) -> None:
     """Print a line in the colour of its verdict, with control characters from hosts escaped."""
     stream = sys.stderr if err else sys.stdout
     # Click would remove the colours if the stream is not a terminal.
-    click.echo(paint(visible(text), verdict, stream), err=err, color=coloured(stream))
+    click.echo(paint(visible(text), verdict, stream), err=err, color=has_colours(stream))
 
 
-def of_status(status: object) -> Verdict | None:
+def verdict_of_status(status: object) -> Verdict | None:
     """Return the verdict for an AGTP status."""
     if not isinstance(status, int):
         return None
@@ -69,7 +69,7 @@ def tell(lines: Iterable[str]) -> None:
         verdict = next((each for text, each in _BEGINNINGS if begun.startswith(text)), None)
         if begun.startswith("answer "):
             status = begun.split()[1]
-            verdict = of_status(int(status)) if status.isdigit() else None
+            verdict = verdict_of_status(int(status)) if status.isdigit() else None
         if verdict is Verdict.GOOD and begun.endswith("once a person has approved it"):
             verdict = Verdict.WAITS
         echo(line, verdict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.options import Connection
 from agtphost.errors import ConfigurationError
 
@@ -37,7 +37,7 @@ def load_config(path: Path) -> Config:
     try:
         return load(path)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
 
 
 def require_config(where: Connection, purpose: str) -> Config:

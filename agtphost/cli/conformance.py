@@ -16,7 +16,7 @@ from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_f
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.progress import counted
+from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
 from agtphost.conformance.access import Access, Who
@@ -34,7 +34,7 @@ LONGEST_WAIT = 15.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supplied:
+class SuppliedAccess:
     """The credentials and permissions that the command line adds to a connection."""
 
     second_cert: Path | None
@@ -101,7 +101,7 @@ def command(
     plan = Plan(only=only, strict=strict, fail_fast=fail_fast)
     if not any(plan.selects(case) for case in every_case()):
         raise WrongInput("no case matches --only", "List all cases with agtp conformance --list.")
-    target, access = _access(uri, where, Supplied(**more))
+    target, access = _access(uri, where, SuppliedAccess(**more))
     results = _examine(access, plan, quiet=as_json)
     if report is not None:
         _write(report, junit(results, target.uri))
@@ -135,7 +135,7 @@ def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
 def _cases() -> Iterable[Case]:
     """Return every case; show progress only if the results do not go to a terminal."""
     cases = every_case()
-    return cases if sys.stdout.isatty() else counted(cases, "cases examined", len(cases))
+    return cases if sys.stdout.isatty() else show_progress(cases, "cases examined", len(cases))
 
 
 def _write(report: Path, octets: bytes) -> None:
@@ -159,7 +159,7 @@ def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:
 # Credentials
 
 
-def _access(uri: str, where: Connection, supplied: Supplied) -> tuple[Target, Access]:
+def _access(uri: str, where: Connection, supplied: SuppliedAccess) -> tuple[Target, Access]:
     if supplied.destructive != (supplied.expendable is not None):
         raise WrongInput("--destructive and --expendable need each other")
     if supplied.expendable is not None and not is_agent_id(supplied.expendable):
@@ -205,7 +205,7 @@ def _from_state(where: Connection, state: Path) -> Connection:
 
 
 def _credentials(
-    target: Target, where: Connection, supplied: Supplied
+    target: Target, where: Connection, supplied: SuppliedAccess
 ) -> tuple[dict[Who, Credentials], list[Credentials]]:
     """Return the credentials by role, and further agents of which one may be the second."""
     found = {}
@@ -214,7 +214,7 @@ def _credentials(
         found[Who.AGENT] = Credentials(cert=target.cert, key=target.key, agent_id=agent_id)
     elif target.agent_id is not None:
         found[Who.AGENT] = Credentials(agent_id=target.agent_id)
-    registrar, others = _beside(where, supplied, found.get(Who.AGENT))
+    registrar, others = _find_identities(where, supplied, found.get(Who.AGENT))
     registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "The issuer's certificate") or registrar
     second = _pair(supplied.second_cert, supplied.second_key, "The second agent's certificate")
     if registrar is not None:
@@ -238,7 +238,7 @@ def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
     return pair(present(certificate, what), key)
 
 
-def _beside(where: Connection, supplied: Supplied, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
+def _find_identities(where: Connection, supplied: SuppliedAccess, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
     """Return the issuer's pair, and those of agents other than the caller, from a host on this machine."""
     if supplied.state_dir is not None:
         state = supplied.state_dir

@@ -72,7 +72,7 @@ def revoke(synthesis_id: str, reason: str | None, actor: str | None, where: Conn
     Example:
       agtp contracts revoke 3f0c... --as operator --reason "no longer offered"
     """
-    given = {"target": "contract", "synthesis_id": synthesis_id, **_given(reason=reason, actor=actor)}
+    given = {"target": "contract", "synthesis_id": synthesis_id, **_without_none(reason=reason, actor=actor)}
     print_answer(result_of(ask(resolve(where), "REVOKE", "/", given)), as_json)
 
 
@@ -96,7 +96,7 @@ def sweep(mode: str | None, actor: str | None, where: Connection, as_json: bool)
       agtp contracts sweep --as operator
       agtp contracts sweep --as operator --mode invalidate --actor ops@example.com
     """
-    given = {"target": "stale-contracts", **_given(mode=mode, actor=actor)}
+    given = {"target": "stale-contracts", **_without_none(mode=mode, actor=actor)}
     result = result_of(ask(resolve(where), "REVOKE", "/", given))
     if as_json:
         print_json(result)
@@ -156,9 +156,9 @@ def decide(proposal_id: str, decision: str | None, reason: str | None, where: Co
     if decision is None:
         raise click.UsageError("Give one of --accept, --reject and --defer.")
     word = {"deferred": True} if decision == "defer" else {"accepted": decision == "accept"}
-    given = {**word, **_given(reason=reason)}
+    given = {**word, **_without_none(reason=reason)}
     print_answer(result_of(ask(resolve(where), "CONFIRM", f"/proposals/{proposal_id}", given)), as_json)
 
 
-def _given(**values: str | None) -> dict[str, str]:
+def _without_none(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}

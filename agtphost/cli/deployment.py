@@ -12,7 +12,7 @@ from pathlib import Path
 from agtphost import extras
 from agtphost.audit import acceptance
 from agtphost.cli import scaffold, shipped
-from agtphost.cli.mcp_servers import Server
+from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.client.local_identities import CALLER
 from agtphost.config import Config, examine, load
 from agtphost.config.search import EXTRAS
@@ -71,7 +71,7 @@ class Deployment:
     server_id: str
     address: str
     port: int
-    servers: tuple[Server, ...]
+    servers: tuple[ServerEntry, ...]
     sample: bool = False
     """Whether to start with the sample's endpoints, recipes and MCP server."""
 
@@ -108,7 +108,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
         }
         said |= {"address": deployment.address, "port": deployment.port}
         text = shipped.sample_toml({key: value for key, value in said.items() if value})
-        further = [*searching(deployment), *(server.toml() for server in deployment.servers)]
+        further = [*search_sections(deployment), *(server.toml() for server in deployment.servers)]
         if deployment.gateway:
             further.append(gateway_toml(deployment.gateway))
         return "\n".join((text.rstrip("\n"), *("\n" + each.strip("\n") for each in further), ""))
@@ -155,7 +155,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
             "# and `agtp approvals approve ID` permits one call, once.",
             "irreversible = true",
         ]
-    lines += [section.rstrip("\n") for section in searching(deployment)]
+    lines += [section.rstrip("\n") for section in search_sections(deployment)]
     # The servers come last, because operators append most sections for them.
     for server in deployment.servers:
         lines += ["", server.toml().rstrip("\n")]
@@ -166,7 +166,7 @@ def host_toml(deployment: Deployment, *, production: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def searching(deployment: Deployment) -> list[str]:
+def search_sections(deployment: Deployment) -> list[str]:
     """Return the section for searches by meaning, if the deployment is kept and the packages are installed."""
     there = deployment.committed and all(map(extras.is_installed, EXTRAS["static"]))
     return [SEARCH] if there else []
@@ -206,17 +206,17 @@ def write_development(deployment: Deployment) -> list[Path]:
             for path in copied:
                 path.unlink()
             raise
-        return [*written, *copied, *_beside(deployment, example=False)]
+        return [*written, *copied, *_write_kept_files(deployment, example=False)]
     described = {"name": AGENT, "description": DESCRIPTION, "archetype": "assistant"}
     text = json.dumps(described, indent=2) + "\n"
     return [
         *_configure(deployment, production=False),
         _create(deployment.directory / "agents" / f"{AGENT}.agent.json", text.encode()),
-        *_beside(deployment, example=True),
+        *_write_kept_files(deployment, example=True),
     ]
 
 
-def _beside(deployment: Deployment, *, example: bool) -> list[Path]:
+def _write_kept_files(deployment: Deployment, *, example: bool) -> list[Path]:
     """Write the further files of a deployment that is kept."""
     if not deployment.committed:
         return []
@@ -233,7 +233,7 @@ def write_production(deployment: Deployment) -> list[Path]:
     :raises OSError: a file cannot be written.
     """
     keys = make_keys(deployment)
-    return [*_configure(deployment, production=True), *keys, *_beside(deployment, example=False)]
+    return [*_configure(deployment, production=True), *keys, *_write_kept_files(deployment, example=False)]
 
 
 def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
@@ -267,14 +267,14 @@ def set_up_again(deployment: Deployment) -> tuple[list[Path], list[Path]]:
                 path.rename(kept)
                 aside.append(kept)
         keys = make_keys(deployment)
-        _begin_anew(config, aside)
+        _create_store(config, aside)
     finally:
         lock.release()
     load(deployment.host_toml)
     return aside, keys
 
 
-def _begin_anew(config: Config, aside: list[Path]) -> None:
+def _create_store(config: Config, aside: list[Path]) -> None:
     """Create a store whose first record names the operator and the renamed files; write its witness file."""
     key = SigningKey.load(config.audit.key) if config.audit.signing else None
     fields = {

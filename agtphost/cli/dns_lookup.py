@@ -55,7 +55,7 @@ def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
     question.addQuery(name, dns.TXT, dns.IN)
     octets = question.toStr()
     try:
-        answer = _asked(octets, question.id, name, resolver)
+        answer = _query(octets, question.id, name, resolver)
     except (OSError, EOFError, ValueError) as error:
         raise NoEvidence(f"the resolver {resolver[0]}:{resolver[1]} did not answer about {name}: {error}") from None
     if answer.rCode != dns.OK:
@@ -67,7 +67,7 @@ def txt_records(name: str, resolver: tuple[str, int]) -> list[str]:
     ]
 
 
-def _asked(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
+def _query(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
     """Ask over UDP, and again over TCP if the answer was truncated."""
     family = socket.getaddrinfo(*resolver, type=socket.SOCK_DGRAM)[0][0]
     with socket.socket(family, socket.SOCK_DGRAM) as link:
@@ -83,10 +83,10 @@ def _asked(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> 
                     raise
                 continue
             break
-    return _by_stream(octets, number, name, resolver) if answer.trunc else answer
+    return _query_over_tcp(octets, number, name, resolver) if answer.trunc else answer
 
 
-def _by_stream(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
+def _query_over_tcp(octets: bytes, number: int, name: str, resolver: tuple[str, int]) -> Any:
     with socket.create_connection(resolver, SECONDS) as link, link.makefile("rb") as reader:
         link.sendall(len(octets).to_bytes(2, "big") + octets)
         length = int.from_bytes(reader.read(2), "big")

@@ -64,7 +64,7 @@ def expire(
       agtp domain expire example.com --at 2027-01-31T00:00:00Z --grace 12
     """
     given = {"expires_at": expires_at, "grace": int(grace * 3600), "actor": actor}
-    _tell("DEACTIVATE", domain, given, where, as_json)
+    _send_change("DEACTIVATE", domain, given, where, as_json)
 
 
 @command.command()
@@ -81,7 +81,7 @@ def renew(domain: str, actor: str | None, where: Connection, as_json: bool) -> N
     Example:
       agtp domain renew example.com
     """
-    _tell("REINSTATE", domain, {"actor": actor}, where, as_json)
+    _send_change("REINSTATE", domain, {"actor": actor}, where, as_json)
 
 
 @command.command()
@@ -100,7 +100,7 @@ def transfer(domain: str, owner_id: str, actor: str | None, where: Connection, a
     Example:
       agtp domain transfer example.com --owner-id newcorp.example
     """
-    _tell("REINSTATE", domain, {"owner_id": owner_id, "actor": actor}, where, as_json)
+    _send_change("REINSTATE", domain, {"owner_id": owner_id, "actor": actor}, where, as_json)
 
 
 @command.command()
@@ -118,7 +118,7 @@ def ls(where: Connection, as_json: bool) -> None:
     """
     config = require_config(where, "the list of domains")
     with open_records(config) as reader:
-        found = [_listed(value) for value in reader.state_items(ORG_DOMAIN)]
+        found = [_to_json(value) for value in reader.state_items(ORG_DOMAIN)]
     print_entries(found, ("domain", "state", "owner_id", "told_at", "suspend_at", "deprecate_at"), as_json)
 
 
@@ -129,7 +129,7 @@ def _state(value: Mapping[str, Any]) -> str:
     return str(value["event"]).removeprefix("org-domain-")
 
 
-def _listed(value: Mapping[str, Any]) -> dict[str, Any]:
+def _to_json(value: Mapping[str, Any]) -> dict[str, Any]:
     entry = {"domain": value["domain"], "state": _state(value), "told_at": value["told_at"]}
     if value["owner"]:
         entry["owner_id"] = value["owner"]
@@ -138,7 +138,7 @@ def _listed(value: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _tell(method: str, domain: str, given: Mapping[str, Any], where: Connection, as_json: bool) -> None:
+def _send_change(method: str, domain: str, given: Mapping[str, Any], where: Connection, as_json: bool) -> None:
     parameters = {name: value for name, value in given.items() if value is not None}
     target = resolve(where, identity=REGISTRAR)
     result = dict(result_of(ask(target, method, "/", {"org_domain": domain, **parameters})))

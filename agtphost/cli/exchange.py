@@ -50,7 +50,7 @@ ANOTHER_VERSION = "Check that this is an AGTP host of the same version."
 
 
 @contextmanager
-def connected(target: Target, confirm: Confirm | None = None) -> Iterator[Client]:
+def open_client(target: Target, confirm: Confirm | None = None) -> Iterator[Client]:
     """
     Provide a client for one command.
 
@@ -78,7 +78,7 @@ def refusal(reply: Reply) -> HostRefused:
         said = f"{said} [{reply.reason}]"
     answer: dict[str, Any] = {"status": reply.status, **reply.document, "audit_id": reply.audit_id}
     if reply.approval is not None:
-        return HeldForApproval(said, "\n  ".join(_held(reply.approval, reply.audit_id)), answer=answer)
+        return HeldForApproval(said, "\n  ".join(_explain_hold(reply.approval, reply.audit_id)), answer=answer)
     remedy = reply.remedy
     if reply.reason in STOPPED and reply.caller_id is not None and reply.document.get("agent_id") == reply.caller_id:
         # The configuration may have chosen this identity, so name a way to use another.
@@ -89,7 +89,7 @@ def refusal(reply: Reply) -> HostRefused:
     return HostRefused(said, "\n  ".join(line for line in (remedy, *reply.particulars, *audit) if line), answer=answer)
 
 
-def _held(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
+def _explain_hold(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
     """Yield what has to happen before a held call is made."""
     until = f", until {pending.expires_at}" if pending.expires_at else ""
     yield f"The call was not made yet. Its approval is {pending.approval_id}{until}."
@@ -99,14 +99,14 @@ def _held(pending: PendingApproval, audit_id: str | None) -> Iterator[str]:
         yield f"Audit-ID: {audit_id}"
 
 
-def unsuccessful(reply: Reply) -> ExitStatus:
+def exit_status_of(reply: Reply) -> ExitStatus:
     """Return the exit status for an answer that was printed in full."""
     if reply.approval is not None:
         return ExitStatus.HELD
     return ExitStatus.SUCCESS if reply.ok else ExitStatus.REFUSED
 
 
-def called(
+def call_with_approval(
     client: Client,
     target: Target,
     method: str,
@@ -152,7 +152,7 @@ def ask(target: Target, method: str, path: str = "/", input: Mapping[str, Any] |
 
     :raises CommandError: the request failed.
     """
-    with connected(target) as client:
+    with open_client(target) as client:
         return require_success(client.call(target.uri, method, path, input, **options))
 
 

@@ -13,11 +13,11 @@ from agtphost.cli import approval_records, colour
 from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.approval_records import ApprovalRecords, records_of
 from agtphost.cli.audit.entries import Entry, entry_of
-from agtphost.cli.can import ruled, told
-from agtphost.cli.exchange import connected, inspect, result_of, signing_keys
+from agtphost.cli.can import render_rule, render_decision
+from agtphost.cli.exchange import open_client, inspect, result_of, signing_keys
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
-from agtphost.cli.output import print_json, shown
+from agtphost.cli.output import print_json, to_text
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
@@ -28,7 +28,7 @@ from agtphost.vocabulary.status import Status, phrase_of
 if TYPE_CHECKING:
     from agtphost.client.sync import Client
 
-SURENESS = {
+ASSURANCE_TEXTS = {
     "certificate": "proven by its client certificate",
     "header": "known only by its Agent-ID header",
     "gateway": "proven by a front of the host",
@@ -36,7 +36,7 @@ SURENESS = {
 }
 
 
-TOLD = frozenset(
+EXPLAINED = frozenset(
     {"claimed", "cause", "scopes", "action", "payload_type", "tool", "approval", "input_shape"}
     | {"mcp_server", "mcp_tool", "mcp_resource", "mcp_prompt", "a2a_agent", "a2a_action", "acp_server", "acp_action"}
 )
@@ -64,7 +64,7 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
     if not named:
         audit_id = audit_id_of(where, audit_id, f"An approval begins with {approval_records.PREFIX}.")
     target = resolve(where, identity=REGISTRAR)
-    with connected(target) as client:
+    with open_client(target) as client:
         if named:
             audit_id = approval_records.newest(client, target, audit_id)
         listed = inspect(client, target, {"target": "audit", "audit_id": audit_id})
@@ -79,7 +79,7 @@ def command(audit_id: str, where: Connection, as_json: bool) -> None:
         approved = {} if approval is None else {"approval": approval.fields()}
         print_json({**entry.fields(), "log": log, "today": today, **approved})
     else:
-        colour.tell(story(entry, log, today, names, approval))
+        colour.tell(render_record(entry, log, today, names, approval))
 
 
 def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -93,7 +93,7 @@ def _today(client: Client, target: Target, payload: Mapping[str, Any]) -> Mappin
     return result_of(reply)
 
 
-def story(
+def render_record(
     entry: Entry,
     log: Mapping[str, Any] | None,
     today: Mapping[str, Any] | None,
@@ -112,35 +112,35 @@ def story(
         names.setdefault(str(today.get("agent_id")), str(today["agent_name"]))
     lines = _event(payload, names) if "event_type" in payload else _call(payload, names, (today or {}).get("rule"))
     if approval is not None:
-        lines.extend(approval_records.told(approval, names))
+        lines.extend(approval_records.render_records(approval, names))
     lines.append(_proof(entry))
     before = payload.get("previous_audit_id")
-    place = f"  chain    record {entry.seq} of {_named(payload.get('agent_id'), names) or 'the host itself'}"
+    place = f"  chain    record {entry.seq} of {_label_or_id(payload.get('agent_id'), names) or 'the host itself'}"
     lines.append(f"{place}, after {before}" if before != ZERO_AUDIT_ID else f"{place}, the first")
     if log is not None:
         lines.append(f"  log      entry {log['index']} of {log['size']}, proven by the newest checkpoint")
     for name in ("delegation", "prior_actions", "synthesis_id", "acting_principal_id"):
         if payload.get(name):
-            lines.append(f"  {name:8} {shown(payload[name])}")
+            lines.append(f"  {name:8} {to_text(payload[name])}")
     extra = payload.get("extra")
     for name, value in extra.items() if isinstance(extra, dict) else ():
-        if name not in TOLD:
-            lines.append(f"  {name:8} {shown(value)}")
+        if name not in EXPLAINED:
+            lines.append(f"  {name:8} {to_text(value)}")
     if today is not None:
         # The record does not have the scopes that the request claimed.
         lines.append("today, with all scopes that it may claim" if today.get("scopes") else "today")
-        lines += [f"  {line}" for line in told(_named(payload.get("caller_id"), names) or "anyone", today)]
+        lines += [f"  {line}" for line in render_decision(_label_or_id(payload.get("caller_id"), names) or "anyone", today)]
     return lines
 
 
-def _named(agent_id: object, names: Mapping[str, str]) -> str:
+def _label_or_id(agent_id: object, names: Mapping[str, str]) -> str:
     """Return an agent's label if it is known, or else its Agent-ID."""
     return names.get(str(agent_id)) or str(agent_id or "")
 
 
 def _caller(payload: Mapping[str, Any], claimed: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     """Return lines on who called and how that was authenticated; unverified claims are on separate lines."""
-    sureness = SURENESS.get(str(payload.get("identity_assurance")), "not known how")
+    sureness = ASSURANCE_TEXTS.get(str(payload.get("identity_assurance")), "not known how")
     caller = payload.get("caller_id")
     if not claimed or caller:
         known = f"{caller}, {sureness}" if names.get(str(caller)) else sureness
@@ -168,7 +168,7 @@ def _label(agent_id: object, names: Mapping[str, str]) -> str:
 def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = None) -> list[str]:
     extra = payload.get("extra")
     extra = extra if isinstance(extra, dict) else {}
-    who = _named(payload.get("caller_id"), names) or "an unnamed caller"
+    who = _label_or_id(payload.get("caller_id"), names) or "an unnamed caller"
     lines = [
         f"{payload.get('issued_at')}: {who} called {display_name(payload)}",
         *_caller(payload, claimed_of(payload), names),
@@ -181,10 +181,10 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
         word = "held" if payload.get("status") == Status.ACCEPTED else "refused"
         lines.append(f"  {word:8} {payload['reason']}{cause}")
         if extra.get("scopes"):
-            lines.append(f"  lacked   {shown(extra['scopes'])}")
-        lines.extend(ruled(rule))
+            lines.append(f"  lacked   {to_text(extra['scopes'])}")
+        lines.extend(render_rule(rule))
     else:
-        lines.append(f"  answered by {_named(payload.get('agent_id'), names) or 'the host itself'}")
+        lines.append(f"  answered by {_label_or_id(payload.get('agent_id'), names) or 'the host itself'}")
     if isinstance(extra.get("input_shape"), dict):
         lines.append(f"  input    {', '.join(f'{name}: {kind}' for name, kind in extra['input_shape'].items())}")
     if payload.get("action_id"):
@@ -195,7 +195,7 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
 def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     if payload.get("event_type") in (EVENT, READS):
         return summary_lines(payload)
-    lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_named(payload.get('agent_id'), names)}"]
+    lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_label_or_id(payload.get('agent_id'), names)}"]
     if payload.get("new_status"):
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
     if payload.get("event_type") in (ADOPTED, REFUSED):
@@ -215,7 +215,7 @@ def _configuration(payload: Mapping[str, Any]) -> Iterator[str]:
     for title, name in (("taken", "taken"), ("restart", "waiting"), ("problem", "problems")):
         listed = payload.get(name)
         for each in listed if isinstance(listed, list) else ():
-            yield f"  {title:8} {shown(each)}"
+            yield f"  {title:8} {to_text(each)}"
 
 
 def summary_lines(payload: Mapping[str, Any]) -> list[str]:
@@ -240,7 +240,7 @@ def summary_lines(payload: Mapping[str, Any]) -> list[str]:
         listed = payload.get(name)
         for entry in listed if isinstance(listed, list) else []:
             if isinstance(entry, dict):
-                what = " ".join(shown(entry[part]) for part in members if part in entry)
+                what = " ".join(to_text(entry[part]) for part in members if part in entry)
                 lines.append(f"  {title:8} {what}: {entry.get('count')} times")
         if payload.get(f"further_{name}"):
             lines.append(f"  {title:8} others: {payload[f'further_{name}']} times")

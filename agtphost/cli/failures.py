@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import click
 
-from agtphost.cli.colour import Verdict, coloured, paint
+from agtphost.cli.colour import Verdict, has_colours, paint
 from agtphost.cli.output import visible
 from agtphost.errors import ConfigurationError
 
@@ -59,7 +59,7 @@ class CommandError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         begun = paint("error:", Verdict.BAD, sys.stderr)
-        click.echo(f"{begun} {visible(self.format_message())}", err=True, color=coloured(sys.stderr))
+        click.echo(f"{begun} {visible(self.format_message())}", err=True, color=has_colours(sys.stderr))
         if self.remedy:
             click.echo(f"  {visible(self.remedy)}", err=True)
         if self._json:
@@ -120,7 +120,7 @@ def local_file(
         raise WrongInput(f"{file or error.filename} cannot be {doing}: {error.strerror}", remedy) from None
 
 
-def misconfigured(error: ConfigurationError) -> CommandError:
+def configuration_error(error: ConfigurationError) -> CommandError:
     """Return an error that lists every problem of a configuration."""
     problems = error.problems
     listed = "\n".join(f"  {problem}" for problem in problems)

@@ -21,7 +21,7 @@ from twisted.logger import (
 )
 from zope.interface import implementer
 
-from agtphost.cli.failures import misconfigured
+from agtphost.cli.failures import configuration_error
 from agtphost.cli.output import visible
 from agtphost.config import load
 from agtphost.errors import ConfigurationError, Problem
@@ -35,7 +35,7 @@ LOOK = 1.0
 """Seconds between checks whether the terminal still exists."""
 
 
-class _Reasons(StandardError):
+class _ReasonCollector(StandardError):
     """A standard error stream that keeps the reasons of a refused start, for the command to print."""
 
     def __init__(self) -> None:
@@ -75,15 +75,15 @@ def serve(file: Path, log_file: Path, ready: Callable[[], None]) -> None:
 
     observer: FileLogObserver = observer_of({FILE: str(log_file), KEEP: "1"})  # type: ignore[assignment]
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
-    reasons = _Reasons()
+    reasons = _ReasonCollector()
     try:
         host = HostService(load_host(load(file, os.environ), os.environ), reactor, os.environ, reasons)
         globalLogPublisher.addObserver(_Console(ready))
         host.startService()
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
     except StartFailed:
-        raise misconfigured(ConfigurationError(reasons.problems)) from None
+        raise configuration_error(ConfigurationError(reasons.problems)) from None
     reactor.addSystemEventTrigger("before", "shutdown", host.stopService)
     _end_with_terminal(reactor)
     reactor.run()

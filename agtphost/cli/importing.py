@@ -11,7 +11,7 @@ import click
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.local_files import write_new
 from agtphost.cli.output import print_json, visible
-from agtphost.cli.progress import counted
+from agtphost.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
@@ -77,7 +77,7 @@ def _write(imported: Imported, out: Path, beside: Mapping[str, str]) -> None:
         raise WrongInput(f"{present[0]} exists{count}", "Choose another directory, or move them away.")
     with local_file(out, doing="written"):
         out.mkdir(parents=True, exist_ok=True)
-    for path, text in counted(targets, "declarations written", len(targets)):
+    for path, text in show_progress(targets, "declarations written", len(targets)):
         write_new(path, text.encode("utf-8"))
 
 

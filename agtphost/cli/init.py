@@ -16,7 +16,7 @@ from agtphost.cli.deployment import (
     write_development,
     write_production,
 )
-from agtphost.cli.failures import WrongInput, local_file, misconfigured
+from agtphost.cli.failures import WrongInput, local_file, configuration_error
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
@@ -88,7 +88,7 @@ def command(
       agtp init /etc/agtphost --production --again
     """
     if again:
-        _again(directory.absolute(), production=production, server_id=server_id, as_json=as_json)
+        _set_up_again(directory.absolute(), production=production, server_id=server_id, as_json=as_json)
         return
     if production and server_id is None:
         raise WrongInput("--production needs --server-id", "Give the host name that clients will use.")
@@ -105,8 +105,8 @@ def command(
         address=address,
         port=port or (DEFAULT_PORT if production else free_port(usual_port())),
         servers=servers.servers,
-        operator=_told("Operator (who runs this host)", operator, server_id or "localhost", as_json),
-        contact=_told("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),
+        operator=_ask_or_default("Operator (who runs this host)", operator, server_id or "localhost", as_json),
+        contact=_ask_or_default("Contact", contact, f"postmaster@{server_id or 'localhost'}", as_json),
     )
     if deployment.host_toml.exists():
         raise WrongInput(f"{deployment.host_toml} exists", "Choose another directory, or edit that file.")
@@ -114,7 +114,7 @@ def command(
         with local_file(doing="written"):
             written = write_production(deployment) if production else write_development(deployment)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
     if as_json:
         print_json({"host_toml": str(deployment.host_toml), "written": [str(path) for path in written]})
         return
@@ -134,7 +134,7 @@ def _refuse_for_development(*, sample: bool, gateway: bool) -> None:
         raise WrongInput("--gateway is for development", "Write the section [gateway] as `agtp docs gateway` explains.")
 
 
-def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> str:
+def _ask_or_default(question: str, given: str | None, otherwise: str, as_json: bool) -> str:
     """Return the value of an option, or else an answer from the terminal, or else the default."""
     if given is not None:
         return given
@@ -144,7 +144,7 @@ def _told(question: str, given: str | None, otherwise: str, as_json: bool) -> st
     return answer
 
 
-def _again(directory: Path, *, production: bool, server_id: str | None, as_json: bool) -> None:
+def _set_up_again(directory: Path, *, production: bool, server_id: str | None, as_json: bool) -> None:
     """Set up a production host again with an empty store."""
     from agtphost.config import examine
 
@@ -162,7 +162,7 @@ def _again(directory: Path, *, production: bool, server_id: str | None, as_json:
         )
         aside, keys = set_up_again(deployment)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
     except StoreError as error:
         raise WrongInput(str(error)) from None
     except OSError as error:

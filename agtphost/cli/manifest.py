@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.exchange import ANOTHER_VERSION, connected, require_success
+from agtphost.cli.exchange import ANOTHER_VERSION, open_client, require_success
 from agtphost.cli.failures import HostRefused, NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, connection_options
@@ -54,7 +54,7 @@ def show(uri: str, issuers: tuple[Path, ...], whole: bool, where: Connection, as
     """
     keys = {key.kid: key for key in map(load_verifying_key, issuers)}
     target = resolve(where, uri)
-    with connected(target) as client:
+    with open_client(target) as client:
         from agtphost.client.manifests import ManifestReader
 
         reader = ManifestReader(keys or target.keys)
@@ -87,15 +87,15 @@ def _show(found: ServerManifest) -> None:
             ("domain", server.get("domain")),
             ("operator", server.get("operator")),
             ("contact", server.get("contact")),
-            ("features", _listed(server.get("supported_features"))),
+            ("features", _join_values(server.get("supported_features"))),
             ("version", found.document_version),
             ("api version", found.api_version),
             ("updated", server.get("updated")),
-            ("catalog", _listed(document.get("catalog_versions_supported"))),
+            ("catalog", _join_values(document.get("catalog_versions_supported"))),
             ("disclosure", document.get("agent_disclosure")),
-            ("agents", _listed(_members(document.get("hosted_agents"), "name"))),
-            ("protocols", _listed(_members(document.get("hosted_protocols"), "path"))),
-            ("apis", _listed(_members(document.get("apis"), "base_url"))),
+            ("agents", _join_values(_members(document.get("hosted_agents"), "name"))),
+            ("protocols", _join_values(_members(document.get("hosted_protocols"), "path"))),
+            ("apis", _join_values(_members(document.get("apis"), "base_url"))),
             ("signature", found.signature.value),
         ]
     )
@@ -113,7 +113,7 @@ def _members(entries: Any, name: str) -> list[Any]:
     return [entry.get(name) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
-def _listed(values: Any) -> str:
+def _join_values(values: Any) -> str:
     return ", ".join(str(value) for value in values) if isinstance(values, list) else ""
 
 
@@ -156,9 +156,9 @@ def validate(
             problems.append(_signature_problem(written, keys) if keys else None)
             return token
 
-        with connected(target) as client:
+        with open_client(target) as client:
             first = _read_all(client, target, add)
-        manifest = _whole(parts) if parts.count else _body(first)
+        manifest = _join_parts(parts) if parts.count else _body(first)
         came_with = examine_answer({name.lower(): value for name, value in first.headers})
     else:
         manifest, came_with = _read(source), []
@@ -192,9 +192,9 @@ def fetch_manifest(target: Target) -> Mapping[str, Any]:
     :raises CommandError: the server has no manifest.
     """
     parts = PartReader()
-    with connected(target) as client:
+    with open_client(target) as client:
         _read_all(client, target, lambda reply: parts.add(manifest_in(reply), len(reply.body)))
-    return _whole(parts)
+    return _join_parts(parts)
 
 
 def _read_all(client: Client, target: Target, add: Callable[[Reply], str | None]) -> Reply:
@@ -210,18 +210,18 @@ def _read_all(client: Client, target: Target, add: Callable[[Reply], str | None]
         while token:
             token = add(require_success(client.call(target.uri, "DISCOVER", "/", {"part": token}, anonymous=True)))
     except PartError as error:
-        raise _not_whole(error) from None
+        raise _incomplete_error(error) from None
     return first
 
 
-def _whole(parts: PartReader) -> Mapping[str, Any]:
+def _join_parts(parts: PartReader) -> Mapping[str, Any]:
     try:
         return parts.whole()
     except PartError as error:
-        raise _not_whole(error) from None
+        raise _incomplete_error(error) from None
 
 
-def _not_whole(error: PartError) -> NoConnection:
+def _incomplete_error(error: PartError) -> NoConnection:
     return NoConnection(f"the manifest is incomplete: {error}", "Try again: it may have changed between its parts.")
 
 

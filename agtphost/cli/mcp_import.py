@@ -20,8 +20,8 @@ import click
 from agtphost.cli.client.entries import is_bridge
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.local_files import read_octets
-from agtphost.cli.mcp_servers import SECRETS, Server, named_servers
-from agtphost.cli.options import collected
+from agtphost.cli.mcp_servers import SECRETS, ServerEntry, named_servers
+from agtphost.cli.options import add_options
 from agtphost.config.upstreams import header_name, web_url
 from agtphost.vocabulary import jsonc
 
@@ -33,10 +33,10 @@ _HTTP = ("http", "streamable-http", "streamableHttp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
+class ImportedServers:
     """The servers of a file that a host can run."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[ServerEntry, ...]
     notes: tuple[str, ...]
     """Sentences on what was left out or changed, and why."""
 
@@ -48,7 +48,7 @@ class WantedServers:
     entries: tuple[str, ...]
     imports: tuple[Path, ...]
 
-    def read(self, cwd: Path | None) -> Imported:
+    def read(self, cwd: Path | None) -> ImportedServers:
         """
         Return all servers that the options name.
 
@@ -65,7 +65,7 @@ class WantedServers:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise WrongInput(f"two servers are named {twice}", "Rename one of them, or import the files one at a time.")
-        return Imported(servers=tuple(servers), notes=tuple(notes))
+        return ImportedServers(servers=tuple(servers), notes=tuple(notes))
 
 
 _OPTIONS = (
@@ -79,7 +79,7 @@ _OPTIONS = (
         help="Host the MCP servers of this mcp.json of Claude, VS Code or Cursor.",
     ),
 )
-server_options = collected(WantedServers, "wanted", _OPTIONS)
+server_options = add_options(WantedServers, "wanted", _OPTIONS)
 """Adds ``--mcp`` and ``--import``; the function gets them as ``wanted``."""
 
 
@@ -87,7 +87,7 @@ class _LeftOut(Exception):
     """A server cannot be imported; the message is the reason."""
 
 
-def read_clients_file(file: Path, environ: Mapping[str, str]) -> Imported:
+def read_clients_file(file: Path, environ: Mapping[str, str]) -> ImportedServers:
     """
     Read a client's configuration.
 
@@ -103,8 +103,8 @@ def read_clients_file(file: Path, environ: Mapping[str, str]) -> Imported:
         raise WrongInput(
             f"{file} has neither mcpServers nor servers", "Give the file in which a client lists its servers."
         )
-    reading = _Reading(environ, _workspace(file), _asked(document))
-    servers: dict[str, Server] = {}
+    reading = _EntryReader(environ, _workspace(file), _read_inputs(document))
+    servers: dict[str, ServerEntry] = {}
     notes = []
     for given, entry in table.items():
         name = _name(given, servers)
@@ -116,7 +116,7 @@ def read_clients_file(file: Path, environ: Mapping[str, str]) -> Imported:
         notes += [f"{given} is named {name} here"] * (name != given)
     if not servers:
         raise WrongInput(f"{file} has no server that this host can run", "; ".join(notes))
-    return Imported(servers=tuple(servers.values()), notes=tuple(notes))
+    return ImportedServers(servers=tuple(servers.values()), notes=tuple(notes))
 
 
 def _servers_of(document: Any) -> dict[str, Any] | None:
@@ -129,7 +129,7 @@ def _servers_of(document: Any) -> dict[str, Any] | None:
     return None
 
 
-def _asked(document: Any) -> dict[str, str]:
+def _read_inputs(document: Any) -> dict[str, str]:
     """Return the inputs that VS Code would ask a person for: description by id."""
     listed = document.get("inputs")
     found = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
@@ -147,24 +147,24 @@ def _workspace(file: Path) -> Path:
 def _name(given: str, taken: Mapping[str, object]) -> str:
     """Return a free name that a host accepts for its server."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", given.lower(), flags=re.ASCII).strip("-_")[:28] or "server"
-    return next(name for name in _spelled(plain) if name not in taken)
+    return next(name for name in _numbered_names(plain) if name not in taken)
 
 
-def _spelled(plain: str) -> Iterator[str]:
+def _numbered_names(plain: str) -> Iterator[str]:
     yield plain
     for number in range(2, 1000):
         yield f"{plain}-{number}"
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _EntryReader:
     """A reader for one file."""
 
     environ: Mapping[str, str]
     workspace: Path
     asked: Mapping[str, str]
 
-    def server(self, name: str, entry: Any) -> Server:
+    def server(self, name: str, entry: Any) -> ServerEntry:
         """
         Convert one entry.
 
@@ -176,7 +176,7 @@ class _Reading:
             raise _LeftOut("the entry is disabled")
         if is_bridge(entry):
             raise _LeftOut("it is the bridge to an AGTP host")
-        kept = _Kept(name)
+        kept = _SecretValues(name)
         if "url" in entry:
             return self._remote(name, entry, kept)
         command, arguments = entry.get("command"), entry.get("args", [])
@@ -184,8 +184,8 @@ class _Reading:
             raise _LeftOut("it has neither a url nor a command with its args")
         if entry.get("envFile"):
             raise _LeftOut("it uses envFile; move these variables to env")
-        folder = self.workspace / Path(self.filled(str(entry.get("cwd", "")))).expanduser()
-        words = [self.filled(word) for word in (command, *arguments)]
+        folder = self.workspace / Path(self.fill(str(entry.get("cwd", "")))).expanduser()
+        words = [self.fill(word) for word in (command, *arguments)]
         if "/" in words[0]:
             words[0] = str(folder / Path(words[0]).expanduser())
         if shutil.which(words[0], path=self.environ.get("PATH")) is None:
@@ -193,11 +193,11 @@ class _Reading:
         table = entry.get("env") or {}
         if not isinstance(table, dict) or not all(_ENVIRONMENT_NAME.fullmatch(key) for key in table):
             raise _LeftOut("env is not an object of variables")
-        env = {key: kept.value(key, self.filled(_text(value))) for key, value in table.items()}
+        env = {key: kept.value(key, self.fill(_text(value))) for key, value in table.items()}
         filled_in = words != [command, *arguments]
-        return Server(name=name, command=tuple(words), cwd=folder, env=env, secrets=kept.values, private=filled_in)
+        return ServerEntry(name=name, command=tuple(words), cwd=folder, env=env, secrets=kept.values, private=filled_in)
 
-    def _remote(self, name: str, entry: Mapping[str, Any], kept: _Kept) -> Server:
+    def _remote(self, name: str, entry: Mapping[str, Any], kept: _SecretValues) -> ServerEntry:
         kind = entry.get("type", "http")
         if kind not in _HTTP:
             raise _LeftOut(f"its type is {kind}, and the host speaks Streamable HTTP")
@@ -205,13 +205,13 @@ class _Reading:
         if not isinstance(table, dict):
             raise _LeftOut("headers is not an object")
         try:
-            url = web_url(self.filled(_text(entry["url"])))
-            headers = {header_name(key): kept.value(key, self.filled(_text(value))) for key, value in table.items()}
+            url = web_url(self.fill(_text(entry["url"])))
+            headers = {header_name(key): kept.value(key, self.fill(_text(value))) for key, value in table.items()}
         except ValueError as error:
             raise _LeftOut(f"its url or a header {error}") from None
-        return Server(name=name, url=url, headers=headers, secrets=kept.values)
+        return ServerEntry(name=name, url=url, headers=headers, secrets=kept.values)
 
-    def filled(self, text: str) -> str:
+    def fill(self, text: str) -> str:
         """
         Return a text with its placeholders replaced.
 
@@ -233,15 +233,15 @@ class _Reading:
             name = re.sub(r"[^A-Z0-9]+", "_", what.removeprefix("input:").upper(), flags=re.ASCII)
             described = self.asked.get(what.removeprefix("input:"), "")
             asked = f" ({described})" if described else ""
-            return self._set(name, f"set {name} in the environment{asked}, and run the command again")
+            return self._require_variable(name, f"set {name} in the environment{asked}, and run the command again")
         variable = _VARIABLE.fullmatch(what)
         if variable is None:
             raise _LeftOut(f"${{{what}}} is not a placeholder that can be replaced here")
         if variable[2] is not None:
             return self.environ.get(variable[1]) or variable[2]
-        return self._set(variable[1], f"set {variable[1]} in the environment, and run the command again")
+        return self._require_variable(variable[1], f"set {variable[1]} in the environment, and run the command again")
 
-    def _set(self, name: str, otherwise: str) -> str:
+    def _require_variable(self, name: str, otherwise: str) -> str:
         value = self.environ.get(name)
         if not value:
             raise _LeftOut(otherwise)
@@ -249,7 +249,7 @@ class _Reading:
 
 
 @dataclass
-class _Kept:
+class _SecretValues:
     """Values of one server that are stored in separate files."""
 
     server: str

@@ -16,7 +16,7 @@ SECRETS = "secrets"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class ServerEntry:
     """An MCP server to host: a command or a URL."""
 
     name: str
@@ -64,14 +64,14 @@ class Server:
         return "\n".join(lines) + "\n"
 
 
-def named_servers(entries: Iterable[str], cwd: Path | None = None) -> tuple[Server, ...]:
+def named_servers(entries: Iterable[str], cwd: Path | None = None) -> tuple[ServerEntry, ...]:
     """
     Parse ``--mcp NAME=COMMAND`` and ``--mcp NAME=URL``; a command is split into words as a shell does.
 
     :param cwd: where commands run, and the base of relative program paths.
     :raises WrongInput: an option cannot be parsed.
     """
-    found: dict[str, Server] = {}
+    found: dict[str, ServerEntry] = {}
     for entry in entries:
         name, separator, target = entry.partition("=")
         if not separator or not name or not target.strip():
@@ -79,17 +79,17 @@ def named_servers(entries: Iterable[str], cwd: Path | None = None) -> tuple[Serv
         if name in found:
             raise WrongInput(f"--mcp names {name!r} twice")
         if target.startswith(("https://", "http://")):
-            found[name] = Server(name=name, url=target)
+            found[name] = ServerEntry(name=name, url=target)
             continue
         try:
             command = tuple(shlex.split(target))
         except ValueError as error:
             raise WrongInput(f"the command of --mcp {name} cannot be read: {error}") from None
-        found[name] = Server(name=name, command=_at(command, cwd), cwd=cwd)
+        found[name] = ServerEntry(name=name, command=_resolve_command(command, cwd), cwd=cwd)
     return tuple(found.values())
 
 
-def _at(command: tuple[str, ...], cwd: Path | None) -> tuple[str, ...]:
+def _resolve_command(command: tuple[str, ...], cwd: Path | None) -> tuple[str, ...]:
     if cwd is None or not command or "/" not in command[0]:
         return command
     return (str(cwd / Path(command[0]).expanduser()), *command[1:])

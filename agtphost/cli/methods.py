@@ -39,7 +39,7 @@ def command(uri: str | None, tier: str | None, where: Connection, as_json: bool)
         _show_offered(uri, where, as_json)
         return
     catalog = Catalog.load()
-    rows = [row for row in described(catalog) if tier == ALL or row["tier"] == int(tier or "1")]
+    rows = [row for row in describe_methods(catalog) if tier == ALL or row["tier"] == int(tier or "1")]
     if as_json:
         print_json({"version": catalog.version, "methods": rows})
         return
@@ -61,7 +61,7 @@ def command(uri: str | None, tier: str | None, where: Connection, as_json: bool)
     )
 
 
-def described(catalog: Catalog) -> Iterator[dict[str, Any]]:
+def describe_methods(catalog: Catalog) -> Iterator[dict[str, Any]]:
     """
     Yield one object for each method in the drafts' tables: the floor in its order, then the rest by name.
 

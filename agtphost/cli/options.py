@@ -100,7 +100,7 @@ _OPTIONS = (
 )
 
 
-def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
+def add_options(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
     """
     Return a decorator that adds options; the function receives their values as one object.
 
@@ -123,7 +123,7 @@ def collected(kind: type[Any], keyword: str, options: Sequence[Callable[[Any], A
     return decorate
 
 
-connection_options = collected(Connection, "where", (*_OPTIONS, json_option))
+connection_options = add_options(Connection, "where", (*_OPTIONS, json_option))
 """Adds the options of :class:`Connection`, and ``--json``; the function gets ``where`` and ``as_json``."""
 
 signing_keys_option = click.option(
@@ -135,7 +135,7 @@ signing_keys_option = click.option(
     help="Public key of the host, or a directory of keys; may be repeated.",
 )
 
-host_options = collected(Connection, "where", (_URI, *_OPTIONS, json_option))
+host_options = add_options(Connection, "where", (_URI, *_OPTIONS, json_option))
 """Options of commands that also need ``--uri``, because they have no URI argument."""
 
 
@@ -201,5 +201,5 @@ _REQUEST_OPTIONS = (
 )
 
 
-request_options = collected(RequestOptions, "request", _REQUEST_OPTIONS)
+request_options = add_options(RequestOptions, "request", _REQUEST_OPTIONS)
 """Adds the options of :class:`RequestOptions`; the function gets one as ``request``."""

@@ -57,7 +57,7 @@ def print_line(value: Any) -> None:
     click.echo(json.dumps(value, separators=(",", ":")))
 
 
-def shown(value: object) -> str:
+def to_text(value: object) -> str:
     """Return a JSON value in one line for people: text unchanged, lists joined by commas, everything else as JSON."""
     if isinstance(value, str):
         return value
@@ -69,7 +69,7 @@ def shown(value: object) -> str:
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print ``name  value`` lines without empty values; names as well as values may come from a host."""
     shown = [(visible(name), str(value)) for name, value in fields if value not in (None, "", (), [])]
-    width = max((len(name) for name, _ in shown), default=0)
+    width = max((len(name) for name, _ in to_text), default=0)
     for name, value in shown:
         click.echo(f"{name:<{width}}  {visible(value)}")
 
@@ -77,7 +77,7 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 def print_summary(fields: Mapping[str, object]) -> None:
     """Print a mapping as ``name  value`` lines, with lists joined by commas."""
     print_fields(
-        (name, shown(value) if isinstance(value, (list, tuple, dict, bool)) and value != [] else value)
+        (name, to_text(value) if isinstance(value, (list, tuple, dict, bool)) and value != [] else value)
         for name, value in fields.items()
     )
 
@@ -116,7 +116,7 @@ def print_entries(
     rows = (
         [entry.get(cell) if isinstance(cell, str) else cell(entry) for cell in columns.values()] for entry in entries
     )
-    print_table(tuple(columns), ([shown(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
+    print_table(tuple(columns), ([to_text(cell) if isinstance(cell, list) else cell for cell in row] for row in rows))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[str] = ()) -> None:
@@ -127,11 +127,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], whole:
     """
     cells = [[visible("" if cell is None else str(cell)) for cell in row] for row in rows]
     if _shortening():
-        cells = shortened(cells)
+        cells = shorten(cells)
     if sys.stdout.isatty() and extras.is_installed("rich"):
         _fold(columns, cells, whole)
         return
-    for line in aligned(columns, cells):
+    for line in align(columns, cells):
         click.echo(line)
 
 
@@ -141,7 +141,7 @@ def _shortening() -> bool:
     return sys.stdout.isatty() and context is not None and context.meta.get(WIDE) is False
 
 
-def shortened(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+def shorten(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """
     Shorten long identifiers in a table to :data:`SHORT` digits, or to more if necessary to tell them apart.
     """
@@ -154,7 +154,7 @@ def shortened(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[cell[: lengths[cell]] if cell in lengths else cell for cell in row] for row in rows]
 
 
-def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def align(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the lines of a table, with two spaces between columns; cells may have several lines."""
     table = [[cell.split("\n") for cell in row] for row in (columns, *rows)]
     widths = [max(max(map(_width, row[place])) for row in table) for place in range(len(columns))]

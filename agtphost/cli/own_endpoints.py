@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.errors import ConfigurationError
 from agtphost.vocabulary.catalog import Catalog, CatalogError
 
@@ -31,7 +31,7 @@ def own_endpoints(config: Config) -> tuple[Catalog, list[Endpoint]]:
     folder = config.endpoints.directory
     endpoints, problems = ([], []) if folder is None else load_endpoints(folder, rules)
     if problems:
-        raise misconfigured(ConfigurationError(problems))
+        raise configuration_error(ConfigurationError(problems))
     return catalog, endpoints
 
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from agtphost.cli.exchange import connected, require_success, result_of, signing_keys
+from agtphost.cli.exchange import open_client, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
@@ -39,7 +39,7 @@ def command(opened: bool, where: Connection, as_json: bool) -> None:
       agtp page --cert ops.pem --uri agtp://agents.example.com
     """
     target = resolve(where, identity=REGISTRAR)
-    with connected(target) as client:
+    with open_client(target) as client:
         asked = {"subject": "self", "resource": "/page", "scope": "page:enter"}
         result = result_of(require_success(client.call(target.uri, "AUTHORIZE", "/page", asked)))
         keys = KeyRing.copy_of(signing_keys(target, client)).in_use

@@ -19,14 +19,14 @@ EVERY = 0.1
 _CLEAR = "\r\x1b[K"
 
 
-def wanted() -> bool:
+def is_shown() -> bool:
     """Return whether to show progress: on a terminal, without ``--json``."""
     context = click.get_current_context(silent=True)
     as_json = context is not None and bool(context.meta.get(JSON_MODE))
     return sys.stderr.isatty() and not as_json
 
 
-def counted(
+def show_progress(
     items: Iterable[T], what: str, total: int | None = None, *, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[T]:
     """
@@ -35,7 +35,7 @@ def counted(
     :param what: what the items are, such as ``records verified``.
     :param total: how many there are, if known.
     """
-    if not wanted():
+    if not is_shown():
         yield from items
         return
     told, number = clock(), 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.exchange import connected, refusal
+from agtphost.cli.exchange import open_client, refusal
 from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import read_octets
 from agtphost.cli.options import Connection, host_options
@@ -107,7 +107,7 @@ def command(
     if data_classes:
         beside["data_class"] = list(data_classes)
     target = resolve(where)
-    with connected(target) as client:
+    with open_client(target) as client:
         negotiation = Negotiation(client, target.uri)
         reply = _turns(negotiation, definitions, beside, wait)
         rejections = sum(1 for turn in negotiation.turns if turn["status"] == 463)

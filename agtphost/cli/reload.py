@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from agtphost.cli.exchange import connected, refusal, result_of
+from agtphost.cli.exchange import open_client, refusal, result_of
 from agtphost.cli.failures import ExitStatus
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, visible
@@ -44,7 +44,7 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
     """
     target = resolve(where, identity=REGISTRAR)
     method, path = CONFIGURATION[0]
-    with connected(target) as client:
+    with open_client(target) as client:
         reply = client.call(target.uri, method, path, {"check": True} if check else {}, timeout=SECONDS)
         answer = reply.document if isinstance(reply.document, dict) else {}
         refused = answer.get("reason") == str(Reason.CONFIGURATION_REFUSED)
@@ -54,13 +54,13 @@ def command(check: bool, where: Connection, as_json: bool) -> None:
     if as_json:
         print_json(told)
     elif refused:
-        _refused(told)
+        _print_refusal(told)
     else:
         _show(told, check)
     raise click.exceptions.Exit(int(ExitStatus.REFUSED if refused else ExitStatus.SUCCESS))
 
 
-def _refused(told: Mapping[str, Any]) -> None:
+def _print_refusal(told: Mapping[str, Any]) -> None:
     click.echo("refused: nothing has changed", err=True)
     for problem in told.get("problems", ()):
         place = f"{problem['file']}:{problem['line']}: " if problem.get("line") else f"{problem['file']}: "

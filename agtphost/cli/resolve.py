@@ -69,8 +69,8 @@ def command(
     from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
 
-    named, target = _addressed(where, uri, hosts)
-    looking = [_parsed(host) for host in hosts] or ([_parsed(target.uri)] if named.form is Form.AGENT else [])
+    named, target = _resolve_target(where, uri, hosts)
+    looking = [_parse_uri(host) for host in hosts] or ([_parse_uri(target.uri)] if named.form is Form.AGENT else [])
     policy = TrustPolicy(issuers=_issuers(registrars), keys=target.keys, freshness=fresh)
     # The user chose the domain, so it may be in the user's own network.
     asking = BootstrapPolicy(addresses=None)
@@ -82,18 +82,18 @@ def command(
     _show(found, form or format_of(named), as_json)
 
 
-def _addressed(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Target]:
+def _resolve_target(where: Connection, uri: str, hosts: Sequence[str]) -> tuple[AgtpUri, Target]:
     """Return the URI to resolve, and how to reach hosts; a bare Agent-ID is looked up at the configured host."""
     if uri == HERE:
         target = target_of(where)
-        return _parsed(target.uri), target
-    named = _parsed(uri)
+        return _parse_uri(target.uri), target
+    named = _parse_uri(uri)
     if named.form is not Form.AGENT:
         return named, target_of(where, uri)
     return named, target_of(where, hosts[0] if hosts else None)
 
 
-def _parsed(uri: str) -> AgtpUri:
+def _parse_uri(uri: str) -> AgtpUri:
     try:
         return parse(uri)
     except UriError as error:

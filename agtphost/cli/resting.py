@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 
-def at_rest(where: Connection) -> dict[str, Any]:
+def offline_fields(where: Connection) -> dict[str, Any]:
     """Return the fields that the configured host's files show, or none without such a host; change nothing."""
     path = find_config(where)
     if path is None:
@@ -27,10 +27,10 @@ def at_rest(where: Connection) -> dict[str, Any]:
         return {"note": error.message}
     holder = StateLock(config.host.state_dir, config.store.path).holder()
     held = {} if holder is None else {"held_by": f"a host{holder} uses this state, but does not answer".strip()}
-    return {"config": str(path), **held, **_stored(config)}
+    return {"config": str(path), **held, **_store_fields(config)}
 
 
-def _stored(config: Config) -> dict[str, Any]:
+def _store_fields(config: Config) -> dict[str, Any]:
     """Return the fields from the store."""
     if config.store.plugin is not None:
         return {"store": f"of the plugin {config.store.plugin}"}
@@ -51,11 +51,11 @@ def _stored(config: Config) -> dict[str, Any]:
     if checkpoint is not None:
         found["checkpoint"] = checkpoint.size
     if newest:
-        found["newest_record"] = _issued(newest[0][1])
+        found["newest_record"] = _issued_at(newest[0][1])
     return found
 
 
-def _issued(record: Any) -> str | None:
+def _issued_at(record: Any) -> str | None:
     """Return when a record was signed."""
     from agtphost.identity import envelope
 

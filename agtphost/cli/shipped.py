@@ -30,7 +30,7 @@ def folder(name: str) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SamplePart:
     """A part of the sample that needs an optional package."""
 
     package: str
@@ -43,8 +43,8 @@ class Part:
 
 
 PARTS = (
-    Part(package="mcp", what="the MCP server", lines=r"^\[\[mcp\.server\]\]\n(?:.+\n)*"),
-    Part(
+    SamplePart(package="mcp", what="the MCP server", lines=r"^\[\[mcp\.server\]\]\n(?:.+\n)*"),
+    SamplePart(
         package="jmespath",
         what="recipes and negotiation",
         lines=r"^\[recipes\]\n(?:.+\n)*|^synthesis_enabled = true\n",
@@ -53,12 +53,12 @@ PARTS = (
 )
 
 
-def left_out() -> list[Part]:
+def missing_parts() -> list[SamplePart]:
     """Return the parts of the sample whose packages are not installed."""
     return [part for part in PARTS if not extras.is_installed(part.package)]
 
 
-def remedy(parts: Sequence[Part]) -> str:
+def remedy(parts: Sequence[SamplePart]) -> str:
     """Return a sentence on missing parts and how to install them; empty if there are none."""
     if not parts:
         return ""
@@ -75,13 +75,13 @@ def sample_toml(changes: dict[str, str | int]) -> str:
     for key, value in changes.items():
         (line,) = re.findall(rf"^{key} = .*$", text, re.MULTILINE)
         text = text.replace(line, f"{key} = {value if isinstance(value, int) else string_text(value)}")
-    for part in left_out():
+    for part in missing_parts():
         for lines in re.findall(part.lines, text, re.MULTILINE):
-            text = text.replace(lines, f"# {extras.missing(part.package)}\n{_commented(lines)}")
+            text = text.replace(lines, f"# {extras.missing(part.package)}\n{_comment_out(lines)}")
     return text
 
 
-def _commented(lines: str) -> str:
+def _comment_out(lines: str) -> str:
     return "".join(f"# {line}" for line in lines.splitlines(keepends=True))
 
 
@@ -92,7 +92,7 @@ def copy_sample(directory: Path) -> list[Path]:
     :return: the written files.
     :raises OSError: a file cannot be written.
     """
-    unused = {name for part in left_out() for name in part.files}
+    unused = {name for part in missing_parts() for name in part.files}
     source, written = folder("sample"), []
     for name in SAMPLE:
         found = [source / name] if (source / name).is_file() else sorted((source / name).rglob("*"))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.exchange import connected, refusal, require_success, result_of
+from agtphost.cli.exchange import open_client, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, ExitStatus, HostRefused, NoConnection
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_fields, print_json, print_line, print_table, visible
-from agtphost.cli.resting import at_rest
+from agtphost.cli.resting import offline_fields
 from agtphost.cli.target import resolve
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.vocabulary.quantities import lasting, size
@@ -33,7 +33,7 @@ STATUS = {
 SOON = 30 * 86_400.0
 """Seconds before the end of a certificate or a revocation list from which a warning is shown."""
 
-AT_HAND = frozenset({"up", "idle"})
+QUIET_STATES = frozenset({"up", "idle"})
 """States of upstreams that need no attention."""
 
 
@@ -61,22 +61,22 @@ def command(watch: bool, every: float, where: Connection, as_json: bool) -> None
     """
     target = resolve(where, identity=REGISTRAR)
     if not watch:
-        seen = look(target, where)
+        seen = query_host(target, where)
         _show(seen, as_json)
         raise click.exceptions.Exit(int(STATUS[seen["state"]]))
     state = READY
     try:
         while True:
-            seen = look(target, where)
+            seen = query_host(target, where)
             # Keep the state before it is shown, because a user may interrupt immediately after reading it.
             state = str(seen["state"])
-            _once_more(seen, as_json)
+            _show_again(seen, as_json)
             time.sleep(every)
     except KeyboardInterrupt:
         raise click.exceptions.Exit(int(STATUS[state])) from None
 
 
-def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
+def _show_again(seen: Mapping[str, Any], as_json: bool) -> None:
     """Show one of several queries."""
     if as_json:
         print_line(seen)
@@ -88,30 +88,30 @@ def _once_more(seen: Mapping[str, Any], as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def look(target: Target, where: Connection) -> dict[str, Any]:
+def query_host(target: Target, where: Connection) -> dict[str, Any]:
     """
     Query the host, and return fields; ``state`` is a key of :data:`STATUS`.
 
     :raises CommandError: the host refuses a caller that the user named.
     """
     try:
-        with connected(target) as client:
+        with open_client(target) as client:
             asked = client.call(target.uri, "INSPECT", "/", {"target": "vitals"})
             if asked.ok:
-                return told(target.uri, result_of(asked))
+                return running_fields(target.uri, result_of(asked))
             if where.identity is not None or where.cert is not None or asked.status >= 500:
-                return _refused(target.uri, refusal(asked))
+                return _degraded_fields(target.uri, refusal(asked))
             require_success(client.call(target.uri, "DISCOVER", "/methods", anonymous=True))
             note = "its state is shown only to operators: give one with --cert or --as"
             return {"state": ANSWERS, "ready": None, "uri": target.uri, "note": note}
     except NoConnection as error:
-        files = at_rest(where)
+        files = offline_fields(where)
         return {"state": NOT_RUNNING, "ready": False, "uri": target.uri, "why": error.message, **files}
     except HostRefused as error:
-        return _refused(target.uri, error)
+        return _degraded_fields(target.uri, error)
 
 
-def _refused(uri: str, error: CommandError) -> dict[str, Any]:
+def _degraded_fields(uri: str, error: CommandError) -> dict[str, Any]:
     """Return the fields of a host that can serve no request; re-raise a refusal that concerns only this caller."""
     answer = error.answer if isinstance(error.answer, dict) else {}
     if int(answer.get("status") or 0) < 500:
@@ -120,7 +120,7 @@ def _refused(uri: str, error: CommandError) -> dict[str, Any]:
     return {"state": DEGRADED, "ready": False, "uri": uri, "obstacles": [why]}
 
 
-def told(uri: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def running_fields(uri: str, said: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that a running host reports about itself."""
     obstacles = said.get("obstacles") or []
     state = DEGRADED if obstacles else READY
@@ -148,9 +148,9 @@ def _show(seen: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(seen)
         return
-    rows = _of_running if "records" in seen and seen["state"] != NOT_RUNNING else _of_other
+    rows = _rows_of_running if "records" in seen and seen["state"] != NOT_RUNNING else _rows_of_stopped
     print_fields(rows(seen))
-    down = [each for each in seen.get("upstreams") or () if each.get("state") not in AT_HAND]
+    down = [each for each in seen.get("upstreams") or () if each.get("state") not in QUIET_STATES]
     if down:
         click.echo("")
         print_table(("UPSTREAM", "STATE", "NEXT ATTEMPT", "WHY"), (_upstream(each) for each in down))
@@ -158,7 +158,7 @@ def _show(seen: Mapping[str, Any], as_json: bool) -> None:
         click.echo(visible(f"note: {warning}"), err=True)
 
 
-def _of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _rows_of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "state", seen["state"]
     for each in seen.get("obstacles") or ():
         yield "  because", f"{each.get('what')}: {each.get('why')}"
@@ -173,16 +173,16 @@ def _of_running(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "free disk", size(seen["free_octets"])
     yield "last minute", f"{seen.get('recent_calls')} calls, {seen.get('recent_refusals')} of them refused"
     yield "now", f"{seen.get('connections')} connections, {seen.get('waiting')} calls that wait"
-    yield "agents", _counted(seen.get("agents") or {})
+    yield "agents", _render_counts(seen.get("agents") or {})
     states: dict[str, int] = {}
     for each in seen.get("upstreams") or ():
         states[str(each.get("state"))] = states.get(str(each.get("state")), 0) + 1
-    yield "upstreams", _counted(states)
+    yield "upstreams", _render_counts(states)
     open_items = {f"{name}s": count for name, count in (seen.get("open_items") or {}).items()}
-    yield "to decide", _counted(open_items)
+    yield "to decide", _render_counts(open_items)
 
 
-def _of_other(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _rows_of_stopped(seen: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "state", seen["state"]
     yield "host", seen["uri"]
     yield "why", seen.get("why")
@@ -208,7 +208,7 @@ def _checkpoint(age: object) -> str:
     return "covers all records" if not age else f"is {lasting(age)} behind"
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _render_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agtphost.cli.configured import NO_HOST, find_config, load_config
-from agtphost.cli.failures import WrongInput, misconfigured
+from agtphost.cli.failures import WrongInput, configuration_error
 from agtphost.cli.options import HERE, Connection
 from agtphost.client.local_identities import CALLER
 from agtphost.client.target import Shown, Target, address_of, config_for, of_config, of_profile, signing_keys
@@ -26,11 +26,11 @@ def resolve(where: Connection, uri: str | None = None, *, identity: str = CALLER
     uri = uri or where.host_uri
     if uri == HERE:
         uri = None
-    found = _found(where, _shown(where), uri, identity)
+    found = _find_target(where, _credentials_of(where), uri, identity)
     return replace(found, timeout=where.timeout, plain_parameters=where.plain_parameters)
 
 
-def _found(where: Connection, shown: Shown, uri: str | None, identity: str) -> Target:
+def _find_target(where: Connection, shown: Shown, uri: str | None, identity: str) -> Target:
     if where.profile is not None:
         return _of_profile(where, where.profile, shown, uri)
     path = where.config if uri is not None else find_config(where)
@@ -47,7 +47,7 @@ def _found(where: Connection, shown: Shown, uri: str | None, identity: str) -> T
     return Target(uri=uri, cacert=shown.authority, cert=cert, key=key, agent_id=shown.agent_id)
 
 
-def _shown(where: Connection) -> Shown:
+def _credentials_of(where: Connection) -> Shown:
     """Return the credentials that the command line names."""
     if where.no_cert and (where.cert is not None or where.key is not None):
         raise WrongInput("--no-cert excludes --cert and --key")
@@ -68,5 +68,5 @@ def _of_profile(where: Connection, name: str, shown: Shown, uri: str | None) -> 
     try:
         profile = load_profile(name)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
     return of_profile(profile, name, shown, uri)

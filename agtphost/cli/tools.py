@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
-from agtphost.cli.exchange import ask, called, connected, entries_of, object_of, require_success, result_of, verify
+from agtphost.cli.exchange import ask, call_with_approval, open_client, entries_of, object_of, require_success, result_of, verify
 from agtphost.cli.failures import ExitStatus, HostRefused
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
@@ -46,7 +46,7 @@ def ls(where: Connection, as_json: bool) -> None:
       agtp tools ls --as demo --json
     """
     target = resolve(where)
-    with connected(target) as client:
+    with open_client(target) as client:
         listed = require_success(client.call(target.uri, "DISCOVER", "/tools")).result
         described = None if as_json else client.call(target.uri, "DESCRIBE", "/", {"capability_domains": "tools"})
     # Actions of A2A agents and ACP servers are in the same list, but have their own commands.
@@ -61,14 +61,14 @@ def ls(where: Connection, as_json: bool) -> None:
         head = ("TOOL", "ARGUMENTS", "SCOPES", *(["APPROVAL"] if held else []), "DESCRIPTION")
         print_table(head, (_row(tool, held) for tool in listed))
     else:
-        click.echo(_none(told), err=True)
-    for line in absent(told):
+        click.echo(_explain_empty_list(told), err=True)
+    for line in absent_servers(told):
         click.echo(visible(line), err=True)
-    for name in _changed(told):
+    for name in _changed_tools(told):
         click.echo(f"off, because its definition changed: {visible(name)} (agtp tools approve NAME)", err=True)
 
 
-def _none(described: Any) -> str:
+def _explain_empty_list(described: Any) -> str:
     """Return why the list is empty: the host has no MCP server, or this caller may call no tool."""
     hosted = described.get("hosted_protocols", []) if isinstance(described, dict) else None
     if isinstance(hosted, list) and not any(isinstance(e, dict) and e.get("protocol") == "MCP" for e in hosted):
@@ -76,7 +76,7 @@ def _none(described: Any) -> str:
     return "none of the host's tools may be called by this caller now"
 
 
-def absent(described: Any) -> Iterable[str]:
+def absent_servers(described: Any) -> Iterable[str]:
     """Yield a line for each server whose tools cannot be called now."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     for entry in hosted if isinstance(hosted, list) else ():
@@ -87,7 +87,7 @@ def absent(described: Any) -> Iterable[str]:
         yield f"not up, so its tools are not listed: {entry.get('name', '')} ({entry.get('state', '')}{when})"
 
 
-def _changed(described: Any) -> Iterable[str]:
+def _changed_tools(described: Any) -> Iterable[str]:
     """Yield the tools that wait for an operator's approval."""
     hosted = described.get("hosted_protocols") if isinstance(described, dict) else None
     for entry in hosted if isinstance(hosted, list) else ():
@@ -190,13 +190,13 @@ def call(
     arguments = parameters(words, param_file)
     target = resolve(where)
     options = request.keywords()
-    with connected(target) as client:
+    with open_client(target) as client:
         input = execute(name, arguments)
-        reply = called(client, target, "EXECUTE", "/", input, stream=request.follow(as_json), **options)
+        reply = call_with_approval(client, target, "EXECUTE", "/", input, stream=request.follow(as_json), **options)
         listed = _of_another_adapter(client, target, name) if _is_unknown(reply) else None
         if listed is not None:
             input, path = execute_listed(listed, arguments), str(listed.get("path", "/"))
-            reply = called(client, target, "EXECUTE", path, input, stream=request.follow(as_json), **options)
+            reply = call_with_approval(client, target, "EXECUTE", path, input, stream=request.follow(as_json), **options)
     require_success(reply)
     verified = False
     if target.keys and not no_verify:

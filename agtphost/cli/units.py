@@ -24,7 +24,7 @@ def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | N
     program = twistd or Path(sys.executable).with_name("twistd")
     # ProtectHome hides everything below /home and /root, so it is relaxed for paths there.
     hidden = not any(path.is_relative_to(place) for path in (directory, program) for place in ("/home", "/root"))
-    return _filled(
+    return _fill_template(
         SERVICE,
         user=user or pwd.getpwuid(getuid()).pw_name,
         directory=str(directory),
@@ -36,10 +36,10 @@ def service_unit(directory: Path, *, state: Path | None = None, twistd: Path | N
 
 def socket_unit(port: int) -> str:
     """Return the text of ``agtphost.socket``."""
-    return _filled(SOCKET, port=str(port))
+    return _fill_template(SOCKET, port=str(port))
 
 
-def _filled(name: str, **values: str) -> str:
+def _fill_template(name: str, **values: str) -> str:
     text = files("agtphost").joinpath("cli", "templates", name).read_text(encoding="utf-8")
     for key, value in values.items():
         if any(character in value for character in " \"'\\%\n\t"):

@@ -18,9 +18,9 @@ import click
 from agtphost.cli import shipped
 from agtphost.cli.configured import load_config
 from agtphost.cli.deployment import USUAL_GATEWAY, Deployment, gateway_toml, write_development, write_token
-from agtphost.cli.failures import WrongInput, local_file, misconfigured
+from agtphost.cli.failures import WrongInput, local_file, configuration_error
 from agtphost.cli.mcp_import import WantedServers, server_options
-from agtphost.cli.mcp_servers import Server
+from agtphost.cli.mcp_servers import ServerEntry
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.cli.ports import ADDRESS, free_port, usual_port
@@ -65,7 +65,7 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, gat
         click.echo(f"note: {visible(note)}", err=True)
     place = Path(tempfile.mkdtemp(prefix="agtp-")) if directory is None else directory.absolute()
     try:
-        host = _prepared(place, servers.servers, port, gateway=gateway)
+        host = _prepare(place, servers.servers, port, gateway=gateway)
         shown = str(place) if directory is None else str(directory)
         if not as_json:
             _tell_place(shown, directory is None, host)
@@ -82,7 +82,7 @@ def command(directory: Path | None, wanted: WantedServers, port: int | None, gat
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared:
+class PreparedHost:
     """A host that is ready to be started."""
 
     config: Config
@@ -103,7 +103,7 @@ class Prepared:
 # Making it
 
 
-def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> Prepared:
+def _prepare(directory: Path, servers: Sequence[ServerEntry], port: int | None, *, gateway: bool) -> PreparedHost:
     """Create or find the directory with its ``host.toml``, with a free port in it."""
     file = directory / "host.toml"
     new = not file.exists()
@@ -122,14 +122,14 @@ def _prepared(directory: Path, servers: Sequence[Server], port: int | None, *, g
             with local_file(doing="written"):
                 write_development(deployment)
         except ConfigurationError as error:
-            raise misconfigured(error) from None
+            raise configuration_error(error) from None
     else:
-        _again(file, servers, port, gateway=gateway)
+        _update_existing(file, servers, port, gateway=gateway)
     config = load_config(file)
-    return Prepared(config=config, new=new, sample=(directory / "handlers" / "library.py").is_file())
+    return PreparedHost(config=config, new=new, sample=(directory / "handlers" / "library.py").is_file())
 
 
-def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: bool) -> None:
+def _update_existing(file: Path, servers: Sequence[ServerEntry], port: int | None, *, gateway: bool) -> None:
     """Adapt an existing, stopped host to the new options."""
     config = load_config(file)
     if not config.host.development:
@@ -172,7 +172,7 @@ def _again(file: Path, servers: Sequence[Server], port: int | None, *, gateway: 
 # Output
 
 
-def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
+def _tell_place(shown: str, temporary: bool, host: PreparedHost) -> None:
     kept = "removed at the end; `agtp up DIR` keeps one" if temporary else "new" if host.new else "unchanged"
     click.echo(f"directory  {shown}  ({kept}; {LOG} is in it)")
     if host.config.listen.port != usual_port():
@@ -181,15 +181,15 @@ def _tell_place(shown: str, temporary: bool, host: Prepared) -> None:
         click.echo(f"gateway    {base}")
     for server in host.config.mcp.server:
         click.echo(f"starting   MCP server {server.name}: {server.url or shlex.join(server.command or ())}")
-    if host.sample and (missing := shipped.remedy(shipped.left_out())):
+    if host.sample and (missing := shipped.remedy(shipped.missing_parts())):
         click.echo(f"note       {missing}")
     sys.stdout.flush()
 
 
-def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> None:
+def _tell_ready(host: PreparedHost, shown: str, seconds: float, as_json: bool) -> None:
     from agtphost.bridge import client_config
 
-    tries = [(f"{line} --config {shlex.quote(shown)}", why) for line, why in _tries(host)]
+    tries = [(f"{line} --config {shlex.quote(shown)}", why) for line, why in _commands_to_try(host)]
     entry = client_config.entry(client_config.bridge_command(host.file, CALLER))
     if as_json:
         print_json(
@@ -213,7 +213,7 @@ def _tell_ready(host: Prepared, shown: str, seconds: float, as_json: bool) -> No
     sys.stdout.flush()
 
 
-def _tries(host: Prepared) -> list[tuple[str, str]]:
+def _commands_to_try(host: PreparedHost) -> list[tuple[str, str]]:
     """Return commands to try, without the host, and what each shows."""
     agtp = _this_command()
     names = [server.name for server in host.config.mcp.server]

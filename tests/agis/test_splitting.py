@@ -13,7 +13,7 @@ from agtphost.agis.findings import Severity
 from agtphost.agis.splitting import TooLarge, split_document
 from agtphost.agis.validation import validate
 from agtphost.cli import agis_publishing
-from agtphost.cli.agis_publishing import _of_files, _texts, _write
+from agtphost.cli.agis_publishing import _export_files, _texts, _write
 from agtphost.cli.failures import WrongInput
 from agtphost.config import load
 from tests.rows import each_row
@@ -23,7 +23,7 @@ from tests.system.hosting import sample
 @pytest.fixture
 def document(tmp_path: Path) -> Mapping[str, Any]:
     """That of the sample host's endpoints."""
-    return _of_files(load(sample(tmp_path)))[0]
+    return _export_files(load(sample(tmp_path)))[0]
 
 
 @each_row("render", [normal.as_json, normal.as_yaml])

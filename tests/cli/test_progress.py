@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from agtphost.cli.failures import JSON_MODE
-from agtphost.cli.progress import EVERY, counted
+from agtphost.cli.progress import EVERY, show_progress
 
 
 class Terminal(io.StringIO):
@@ -42,14 +42,14 @@ def test_the_count_and_its_share(total: int | None, shown: list[str]) -> None:
             yield number
 
     with redirect_stderr(Terminal()) as terminal:
-        assert list(counted(records(), "records", total, clock=clock.seconds)) == [0, 1, 2, 3]
+        assert list(show_progress(records(), "records", total, clock=clock.seconds)) == [0, 1, 2, 3]
     assert terminal.lines() == shown
 
 
 def test_a_failure_leaves_no_line() -> None:
     """What is said next begins on a clean line."""
     with redirect_stderr(Terminal()) as terminal, pytest.raises(RuntimeError):
-        for _ in counted(range(4), "records", clock=iter((0, EVERY, EVERY)).__next__):
+        for _ in show_progress(range(4), "records", clock=iter((0, EVERY, EVERY)).__next__):
             if terminal.getvalue():
                 raise RuntimeError
     assert terminal.lines() == ["", "1 records", ""]
@@ -59,7 +59,7 @@ def test_programs_are_told_nothing() -> None:
     """None with --json, though standard error is a terminal; none where it is not."""
     with redirect_stderr(Terminal()) as terminal, click.Context(click.Command("verify")) as context:
         context.meta[JSON_MODE] = True
-        assert list(counted(range(4), "records")) == [0, 1, 2, 3]
+        assert list(show_progress(range(4), "records")) == [0, 1, 2, 3]
     with redirect_stderr(io.StringIO()) as unwatched:
-        assert list(counted(range(4), "records")) == [0, 1, 2, 3]
+        assert list(show_progress(range(4), "records")) == [0, 1, 2, 3]
     assert terminal.getvalue() == unwatched.getvalue() == ""

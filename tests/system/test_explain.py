@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agtphost.cli.audit.entries import Entry
-from agtphost.cli.explain import story
+from agtphost.cli.explain import render_record
 from tests.rows import each_row
 from tests.system.hosting import Host, running, sample
 from tests.system.raw_link import RawLink
@@ -252,7 +252,7 @@ def test_no_line_is_python() -> None:
     }
     entry = Entry(audit_id="d" * 64, seq=3, kind="record", payload=payload, form="jws", signed_text="", signed=True)
     assert (
-        "\n".join(story(entry, None, None, {"a" * 64: "ann", "b" * 64: "ben"}))
+        "\n".join(render_record(entry, None, None, {"a" * 64: "ann", "b" * 64: "ben"}))
         == f"""\
 2027-01-15T08:00:00.000Z: ann called DELEGATE /
   caller   {"a" * 64}, proven by its client certificate

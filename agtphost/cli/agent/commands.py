@@ -155,7 +155,7 @@ for _command in granting.commands():
 @click.argument("agent", required=False, metavar="[AGENT]")
 @wide_option
 @connection_options
-def retained(agent: str | None, where: Connection, as_json: bool) -> None:
+def show_retained(agent: str | None, where: Connection, as_json: bool) -> None:
     """
     Show retained records of ended agents.
 

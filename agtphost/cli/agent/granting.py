@@ -35,25 +35,25 @@ _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 # Completions
 
 
-def _where(context: click.Context) -> Connection:
+def _connection_of(context: click.Context) -> Connection:
     names = Connection.__dataclass_fields__
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     return Connection(**{**given, "timeout": COMPLETION_SECONDS})
 
 
-def _agents(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_agents(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the labels of the agents stored with the host."""
     try:
-        found = labels(_where(context))
+        found = labels(_connection_of(context))
     except (click.ClickException, OSError):
         return []
     return [CompletionItem(label) for label in sorted(found.values()) if label.startswith(incomplete)]
 
 
-def _things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the host's tools; complete nothing if the host does not answer in time."""
     try:
-        tools = entries_of(ask(resolve(_where(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools")
+        tools = entries_of(ask(resolve(_connection_of(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools")
     except (click.ClickException, OSError):
         return []
     names = sorted(str(tool.get("name", "")) for tool in tools)
@@ -61,8 +61,8 @@ def _things(context: click.Context, _: click.Parameter, incomplete: str) -> list
     return [CompletionItem(name) for name in (*names, *servers) if name.startswith(incomplete) and name.isprintable()]
 
 
-agent_argument = click.argument("agent", metavar="AGENT", shell_complete=_agents)
-things_argument = click.argument("things", metavar="THING...", nargs=-1, required=True, shell_complete=_things)
+agent_argument = click.argument("agent", metavar="AGENT", shell_complete=_complete_agents)
+things_argument = click.argument("things", metavar="THING...", nargs=-1, required=True, shell_complete=_complete_things)
 
 
 # Times
@@ -131,7 +131,7 @@ def grant_command(
     if end is not None:
         given["until"] = end
     reply = ask(resolve(where, identity=REGISTRAR), "AUTHORIZE", PATH, given)
-    result = _said(reply)
+    result = _result_with_record(reply)
     if as_json:
         print_json(result)
         return
@@ -148,7 +148,7 @@ def grant_command(
 
 @click.command("ungrant")
 @agent_argument
-@click.argument("things", metavar="[THING...]", nargs=-1, shell_complete=_things)
+@click.argument("things", metavar="[THING...]", nargs=-1, shell_complete=_complete_things)
 @click.option("--all", "everything", is_flag=True, help="Take back all grants and lift their limits.")
 @host_options
 def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where: Connection, as_json: bool) -> None:
@@ -170,7 +170,7 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
         )
     given: dict[str, Any] = {"subject": agent, **({"all": True} if everything else {"resource": list(things)})}
     reply = ask(resolve(where, identity=REGISTRAR), "REVOKE", PATH, given)
-    result = _said(reply)
+    result = _result_with_record(reply)
     if as_json:
         print_json(result)
         return
@@ -190,7 +190,7 @@ def ungrant_command(agent: str, things: tuple[str, ...], everything: bool, where
 
 
 @click.command("grants")
-@click.argument("agent", metavar="[AGENT]", required=False, shell_complete=_agents)
+@click.argument("agent", metavar="[AGENT]", required=False, shell_complete=_complete_agents)
 @host_options
 def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
     """
@@ -211,10 +211,10 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
         result = result_of(ask(resolve(where, identity=REGISTRAR), "QUERY", PATH, asked))
         found = entries_of(result.get("agents"), "agents")
     else:
-        from agtphost.cli.agent.kept_grants import kept_grants
+        from agtphost.cli.agent.kept_grants import stored_grants
 
         wanted = None if agent is None else agent_id_of(where, agent)
-        found = [entry for entry in kept_grants(load_config(path)) if wanted in (None, entry["agent_id"])]
+        found = [entry for entry in stored_grants(load_config(path)) if wanted in (None, entry["agent_id"])]
         if wanted is not None and not found:
             found = [{"agent_id": wanted, "label": agent, "narrowed": False, "grants": []}]
     if as_json:
@@ -250,7 +250,7 @@ def _row(grant: Mapping[str, Any]) -> tuple[object, ...]:
     return grant.get("allow"), grant.get("until") or "-", grant.get("state"), short, grant.get("at") or "-"
 
 
-def _said(reply: Reply) -> dict[str, Any]:
+def _result_with_record(reply: Reply) -> dict[str, Any]:
     return {**result_of(reply), "audit_id": reply.audit_id}
 
 

@@ -100,9 +100,9 @@ def new_command(
     if (parent / name).exists():
         raise WrongInput(f"{parent / name} exists", "An agent is issued only once: choose another name.")
     _require_free_label(settings, name)
-    inspected = None if package is None else _inspected(package, package_hash, package_ca)
-    described = _described(name, said) if inspected is None else _packaged(name, said, inspected)
-    _require_standing(settings, described)
+    inspected = None if package is None else _inspect_package(package, package_hash, package_ca)
+    described = _describe_agent(name, said) if inspected is None else _describe_packaged_agent(name, said, inspected)
+    _require_domain(settings, described)
     if described.trust_tier == 1:
         evidence = tier_1_evidence(
             *(described.verification_path, described.org_domain, described.governance_zone),
@@ -140,7 +140,7 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
     _require_free_label(config, name)
     owner = OWNER if config.host.development else config.host.server_id
     described = AgentDescription(
-        name=name, description=description, scopes=scopes, principal=owner, owner_id=_identifier(owner) or OWNER
+        name=name, description=description, scopes=scopes, principal=owner, owner_id=_derive_owner_id(owner) or OWNER
     )
     if authority_of(config) is None:
         raise WrongInput("the key of the authority is not here, so no certificate can be issued", "Name one with --as.")
@@ -150,9 +150,9 @@ def issue_caller(config: Config, name: str, *, description: str, scopes: Sequenc
 # Descriptions
 
 
-def _described(name: str, said: dict[str, Any]) -> AgentDescription:
+def _describe_agent(name: str, said: dict[str, Any]) -> AgentDescription:
     given = {
-        "owner_id": said["owner_id"] or _identifier(said["owner"]),
+        "owner_id": said["owner_id"] or _derive_owner_id(said["owner"]),
         "principal": said["owner"],
         "governance_zone": said["zone"],
         "org_domain": said["org_domain"],
@@ -166,7 +166,7 @@ def _described(name: str, said: dict[str, Any]) -> AgentDescription:
     )
 
 
-def _identifier(owner: object) -> str | None:
+def _derive_owner_id(owner: object) -> str | None:
     """
     Return the identifier of an owner for whom none is given: the owner's name, converted if necessary.
 
@@ -180,7 +180,7 @@ def _identifier(owner: object) -> str | None:
     return made
 
 
-def _inspected(package: Path, expected_hash: str | None, authorities: Path | None) -> issuing.Inspected:
+def _inspect_package(package: Path, expected_hash: str | None, authorities: Path | None) -> issuing.Inspected:
     from cryptography import x509
 
     try:
@@ -193,7 +193,7 @@ def _inspected(package: Path, expected_hash: str | None, authorities: Path | Non
         raise WrongInput(f"the agent cannot be issued: {FAILURE}: {package}: {error}") from None
 
 
-def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> AgentDescription:
+def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuing.Inspected) -> AgentDescription:
     """Describe an agent by the manifest of its package."""
     twice = [option for option in ("description", "owner", "owner_id", "zone", "org_domain", "scopes") if said[option]]
     if twice:
@@ -203,7 +203,7 @@ def _packaged(name: str, said: dict[str, Any], package: issuing.Inspected) -> Ag
         raise WrongInput(f"the agent cannot be issued: the package is for an agent named {manifest.get('name')!r}")
     wanted: dict[str, Any] = {
         "principal": manifest.get("principal"),
-        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _identifier(manifest.get("principal")),
+        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _derive_owner_id(manifest.get("principal")),
         "governance_zone": manifest.get("governance_zone"),
         "org_domain": manifest.get("org_domain"),
         "trust_tier": manifest.get("trust_tier"),
@@ -244,7 +244,7 @@ def _require_free_label(config: Config, name: str) -> None:
                 )
 
 
-def _require_standing(config: Config, described: AgentDescription) -> None:
+def _require_domain(config: Config, described: AgentDescription) -> None:
     """Require that the agent's domain neither expired nor belongs to another owner (core v08 section 11.8)."""
     if described.org_domain is None or not may_have_store(config):
         return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agtphost.config import Config
 
 
-def kept_grants(config: Config) -> list[dict[str, Any]]:
+def stored_grants(config: Config) -> list[dict[str, Any]]:
     """Return every agent with grants, in the form that ``QUERY /grants`` answers, sorted by label."""
     names = {agent.agent_id: agent.name for agent in local_agents(config)}
     ids = {name: agent_id for agent_id, name in names.items()}

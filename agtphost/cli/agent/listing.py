@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.kept_grants import kept_grants
+from agtphost.cli.agent.kept_grants import stored_grants
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import LocalAgent, local_agents
-from agtphost.cli.output import print_entries, shown, visible
+from agtphost.cli.output import print_entries, to_text, visible
 from agtphost.vocabulary import times
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def agents_of(config: Config) -> list[LocalAgent]:
     return [replace(agent, status=states.get(agent.agent_id, agent.status)) for agent in local_agents(config)]
 
 
-def listed(config: Config) -> list[dict[str, Any]]:
+def agent_rows(config: Config) -> list[dict[str, Any]]:
     """Return the fields of each agent, for ``--json`` and the table."""
     from agtphost.host.expiry import agent_certificates
 
     now = time.time()
     ends = {each.name: each for each in agent_certificates(config)}
-    grants = {entry["agent_id"]: entry["grants"] for entry in kept_grants(config)}
+    grants = {entry["agent_id"]: entry["grants"] for entry in stored_grants(config)}
     found = []
     for agent in agents_of(config):
         expiring = None if agent.hosted else ends.get(agent.directory.name)
@@ -67,7 +67,7 @@ def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
 
     :param wide: print full Agent-IDs, kinds and each grant.
     """
-    agents = listed(config)
+    agents = agent_rows(config)
     # Output that a program reads is never cut.
     whole = wide or not sys.stdout.isatty()
     columns: dict[str, Any] = {
@@ -85,7 +85,7 @@ def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
     for agent in agents:
         certificate = agent["certificate"]
         if certificate is not None and certificate["soon"]:
-            said = f"{agent['name']}: its certificate {_left(certificate)}; agtp agent renew {agent['name']}"
+            said = f"{agent['name']}: its certificate {_describe_time_left(certificate)}; agtp agent renew {agent['name']}"
             click.echo(click.style(visible(said), fg="red" if certificate["days_left"] < 0 else "yellow"), err=True)
 
 
@@ -96,7 +96,7 @@ def _certificate(agent: Mapping[str, Any]) -> str:
     return f"{str(certificate['ends'])[:10]}{' (!)' if certificate['soon'] else ''}"
 
 
-def _left(certificate: Mapping[str, Any]) -> str:
+def _describe_time_left(certificate: Mapping[str, Any]) -> str:
     days = int(certificate["days_left"])
     if days < 0:
         return f"ended on {certificate['ends']}"
@@ -108,7 +108,7 @@ def _grants_in_short(agent: Mapping[str, Any]) -> str:
     if not agent["narrowed"]:
         return "as its scopes"
     names = [grant["allow"] for grant in agent["grants"] if grant["state"] == "in force"]
-    return shown(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "") if names else "nothing"
+    return to_text(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "") if names else "nothing"
 
 
 def _grants(agent: Mapping[str, Any]) -> str:

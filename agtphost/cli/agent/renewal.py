@@ -50,7 +50,7 @@ def renew_command(agent: str, days: int | None, config: Path | None, as_json: bo
     name, path = _file(settings, agent)
     with local_file(path, CertificateError):
         old = certificates.load_certificate(path)
-    _require_standing(settings, name, old)
+    _require_not_revoked(settings, name, old)
     authority = authority_of(settings)
     if authority is None:
         raise WrongInput(
@@ -95,7 +95,7 @@ def _file(config: Config, agent: str) -> tuple[str, Path]:
     raise WrongInput(f"this host has no certificate of {agent!r}", listed)
 
 
-def _require_standing(config: Config, name: str, certificate: x509.Certificate) -> None:
+def _require_not_revoked(config: Config, name: str, certificate: x509.Certificate) -> None:
     """Require that neither the certificate nor its agent was revoked."""
     from cryptography.hazmat.primitives.serialization import Encoding
 

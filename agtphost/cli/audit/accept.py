@@ -13,7 +13,7 @@ from agtphost.audit import acceptance, checkpoint, state_check
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
-from agtphost.cli.audit.store import open_records, plugged
+from agtphost.cli.audit.store import open_records, load_plugin_store
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.options import Connection, connection_options
@@ -88,19 +88,19 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
         rows = f"; {len(wrong)} rows differ from what was signed:{listed}" if wrong else ""
         hint = "Find out who changed these rows" if wrong else "Look for a newer store"
         raise WrongInput(f"nothing was changed: {found}, and the store {has}{rows}", f"{hint} first; then add --yes.")
-    kept = _offload(place) if place.exists() else None
+    kept = _free_name(place) if place.exists() else None
     event = {
         "actor": acceptance.operator(),
-        "accepted": _told(newest),
+        "accepted": _checkpoint_to_json(newest),
         "witness": {
             "file": str(place),
             "found": known,
-            "seen": None if seen is None else _told(seen),
+            "seen": None if seen is None else _checkpoint_to_json(seen),
             "kept": None if kept is None else str(kept),
         },
         **({"reason": reason} if reason else {}),
     }
-    size, audit_id = _on_record(config, event, place, kept, () if seen is None else (seen.note,))
+    size, audit_id = _record_acceptance(config, event, place, kept, () if seen is None else (seen.note,))
     if as_json:
         print_json(
             {
@@ -121,12 +121,12 @@ def _accept(config: Config, yes: bool, reason: str, as_json: bool) -> None:
     click.echo(f"accepted: the host continues from {size} records; the last one records the acceptance: {audit_id}")
 
 
-def _told(seen: Checkpoint | None) -> dict[str, object]:
+def _checkpoint_to_json(seen: Checkpoint | None) -> dict[str, object]:
     """Return a checkpoint in the form of the record; without one, a size of 0."""
     return {"size": 0} if seen is None else {"size": seen.size, "root": seen.root.hex()}
 
 
-def _on_record(
+def _record_acceptance(
     config: Config, event: Mapping[str, object], place: Path, kept: Path | None, notes: Sequence[str]
 ) -> tuple[int, str]:
     """
@@ -138,7 +138,7 @@ def _on_record(
 
     try:
         key = SigningKey.load(config.audit.key) if config.audit.signing else None
-        store = open_configured(config, plugged(config), create=False)
+        store = open_configured(config, load_plugin_store(config), create=False)
         try:
             sealed, issued = acceptance.record(
                 store,
@@ -176,7 +176,7 @@ def _newest(reader: IRecordReader, config: Config) -> Checkpoint | None:
     return found
 
 
-def _offload(place: Path) -> Path:
+def _free_name(place: Path) -> Path:
     """Return a free file name next to ``place``, with the present time in it."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     return next(

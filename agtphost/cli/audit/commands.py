@@ -12,7 +12,7 @@ from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.verify import verify_command
-from agtphost.cli.exchange import connected, inspect, signing_keys
+from agtphost.cli.exchange import open_client, inspect, signing_keys
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_summary, print_table
@@ -46,7 +46,7 @@ def get(audit_id: str, where: Connection, as_json: bool) -> None:
     """
     audit_id = audit_id_of(where, audit_id)
     target = resolve(where)
-    with connected(target) as client:
+    with open_client(target) as client:
         result = inspect(client, target, {"target": "audit", "audit_id": audit_id})
         entry = entry_of({**result, "audit_id": audit_id}, signing_keys(target, client))
     if as_json:
@@ -77,7 +77,7 @@ def walk(chain: str, number: int, everything: bool, ids: bool, where: Connection
     """
     target = resolve(where)
     named = chain if chain == HOST else agent_id_of(where, chain)
-    with connected(target) as client:
+    with open_client(target) as client:
         keys = signing_keys(target, client)
         entries = list(pages(client, target.uri, named, keys, None if everything else number))
     if as_json:

@@ -85,7 +85,7 @@ class Entry:
             self.audit_id,
         )
 
-    def stored(self, chain: str) -> StoredRecord:
+    def to_stored_record(self, chain: str) -> StoredRecord:
         """Return the record in the form of a store, for a check of the links of its chain."""
         return StoredRecord(
             chain=chain,

@@ -25,7 +25,7 @@ from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
-from agtphost.cli.progress import counted
+from agtphost.cli.progress import show_progress
 from agtphost.cli.target import signing_keys
 from agtphost.stores import Selection
 
@@ -97,7 +97,7 @@ def export_command(
     keys = signing_keys(settings)
     with open_records(settings) as reader:
         lines = write_export(
-            counted(reader.records(selection), "records exported"),
+            show_progress(reader.records(selection), "records exported"),
             server_id=settings.host.server_id,
             keys=tuple(keys.items()),
             links=[link.statement for link in keys.links.values()],

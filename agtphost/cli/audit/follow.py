@@ -14,7 +14,7 @@ import click
 
 from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.audit.export import milliseconds
-from agtphost.cli.exchange import connected, entries_of, inspect, signing_keys
+from agtphost.cli.exchange import open_client, entries_of, inspect, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 WAIT = 20
 """Seconds that the host may hold an answer until there is a new record."""
 
-AGAIN = (0.5, 1.0, 2.0, 5.0)
+RETRY_DELAYS = (0.5, 1.0, 2.0, 5.0)
 """Seconds before each new attempt to reach a host; the last value repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class RecordFilter:
     """A filter for the records that are printed."""
 
     agent: str | None
@@ -44,7 +44,7 @@ class Wanted:
     status: str | None
     reason: str | None
 
-    def has(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         """Return whether a record passes every given filter."""
         payload = entry.payload
         if self.agent is not None and self.agent not in (payload.get("caller_id"), payload.get("agent_id")):
@@ -90,13 +90,13 @@ def follow_command(
     if status is not None and not re.fullmatch(r"[1-9]([0-9x][0-9x])", status):
         raise WrongInput(f"--status {status!r} is not a status", "Give one such as 403 or 4xx.")
     named = None if agent is None else agent_id_of(where, agent)
-    wanted = Wanted(agent=named, tool=tool, status=status, reason=reason)
+    wanted = RecordFilter(agent=named, tool=tool, status=status, reason=reason)
     follower = _Follower(resolve(where, identity=REGISTRAR), milliseconds(since, "--since"))
     names = labels(where)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for number, entry in follower.entries():
-            if wanted.has(entry):
+            if wanted.matches(entry):
                 _show(number, entry, names, as_json)
     except KeyboardInterrupt:
         pass
@@ -121,7 +121,7 @@ class _Follower:
         failed = 0
         while True:
             try:
-                with connected(self._target) as client:
+                with open_client(self._target) as client:
                     keys = signing_keys(self._target, client)
                     self._open(client)
                     failed = 0
@@ -131,7 +131,7 @@ class _Follower:
                 if self._after is None:
                     raise  # The host was never reached.
                 click.echo(visible(f"no connection, trying again: {error.message}"), err=True)
-                time.sleep(AGAIN[min(failed, len(AGAIN) - 1)])
+                time.sleep(RETRY_DELAYS[min(failed, len(RETRY_DELAYS) - 1)])
                 failed += 1
 
     def _ask(self, client: Client, moment: str, **more: Any) -> Mapping[str, Any]:
@@ -163,7 +163,7 @@ class _Follower:
         if self._after is None:
             return
         try:
-            with connected(self._target) as client:
+            with open_client(self._target) as client:
                 self._ask(client, "closes")
         except NoConnection:
             click.echo("the host does not answer, so the end of the feed is not recorded", err=True)

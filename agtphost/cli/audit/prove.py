@@ -16,7 +16,7 @@ from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
 from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.entries import entry_of
-from agtphost.cli.exchange import connected, inspect, require_success, result_of, signing_keys
+from agtphost.cli.exchange import open_client, inspect, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, host_options, signing_keys_option
@@ -79,9 +79,9 @@ def prove_command(
             raise WrongInput("the argument AUDIT_ID is missing")
         audit_id = audit_id_of(where, audit_id)
         target = resolve(where)
-        with connected(target) as client:
+        with open_client(target) as client:
             keys = KeyRing.copy_of(signing_keys(target, client))
-            bundle = _fetched(client, target, audit_id)
+            bundle = _fetch_bundle(client, target, audit_id)
     proven = prove(bundle, keys)
     if output is not None:
         files.replace(output, json.dumps(bundle, indent=2).encode() + b"\n", files.PUBLIC)
@@ -92,7 +92,7 @@ def prove_command(
         click.echo("proven: the record is in the log that the checkpoint commits to")
 
 
-def _fetched(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
+def _fetch_bundle(client: Client, target: Target, audit_id: str) -> dict[str, Any]:
     asked = {"target": "audit", "audit_id": audit_id}
     record = inspect(client, target, asked)
     end = time.monotonic() + PATIENCE
@@ -134,7 +134,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     index = bundle.get("index")
     if not isinstance(index, int) or isinstance(index, bool):
         raise NoConnection("the proof has no index")
-    signed = _verified(bundle.get("checkpoint"), keys)
+    signed = _verify_checkpoint(bundle.get("checkpoint"), keys)
     leaf = leaf_hash(bytes.fromhex(entry.audit_id))
     try:
         verify_inclusion(index, signed.size, leaf, _digests(bundle.get("proof")), signed.root)
@@ -150,7 +150,7 @@ def prove(bundle: Mapping[str, Any], keys: Mapping[str, VerifyingKey]) -> dict[s
     }
 
 
-def _verified(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
+def _verify_checkpoint(note: object, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
     if not isinstance(note, str):
         raise NoConnection("the host sent no checkpoint")
     try:
@@ -195,10 +195,10 @@ def checkpoint_command(
         raise WrongInput("--continues and --witness-key exclude each other", "Run the command once for each.")
     target = resolve(where)
     witnesses: list[dict[str, object]] = []
-    with connected(target) as client:
+    with open_client(target) as client:
         keys = signing_keys(target, client)
         if witness_key:
-            newest, witnesses = _cosigned(client, target, keys, [load_verifying_key(path) for path in witness_key])
+            newest, witnesses = _fetch_cosigned(client, target, keys, [load_verifying_key(path) for path in witness_key])
         else:
             newest = _newest(client, target, keys, None if continues is None else _earlier(continues, keys))
     if output is not None:
@@ -217,7 +217,7 @@ def checkpoint_command(
             click.echo(visible(f"cosigned by {each['witness']} at {each['time']}"))
 
 
-def _cosigned(
+def _fetch_cosigned(
     client: Client, target: Target, keys: Mapping[str, VerifyingKey], witnesses: list[VerifyingKey]
 ) -> tuple[Checkpoint, list[dict[str, object]]]:
     """Return the newest cosigned checkpoint, and one witness line for each key."""
@@ -225,7 +225,7 @@ def _cosigned(
     note = result.get("cosigned")
     if not isinstance(note, str):
         raise Unverified("the host has no checkpoint that a witness cosigned", "Try again in a minute.")
-    newest = _verified(note, keys)
+    newest = _verify_checkpoint(note, keys)
     shown: list[dict[str, object]] = []
     for key in witnesses:
         found = cosignature.find_cosignatures(note, [key])
@@ -238,7 +238,7 @@ def _cosigned(
 
 def _earlier(file: Path, keys: Mapping[str, VerifyingKey]) -> Checkpoint:
     try:
-        return _verified(file.read_text(encoding="utf-8"), keys)
+        return _verify_checkpoint(file.read_text(encoding="utf-8"), keys)
     except (OSError, UnicodeDecodeError) as error:
         raise WrongInput(f"{file} cannot be read: {error}") from None
 
@@ -251,7 +251,7 @@ def _newest(client: Client, target: Target, keys: Mapping[str, VerifyingKey], ea
     if earlier is not None and reply.status == 422:
         raise Unverified("the host's log is shorter than the earlier checkpoint: records are missing")
     result = result_of(require_success(reply))
-    newest = _verified(result.get("checkpoint"), keys)
+    newest = _verify_checkpoint(result.get("checkpoint"), keys)
     if earlier is not None and earlier.size:
         proof = _digests(result.get("proof"))
         try:

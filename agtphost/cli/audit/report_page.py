@@ -77,15 +77,15 @@ def page(subject: Subject, report: Report, rows: Callable[[], Iterable[Row]], mo
         f"<style>{STYLE}</style></head>\n<body><main>\n<h1>{title}</h1>\n"
     )
     yield from _verdict(subject, report)
-    counted = _Counted(rows(), most)
+    counted = _RowCounts(rows(), most)
     yield from _summary(report, counted)
     yield from _chains(report)
     yield from _calls(counted)
-    yield from _how(subject, report)
+    yield from _instructions(subject, report)
     yield "</main></body></html>\n"
 
 
-class _Counted:
+class _RowCounts:
     """Counts over all rows, and the newest rows."""
 
     def __init__(self, rows: Iterable[Row], most: int) -> None:
@@ -146,7 +146,7 @@ def _verdict(subject: Subject, report: Report) -> Iterator[str]:
             yield f"<p>and {len(report.faults) - FAULTS} more.</p>\n"
 
 
-def _summary(report: Report, counted: _Counted) -> Iterator[str]:
+def _summary(report: Report, counted: _RowCounts) -> Iterator[str]:
     yield f"<h2>Summary</h2>\n<p>From {_text(counted.first or '-')} until {_text(counted.last or '-')}.</p>\n"
     for name, counter in (("Callers", counted.callers), ("Called", counted.called), ("Answers", counted.statuses)):
         yield f"<h3>{name}</h3>\n<table><tr><th>{name}</th><th>Records</th></tr>\n"
@@ -164,7 +164,7 @@ def _chains(report: Report) -> Iterator[str]:
     yield "</table>\n"
 
 
-def _calls(counted: _Counted) -> Iterator[str]:
+def _calls(counted: _RowCounts) -> Iterator[str]:
     yield "<h2>Calls and events</h2>\n"
     if len(counted.newest) < counted.total:
         yield f"<p>{len(counted.newest)} of {counted.total}; the table of <code>--csv</code> has all.</p>\n"
@@ -181,7 +181,7 @@ def _calls(counted: _Counted) -> Iterator[str]:
     yield "</table>\n"
 
 
-def _how(subject: Subject, report: Report) -> Iterator[str]:
+def _instructions(subject: Subject, report: Report) -> Iterator[str]:
     yield (
         "<h2>How to check this</h2>\n<p>This page is a rendering, and proves nothing. The export does: "
         f"<code>{_text(subject.file)}</code>, whose SHA-256 is <code>{subject.digest}</code>. With a public key of the "

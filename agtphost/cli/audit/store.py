@@ -26,7 +26,7 @@ def may_have_store(config: Config) -> bool:
     return config.store.plugin is not None or config.store.path.is_file()
 
 
-def plugged(config: Config) -> IPluggableStore | None:
+def load_plugin_store(config: Config) -> IPluggableStore | None:
     """
     Return the store of a plugin, or None if ``[store]`` names no plugin.
 
@@ -54,7 +54,7 @@ def open_records(config: Config) -> Iterator[IRecordReader]:
     """
     if not may_have_store(config):
         raise WrongInput(f"the store {config.store.path} does not exist", "Start the host once.")
-    store = plugged(config)
+    store = load_plugin_store(config)
     try:
         reader = RecordReader(str(config.store.path), connect) if store is None else store.reader()
         try:

@@ -25,13 +25,13 @@ from agtphost.cli.audit.entries import HOST, pages
 from agtphost.cli.audit.store import open_records, source_of
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.configured import find_config, load_config
-from agtphost.cli.exchange import connected, require_success, signing_keys
+from agtphost.cli.exchange import open_client, require_success, signing_keys
 from agtphost.cli.failures import CommandError, Unverified, WrongInput, local_file
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, Connection, connection_options, signing_keys_option, wide_option
 from agtphost.cli.output import print_json, print_table
-from agtphost.cli.progress import counted
+from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.cli.target import signing_keys as local_keys
 from agtphost.client.local_identities import REGISTRAR
@@ -109,14 +109,14 @@ def verify_command(
         path = find_config(where) if uri is None else None
         if path is not None:
             config = load_config(path)
-            report, source = _store(config, _named(where, chains)), source_of(config)
+            report, source = _store(config, _chain_ids(where, chains)), source_of(config)
         else:
             target = resolve(where, uri)
-            report, source = _wire(target, _named(where, chains)), target.uri
+            report, source = _wire(target, _chain_ids(where, chains)), target.uri
     if not recorded:
         conclude(report, source, as_json)
         return
-    audit_id, failure = _recorded(report, where, uri, f"{len(chains) or 'all'} chains")
+    audit_id, failure = _record_report(report, where, uri, f"{len(chains) or 'all'} chains")
     conclude(report, source, as_json, audit_id)
     if failure is not None:
         raise failure
@@ -131,22 +131,22 @@ def _answer_keys(signing_keys_at: Iterable[Path], uri: str | None, where: Connec
     if keys:
         return keys
     target = resolve(where, uri)
-    with connected(target) as client:
+    with open_client(target) as client:
         return signing_keys(target, client)
 
 
-def _recorded(report: Report, where: Connection, uri: str | None, source: str) -> tuple[str, CommandError | None]:
+def _record_report(report: Report, where: Connection, uri: str | None, source: str) -> tuple[str, CommandError | None]:
     """Record a result at the host; return the Audit-ID, or an empty string and the error if the host refused."""
     said = {"verified": report.ok, "records": report.records, "faults": len(report.faults), "source": source}
     try:
         target = resolve(where, uri, identity=REGISTRAR)
-        with connected(target) as client:
+        with open_client(target) as client:
             return require_success(client.call(target.uri, "CONFIRM", "/verifications", said)).audit_id or "", None
     except CommandError as error:
         return "", error
 
 
-def _named(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
+def _chain_ids(where: Connection, chains: Iterable[str]) -> tuple[str, ...]:
     """Return the identifiers of chains in the store: Agent-IDs, and an empty string for the host's own chain."""
     return tuple(HOST_CHAIN if chain == HOST else agent_id_of(where, chain) for chain in chains)
 
@@ -157,7 +157,7 @@ def _export(file: Path, signing_keys_at: Iterable[Path], where: Connection) -> t
         keys = local_keys(load_config(where.config)) or None
     try:
         with local_file(file), file.open("rb") as lines:
-            report = verify_export(counted(lines, "lines verified"), keys)
+            report = verify_export(show_progress(lines, "lines verified"), keys)
     except ExportError as error:
         raise WrongInput(f"{file} is not an export: {error}") from None
     known = "" if keys is not None else " (with the keys from the file; their owner was not checked)"
@@ -170,11 +170,11 @@ def _store(config: Config, chains: tuple[str, ...]) -> Report:
         raise WrongInput("the host's public signing key is missing", "Restore the .pub file of [audit] key.")
     verifier = Verifier(keys, allow_unsigned=not config.audit.signing)
     # Read the witness file before the store, because the store may grow in between.
-    seen = None if chains else _seen(config, keys, verifier)
+    seen = None if chains else _read_witness(config, keys, verifier)
     with open_records(config) as reader:
         if walk(reader, verifier, chains) and not chains:
             compare_tables(reader, verifier, seen, signing=config.audit.signing)
-            if why := _witnessed(reader, seen, config):
+            if why := _describe_contradiction(reader, seen, config):
                 verifier.note(FaultKind.HEAD, "", "", f"{config.audit.witness} {why}")
     return verifier.finish()
 
@@ -192,7 +192,7 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
     try:
         for selection in [Selection(chain=chain) for chain in chains] or [Selection()]:
             found = reader.records(selection, damaged=lambda chain, why: verifier.note(FaultKind.HASH, chain, "", why))
-            for record in counted(found, "records verified"):
+            for record in show_progress(found, "records verified"):
                 verifier.add(record)
     except DamagedRow as error:
         verifier.note_row(error.table, error.row, error.explanation)
@@ -231,11 +231,11 @@ def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint |
         return
     expected = Expected(keys=verifier.keys if signing else None, now=int(time.time() * 1000), seen=seen)
     with ITableSource(reader).tables() as rows:
-        for finding in check_tables(rows, expected, lambda found: counted(found, "records compared with the tables")):
+        for finding in check_tables(rows, expected, lambda found: show_progress(found, "records compared with the tables")):
             verifier.note_row(*finding)
 
 
-def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
+def _read_witness(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) -> Checkpoint | None:
     """Return the last checkpoint in the host's witness file."""
     try:
         return WitnessFile(config.audit.witness, keys.values()).last()
@@ -244,7 +244,7 @@ def _seen(config: Config, keys: Mapping[str, VerifyingKey], verifier: Verifier) 
         return None
 
 
-def _witnessed(reader: IRecordReader, seen: Checkpoint | None, config: Config) -> str:
+def _describe_contradiction(reader: IRecordReader, seen: Checkpoint | None, config: Config) -> str:
     """Return how store and witness file contradict each other; empty if they agree."""
     try:
         if seen is not None:
@@ -270,7 +270,7 @@ def contradiction(reader: IRecordReader, seen: Checkpoint) -> str:
 
 
 def _wire(target: Target, chains: tuple[str, ...]) -> Report:
-    with connected(target) as client:
+    with open_client(target) as client:
         keys = signing_keys(target, client)
         verifier = Verifier(keys)
         for chain in chains or tuple(_every_chain(target, client)):
@@ -290,8 +290,8 @@ def _every_chain(target: Target, client: Client) -> Iterator[str]:
 
 
 def _oldest_first(target: Target, client: Client, chain: str, keys: Mapping[str, VerifyingKey]) -> list[StoredRecord]:
-    found = counted(pages(client, target.uri, chain or HOST, keys, None), "records fetched")
-    newest_first = [entry.stored(chain) for entry in found]
+    found = show_progress(pages(client, target.uri, chain or HOST, keys, None), "records fetched")
+    newest_first = [entry.to_stored_record(chain) for entry in found]
     return newest_first[::-1]
 
 

@@ -32,7 +32,7 @@ class ArchiveError(Exception):
     """A file is not a complete backup; the message says why."""
 
 
-class Writer:
+class BackupWriter:
     """
     A writer of one backup.
 
@@ -94,7 +94,7 @@ class _Digesting(io.RawIOBase):
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Reader]:
+def open_backup(file: Path) -> Iterator[BackupReader]:
     """
     Open a backup for reading.
 
@@ -102,12 +102,12 @@ def opened(file: Path) -> Iterator[Reader]:
     """
     with file.open("rb") as stream:
         try:
-            yield Reader(tarfile.TarFile(fileobj=stream, mode="r"))
+            yield BackupReader(tarfile.TarFile(fileobj=stream, mode="r"))
         except (tarfile.TarError, EOFError) as error:
             raise ArchiveError(f"the file is not a backup, or is truncated: {error}") from None
 
 
-class Reader:
+class BackupReader:
     """A backup that is read; its list is read and checked immediately."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
@@ -124,19 +124,19 @@ class Reader:
             raise ArchiveError("the file is truncated: the list at its end is missing")
         self.signed = self._octets(listed, LONGEST_LIST).decode("utf-8", "replace")
         try:
-            self.told = jws.parse_unverified(self.signed)
+            self.manifest = jws.parse_unverified(self.signed)
         except jws.JWSError as error:
             raise ArchiveError(f"the list at its end cannot be read: {error}") from None
         self._compare()
 
     def _compare(self) -> None:
-        files = self.told.get("files")
-        if self.told.get("format") != FORMAT or not isinstance(files, dict):
+        files = self.manifest.get("files")
+        if self.manifest.get("format") != FORMAT or not isinstance(files, dict):
             raise ArchiveError("the list at its end has another format")
         there = set(self._members) - {MARK, LIST}
         if there != set(files):
             raise ArchiveError(f"its files differ from its list: {', '.join(sorted(there ^ set(files))[:5])}")
-        for name in (*files, *(self.told.get("directories") or ())):
+        for name in (*files, *(self.manifest.get("directories") or ())):
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or (name in files and not self._members[name].isreg()):
                 raise ArchiveError(f"it has an entry that a backup may not have: {name!r}")
@@ -154,9 +154,9 @@ class Reader:
 
         :raises ArchiveError: a file does not match the list.
         """
-        for name in self.told.get("directories") or ():
+        for name in self.manifest.get("directories") or ():
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, entry in self.told["files"].items():
+        for name, entry in self.manifest["files"].items():
             target = folder / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             stream = self._tar.extractfile(self._members[name])

@@ -18,7 +18,7 @@ from agtphost.stores import RecordReader, StoreError, open_reader
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class VerifiedStore:
     """The result for a store that verified."""
 
     report: Report
@@ -27,7 +27,7 @@ class Checked:
     """The newest checkpoint as it was signed; empty if there is none."""
 
 
-def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what: str) -> Checked:
+def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what: str) -> VerifiedStore:
     """
     Verify a whole store.
 
@@ -49,7 +49,7 @@ def check(store: Path, keys: Mapping[str, VerifyingKey], *, signing: bool, what:
     if not report.ok:
         listed = "\n".join(f"  {fault}" for fault in report.faults[:20])
         raise Unverified(f"{what} does not verify:\n{listed}", "The copy was deleted.")
-    return Checked(report=report, newest=newest, note=note)
+    return VerifiedStore(report=report, newest=newest, note=note)
 
 
 def _newest(reader: RecordReader, verifier: Verifier, *, signing: bool) -> tuple[Checkpoint | None, str]:

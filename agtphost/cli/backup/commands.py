@@ -17,10 +17,10 @@ import click
 from agtphost import __version__
 from agtphost.audit import acceptance
 from agtphost.cli.backup import contents
-from agtphost.cli.backup.archive import PART, Writer
-from agtphost.cli.backup.checking import Checked, check
+from agtphost.cli.backup.archive import PART, BackupWriter
+from agtphost.cli.backup.checking import VerifiedStore, check
 from agtphost.cli.configured import require_config
-from agtphost.cli.exchange import connected, require_success
+from agtphost.cli.exchange import open_client, require_success
 from agtphost.cli.failures import NoConnection, WrongInput, local_file
 from agtphost.cli.options import EXISTING, Connection, host_options
 from agtphost.cli.output import print_json, visible
@@ -63,9 +63,9 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
             "Also copy the state directory.",
         )
     target = _target(file, config)
-    host = _Host(where, config)
+    host = _BackupLog(where, config)
     began = host.note(moment="begins")
-    with _beside(target) as folder:
+    with _temporary_directory(target) as folder:
         made, checked = _write(config, folder, with_keys=with_keys, as_json=as_json)
         digest = _digest(made)
         with local_file(target, doing="written"):
@@ -92,7 +92,7 @@ def command(file: Path, with_keys: bool, where: Connection, as_json: bool) -> No
     click.echo(f"on record: {made_id}" if made_id else host.why, err=not made_id)
 
 
-class _Host:
+class _BackupLog:
     """The running host, which records the steps of a backup."""
 
     def __init__(self, where: Connection, config: Config) -> None:
@@ -111,7 +111,7 @@ class _Host:
             return None
         try:
             target = resolve(self._where, identity=REGISTRAR)
-            with connected(target) as client:
+            with open_client(target) as client:
                 asked = {"target": "backup", **told}
                 return require_success(client.call(target.uri, "INSPECT", "/", asked)).audit_id
         except NoConnection as error:
@@ -131,7 +131,7 @@ def _target(file: Path, config: Config) -> Path:
 
 
 @contextmanager
-def _beside(target: Path) -> Iterator[Path]:
+def _temporary_directory(target: Path) -> Iterator[Path]:
     """
     Provide a temporary directory on the disk of ``target`` that only its owner can read.
 
@@ -146,7 +146,7 @@ def _beside(target: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> tuple[Path, Checked]:
+def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> tuple[Path, VerifiedStore]:
     """Write the backup under a temporary name, and verify its store."""
     copy, made = folder / "store", folder / "backup"
     keys = signing_keys(config)
@@ -157,26 +157,26 @@ def _write(config: Config, folder: Path, *, with_keys: bool, as_json: bool) -> t
         free = shutil.disk_usage(folder).free
         if needed > free:
             raise WrongInput(f"{folder.parent} has {size(free)} free, but the backup needs {size(needed)} for a while")
-        schema = snapshot.take(config.store.path, copy, _Progress(as_json).copied)
+        schema = snapshot.take(config.store.path, copy, _Progress(as_json).report)
     except (StoreError, OSError) as error:
         raise WrongInput(str(error)) from None
     checked = check(copy, keys, signing=config.audit.signing, what="the copy")
     with local_file(doing="read"):
         key = SigningKey.load(config.audit.key) if config.audit.signing else None
-        written = Writer(made)
+        written = BackupWriter(made)
         try:
             # Copy the keys after the store, so that every key that signed in it is among them.
             left = _add_files(config, written, with_keys=with_keys)
             written.add(contents.places(config)["store"], copy)
             written.finish(
-                _told(config, checked, schema=schema, left=left), None if key is None else fastest_signer(key)
+                _build_manifest(config, checked, schema=schema, left=left), None if key is None else fastest_signer(key)
             )
         finally:
             written.close()
     return made, checked
 
 
-def _add_files(config: Config, written: Writer, *, with_keys: bool) -> list[str]:
+def _add_files(config: Config, written: BackupWriter, *, with_keys: bool) -> list[str]:
     """Add all files but the store; return the names of private keys that were left out."""
     left = []
     for name, path in contents.files(config):
@@ -191,10 +191,10 @@ def _add_files(config: Config, written: Writer, *, with_keys: bool) -> list[str]
     return left
 
 
-def _told(config: Config, checked: Checked, *, schema: int, left: list[str]) -> Mapping[str, Any]:
+def _build_manifest(config: Config, checked: VerifiedStore, *, schema: int, left: list[str]) -> Mapping[str, Any]:
     """Return the members of the list other than the files."""
     folder, state, witness, public = map(
-        contents.plain,
+        contents.normalize,
         (config.file.parent, config.host.state_dir, config.audit.witness, config.audit.key.with_suffix(".pub")),
     )
     places = contents.places(config)
@@ -230,7 +230,7 @@ class _Progress:
         self._shown = sys.stderr.isatty() and not as_json
         self._last = 0.0
 
-    def copied(self, done: int, pages: int) -> None:
+    def report(self, done: int, pages: int) -> None:
         """Report that ``done`` of ``pages`` pages are copied."""
         if self._shown and (time.monotonic() - self._last > 0.5 or done == pages):
             self._last = time.monotonic()

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 SECRET = b"PRIVATE KEY-----"
 """Text that every PEM file of a private key has."""
 
-LEFT = ("host.lock",)
+EXCLUDED = ("host.lock",)
 """Files of the state directory that are useless to another process."""
 
 
 def places(config: Config) -> Mapping[str, str]:
     """Return the places of state and store below the directory of host.toml; those from elsewhere go to ``state``."""
-    folder, state, store = map(plain, (config.file.parent, config.host.state_dir, config.store.path))
+    folder, state, store = map(normalize, (config.file.parent, config.host.state_dir, config.store.path))
     inside = state.is_relative_to(folder)
     there = str(state.relative_to(folder)) if inside else "state"
     if store.is_relative_to(state):
@@ -37,30 +37,30 @@ def files(config: Config) -> Iterator[tuple[str, Path]]:
 
     Files of upstream servers, and files elsewhere on the machine, are not part of a host.
     """
-    folder, state = plain(config.file.parent), plain(config.host.state_dir)
-    found: dict[Path, None] = {plain(config.file): None}
-    roots = set(map(plain, config.endpoints.python_path))
+    folder, state = normalize(config.file.parent), normalize(config.host.state_dir)
+    found: dict[Path, None] = {normalize(config.file): None}
+    roots = set(map(normalize, config.endpoints.python_path))
     for path in _paths(config):
         if not path.is_relative_to(folder) or path.is_relative_to(state) or path == folder:
             continue
         if path.is_file():
             found[path] = None
         elif path.is_dir() and path not in roots:
-            found.update(dict.fromkeys(_below(path, "*")))
+            found.update(dict.fromkeys(_files_below(path, "*")))
     for root in roots:
         if root.is_relative_to(folder) and root.is_dir():
-            found.update(dict.fromkeys(each for each in _below(root, "*.py") if not each.is_relative_to(state)))
+            found.update(dict.fromkeys(each for each in _files_below(root, "*.py") if not each.is_relative_to(state)))
     for path in found:
         yield str(path.relative_to(folder)), path
-    store, witness = config.store.path, plain(config.audit.witness)
-    for path in _below(state, "*") if state.is_dir() else ():
-        if path.name not in LEFT and not path.name.startswith(store.name) and path != witness:
+    store, witness = config.store.path, normalize(config.audit.witness)
+    for path in _files_below(state, "*") if state.is_dir() else ():
+        if path.name not in EXCLUDED and not path.name.startswith(store.name) and path != witness:
             yield f"{places(config)['state']}/{path.relative_to(state)}", path
 
 
 def directories(config: Config) -> list[str]:
     """Return directories that a host needs even if empty, by their names below that of the restored host.toml."""
-    folder, state = plain(config.file.parent), plain(config.host.state_dir)
+    folder, state = normalize(config.file.parent), normalize(config.host.state_dir)
     below = state.rglob("*") if state.is_dir() else ()
     found = {f"{places(config)['state']}/{path.relative_to(state)}" for path in below if path.is_dir()}
     for path in _paths(config):
@@ -69,7 +69,7 @@ def directories(config: Config) -> list[str]:
     return sorted(found)
 
 
-def plain(path: Path) -> Path:
+def normalize(path: Path) -> Path:
     """Return a path without ``..``, so that a sibling of a directory does not seem to be inside it."""
     return Path(os.path.normpath(path))
 
@@ -79,7 +79,7 @@ def is_secret(octets: bytes) -> bool:
     return SECRET in octets
 
 
-def _below(folder: Path, pattern: str) -> Iterator[Path]:
+def _files_below(folder: Path, pattern: str) -> Iterator[Path]:
     """Yield the files of a directory, except those that are hidden or generated."""
     for path in sorted(folder.rglob(pattern)):
         parts = path.relative_to(folder).parts
@@ -92,7 +92,7 @@ def _below(folder: Path, pattern: str) -> Iterator[Path]:
 def _paths(value: Any) -> Iterator[Path]:
     """Yield every path that a configuration names."""
     if isinstance(value, Path):
-        yield plain(value)
+        yield normalize(value)
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _paths(getattr(value, name))

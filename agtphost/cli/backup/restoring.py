@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from agtphost.audit.witness import WitnessFile
-from agtphost.cli.backup.archive import ArchiveError, Reader, opened
-from agtphost.cli.backup.checking import Checked, check
+from agtphost.cli.backup.archive import ArchiveError, BackupReader, open_backup
+from agtphost.cli.backup.checking import VerifiedStore, check
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, json_option, signing_keys_option
@@ -52,13 +52,13 @@ def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json
     given = given_keys(signing_keys_at)
     folder = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with local_file(file), opened(file) as backup:
-            _known(backup, file)
+        with local_file(file), open_backup(file) as backup:
+            _require_supported_schema(backup, file)
             with local_file(doing="written"):
                 folder.mkdir(mode=0o700)
                 backup.extract(folder)
-            checked = _verified(backup, folder, given, file)
-            told = backup.told
+            checked = _verify_store(backup, folder, given, file)
+            told = backup.manifest
             with local_file(doing="written"):
                 _witness(told, folder, checked)
                 files.rename(folder, target)
@@ -66,54 +66,54 @@ def command(file: Path, target: Path, signing_keys_at: tuple[Path, ...], as_json
         raise Unverified(f"{file} cannot be restored: {error}", "No file was restored. Use another backup.") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    _say(told, checked, target, pinned=bool(given), as_json=as_json)
+    _print_result(told, checked, target, pinned=bool(given), as_json=as_json)
 
 
-def _known(backup: Reader, file: Path) -> None:
+def _require_supported_schema(backup: BackupReader, file: Path) -> None:
     """
     Check that this program can read the store of a backup.
 
     :raises WrongInput: the store has a later schema version, or one of a development version.
     """
-    schema = backup.told.get("schema")
+    schema = backup.manifest.get("schema")
     if isinstance(schema, int) and schema < upgrade.first():
         raise WrongInput(
-            f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}, a "
+            f"{file} has a store of schema version {schema}, made by agtphost {backup.manifest.get('agtphost')}, a "
             f"development version; this program reads stores from version {upgrade.first()} on",
             "Restore it with the program that made it, and keep its records with `agtp audit export`.",
         )
     if isinstance(schema, int) and schema > upgrade.latest():
         raise WrongInput(
-            f"{file} has a store of schema version {schema}, made by agtphost {backup.told.get('agtphost')}; this "
+            f"{file} has a store of schema version {schema}, made by agtphost {backup.manifest.get('agtphost')}; this "
             f"program knows versions up to {upgrade.latest()}",
             "Restore it with that version or a later one.",
         )
 
 
-def _verified(backup: Reader, folder: Path, given: KeyRing, file: Path) -> Checked:
-    signing = backup.told.get("signing") is not False
-    keys: Mapping[str, VerifyingKey] = given or _own_keys(backup.told, folder)
+def _verify_store(backup: BackupReader, folder: Path, given: KeyRing, file: Path) -> VerifiedStore:
+    signing = backup.manifest.get("signing") is not False
+    keys: Mapping[str, VerifyingKey] = given or _own_keys(backup.manifest, folder)
     if signing and not keys:
         raise ArchiveError("it has no public key of its host: give one with --signing-key")
-    store = folder / str(backup.told.get("store"))
-    if backup.told.get("schema") != upgrade.latest():
+    store = folder / str(backup.manifest.get("store"))
+    if backup.manifest.get("schema") != upgrade.latest():
         # The host's first start upgrades an older store; here, a temporary copy is upgraded and verified.
         copied = folder / ".upgraded"
         shutil.copyfile(store, copied)
-        _brought_up(copied, file)
+        _upgrade(copied, file)
         checked = check(copied, keys, signing=signing, what=str(file))
         copied.unlink()
     else:
         checked = check(store, keys, signing=signing, what=str(file))
     # Use the keys that the store itself shows to be successors of the trusted ones.
     backup.verify(checked.report.keys, unsigned=not signing)
-    if checked.report.records != backup.told.get("records"):
-        kept, listed = checked.report.records, backup.told.get("records")
+    if checked.report.records != backup.manifest.get("records"):
+        kept, listed = checked.report.records, backup.manifest.get("records")
         raise ArchiveError(f"its store has {kept} records, and its list names {listed}")
     return checked
 
 
-def _brought_up(store: Path, file: Path) -> None:
+def _upgrade(store: Path, file: Path) -> None:
     from agtphost.stores import open_store
 
     try:
@@ -134,7 +134,7 @@ def _own_keys(told: Mapping[str, Any], folder: Path) -> Mapping[str, VerifyingKe
     return known_keys(key, history)
 
 
-def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
+def _witness(told: Mapping[str, Any], folder: Path, checked: VerifiedStore) -> None:
     """
     Write the witness file from the newest checkpoint, if it was lost with the state.
 
@@ -145,7 +145,7 @@ def _witness(told: Mapping[str, Any], folder: Path, checked: Checked) -> None:
         files.write_once(folder / place, checked.note.encode(), files.PUBLIC)
 
 
-def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool, as_json: bool) -> None:
+def _print_result(told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool, as_json: bool) -> None:
     notes = list(_notes(told, checked, target, pinned=pinned))
     keys = KeyRing.copy_of(checked.report.keys).in_use
     if as_json:
@@ -172,13 +172,13 @@ def _say(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: boo
     click.echo(f"restored: {visible(str(target))}")
 
 
-def _notes(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: bool) -> Iterator[str]:
+def _notes(told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool) -> Iterator[str]:
     """Yield notes on what the operator has to do or to know."""
     witness = told.get("witness") or {}
     size = 0 if checked.newest is None else checked.newest.size
     if not witness.get("place"):
         place = Path(str(witness.get("file")))
-        yield from _seen(place, checked, size)
+        yield from _witness_notes(place, checked, size)
     if witness.get("hosts"):
         asked = ", ".join(map(str, witness["hosts"]))
         yield (
@@ -193,7 +193,7 @@ def _notes(told: Mapping[str, Any], checked: Checked, target: Path, *, pinned: b
         yield f"{told.get('configuration')} says that the state is in {moved}; it is in {here}"
 
 
-def _seen(place: Path, checked: Checked, size: int) -> Iterator[str]:
+def _witness_notes(place: Path, checked: VerifiedStore, size: int) -> Iterator[str]:
     """Yield notes on a witness file that was not lost with the state."""
     try:
         seen = WitnessFile(place, checked.report.keys.values()).last()

@@ -66,7 +66,7 @@ def show(
       agtp catalog show --catalog methods-2.0.0.json --deprecated
       agtp catalog show --document > methods.json
     """
-    catalog = _configured(config) if file is None else _catalog(str(file))
+    catalog = _load_configured(config) if file is None else _catalog(str(file))
     if whole:
         print_json(catalog.document())
         return
@@ -90,7 +90,7 @@ def show(
     click.echo(f"{len(entries)} of the {len(catalog.methods)} methods of catalog {catalog.version}", err=True)
 
 
-def _configured(config: Path | None) -> Catalog:
+def _load_configured(config: Path | None) -> Catalog:
     path = find_config(Connection(config=config))
     named = None if path is None else load_config(path).catalog.path
     return Catalog.load() if named is None else _catalog(str(named))
@@ -159,7 +159,7 @@ def validate(name: str | None, previous: str | None, strict: bool, config: Path 
       agtp catalog validate methods.json
       agtp catalog validate methods-1.2.0.json --previous methods-1.1.0.json --strict --json
     """
-    catalog = _configured(config) if name is None else _catalog(name)
+    catalog = _load_configured(config) if name is None else _catalog(name)
     broken = list(irregularities(catalog))
     if previous is not None:
         broken.extend(compare(_catalog(previous), catalog).violations)
@@ -201,13 +201,13 @@ def negotiate(uri: str | None, preferred: str | None, known: tuple[str, ...], wh
       agtp catalog negotiate agtp://agents.example.com --prefer 1.2.0
       agtp catalog negotiate --prefer 2.0.0 --known 1.1.0 --json
     """
-    from agtphost.cli.exchange import connected
+    from agtphost.cli.exchange import open_client
     from agtphost.cli.target import resolve
     from agtphost.client.errors import CatalogMismatch
 
     target = resolve(where, uri)
     wanted = preferred or Catalog.load().version
-    with connected(target) as client:
+    with open_client(target) as client:
         try:
             version = client.negotiate_catalog(target.uri, wanted, {wanted, *known} if known else None)
         except CatalogMismatch as error:
@@ -315,9 +315,9 @@ def _artifacts(directory: Path) -> Iterator[Artifact]:
     for file in hosts:
         host = _artifact(Role.HOST, file)
         yield host
-        named = _named(host.document.tree, "endpoints", "directory")
+        named = _text_at(host.document.tree, "endpoints", "directory")
         endpoints = directory / named if named else endpoints
-        listed = _named(host.document.tree, "recipes", "file")
+        listed = _text_at(host.document.tree, "recipes", "file")
         if listed and directory / listed not in recipes:
             recipes.append(directory / listed)
     found = sorted(endpoints.glob("*.toml")) if endpoints.is_dir() else []
@@ -329,7 +329,7 @@ def _artifacts(directory: Path) -> Iterator[Artifact]:
         yield _artifact(Role.RECIPES, file)
 
 
-def _named(tree: Mapping[str, Any], section: str, key: str) -> str | None:
+def _text_at(tree: Mapping[str, Any], section: str, key: str) -> str | None:
     table = tree.get(section)
     value = table.get(key) if isinstance(table, Mapping) else None
     return value if isinstance(value, str) else None

@@ -60,7 +60,7 @@ def fetch(
       agtp catalog fetch https://agtp.io/api/methods.json methods.json --sha256 HEX --upgrade
     """
     _check_url(url)
-    file = file or _named(url)
+    file = file or _file_name_of(url)
     wanted = _digest(digest)
     pinned = _pin(file)
     if wanted is None and pinned is None:
@@ -205,7 +205,7 @@ def _download(url: str, cacert: Path | None, timeout: float) -> bytes:
     return octets
 
 
-def _named(url: str) -> Path:
+def _file_name_of(url: str) -> Path:
     name = urlsplit(url).path.rpartition("/")[2]
     if not name or name.startswith(".") or not name.isprintable():
         raise WrongInput("the URL has no file name at its end", "Give FILE.")

@@ -12,7 +12,7 @@ from cryptography import x509
 
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput, local_file
-from agtphost.cli.options import EXISTING, Connection, collected, connection_options
+from agtphost.cli.options import EXISTING, Connection, add_options, connection_options
 from agtphost.cli.output import print_json, print_table
 from agtphost.identity import certificates, files, revocation
 from agtphost.identity.certificates import Authority, CertificateError
@@ -109,7 +109,7 @@ class _Given:
     days: int
 
 
-_list_options = collected(
+_list_options = add_options(
     _Given,
     "given",
     (

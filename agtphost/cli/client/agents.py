@@ -15,7 +15,7 @@ from agtphost.cli.agent.granting import PATH as GRANTS
 from agtphost.cli.agent.issue import issue_caller
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.exchange import ask
-from agtphost.cli.failures import CommandError, NoConnection, WrongInput, local_file, misconfigured
+from agtphost.cli.failures import CommandError, NoConnection, WrongInput, local_file, configuration_error
 from agtphost.cli.identities import LocalAgent, local_agents
 from agtphost.cli.options import Connection
 from agtphost.cli.target import resolve
@@ -40,15 +40,15 @@ class Purpose:
     file: str
     entry: str
 
-    def of(self, config: Config, name: str) -> bool:
+    def matches(self, config: Config, name: str) -> bool:
         """Return whether the agent with that name was made for this entry."""
         try:
-            return bool(json.loads(_note(config, name).read_bytes()) == asdict(self))
+            return bool(json.loads(_purpose_file(config, name).read_bytes()) == asdict(self))
         except (OSError, ValueError):
             return False
 
 
-def _note(config: Config, name: str) -> Path:
+def _purpose_file(config: Config, name: str) -> Path:
     return config.host.state_dir / MADE_FOR / f"{name}.json"
 
 
@@ -73,7 +73,7 @@ def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, .
             environ = {**os.environ, STATE_VARIABLE: aside} if dry else os.environ
             loaded = load_host(load(config.file, environ), os.environ)
     except ConfigurationError as error:
-        raise misconfigured(error) from None
+        raise configuration_error(error) from None
     if server is not None:
         return tuple(sorted(_of_server(known[server])))
     needed = chain.from_iterable(_of_server(each) for each in known.values())
@@ -86,7 +86,7 @@ def _of_server(server: MCPServerSection) -> set[str]:
     return {*server.scopes, *server.resource_scopes, *server.prompt_scopes, *own}
 
 
-def stopped(config: Config, agent: LocalAgent) -> bool:
+def is_stopped(config: Config, agent: LocalAgent) -> bool:
     """Return whether the store has the agent as suspended, revoked or otherwise ended."""
     if not may_have_store(config):
         return False
@@ -95,7 +95,7 @@ def stopped(config: Config, agent: LocalAgent) -> bool:
     return state is not None and state.status not in ("active", "deprecated")
 
 
-def found(config: Config, name: str) -> LocalAgent | None:
+def find_caller(config: Config, name: str) -> LocalAgent | None:
     """Return the caller with that label, or None."""
     return next((agent for agent in local_agents(config) if agent.name == name and not agent.hosted), None)
 
@@ -109,13 +109,13 @@ def agent_for(config: Config, purpose: Purpose, scopes: tuple[str, ...], *, dry:
     :raises CommandError: the agent cannot be issued.
     """
     base = purpose.client if purpose.entry == "agtp" else f"{purpose.client}-{purpose.entry}"
-    ended = _ended(config)
+    ended = _ended_labels(config)
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
-        agent = found(config, name)
+        agent = find_caller(config, name)
         if agent is not None:
-            same = purpose.of(config, name) and agent.scopes == sorted(scopes)
-            if same and not stopped(config, agent):
+            same = purpose.matches(config, name) and agent.scopes == sorted(scopes)
+            if same and not is_stopped(config, agent):
                 return name, False
         elif name not in ended:
             break
@@ -133,13 +133,13 @@ def issue(config: Config, name: str, purpose: Purpose, scopes: tuple[str, ...]) 
     :raises CommandError: the agent cannot be issued.
     """
     issue_caller(config, name, description=f"The MCP client {purpose.client}.", scopes=scopes)
-    note = _note(config, name)
+    note = _purpose_file(config, name)
     with local_file(doing="written"):
         files.make_directory(note.parent)
         files.replace(note, json.dumps(asdict(purpose)).encode(), files.PRIVATE)
 
 
-def _ended(config: Config) -> set[str]:
+def _ended_labels(config: Config) -> set[str]:
     """Return the labels of agents that were revoked; they are reserved for some time."""
     if not may_have_store(config):
         return set()
@@ -165,10 +165,10 @@ def retire(config: Config, name: str, purpose: Purpose) -> str:
 
     :return: the result as a sentence; empty if the agent was not made for this entry.
     """
-    agent = found(config, name)
-    if agent is None or not purpose.of(config, name):
+    agent = find_caller(config, name)
+    if agent is None or not purpose.matches(config, name):
         return ""
-    if stopped(config, agent):
+    if is_stopped(config, agent):
         return f"the agent {name} had already ended"
     given = {"agent_id": agent.agent_id, "reason": f"disconnected from {purpose.client}"}
     try:

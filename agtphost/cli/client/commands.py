@@ -17,7 +17,7 @@ from agtphost.cli.client import agents, fronts
 from agtphost.cli.client.entries import ClientFile, is_bridge, option_of
 from agtphost.cli.configured import require_config
 from agtphost.cli.failures import CommandError, WrongInput
-from agtphost.cli.options import EXISTING, HOST_TOML, Connection, collected, json_option
+from agtphost.cli.options import EXISTING, HOST_TOML, Connection, add_options, json_option
 from agtphost.cli.output import print_entries, print_json, visible
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", re.ASCII)
@@ -57,7 +57,7 @@ _PLACE = (
     click.option("--project", type=EXISTING, metavar="DIR", help="Use the file of this project, not of all."),
     click.option("--file", type=EXISTING, metavar="FILE", help="Use this file instead of the client's default."),
 )
-_place_options = collected(Place, "place", _PLACE)
+_place_options = add_options(Place, "place", _PLACE)
 _client = click.argument("client", type=click.Choice(client_config.CLIENTS), metavar="claude|vscode|cursor")
 _dry = click.option("--dry-run", "dry", is_flag=True, help="Show the changes without making them.")
 _config = click.option("--config", type=HOST_TOML, metavar="FILE", help="The host.toml of the host, or its directory.")
@@ -123,7 +123,7 @@ def connect(
     if identity is None:
         label, new = agents.agent_for(settings, purpose, scopes, dry=dry)
     else:
-        label, new = identity, agents.found(settings, identity) is None
+        label, new = identity, agents.find_caller(settings, identity) is None
         if new and not dry:
             agents.issue(settings, label, purpose, scopes)
     options = () if place.server is None else ("--server", place.server)
@@ -146,7 +146,7 @@ def connect(
     if (running := admit(settings, label)) and place.server is not None and answer["narrowed"]:
         agents.narrow(settings, label, place.server)
     backup = file.write(text) if present != entry else None
-    former = _retired(present, settings, purpose) if present is not None and present != entry else ""
+    former = _retire_agent(present, settings, purpose) if present is not None and present != entry else ""
     answer |= {"backup": None if backup is None else str(backup), "host_runs": running}
     answer["narrowed"] = answer["narrowed"] and running
     if as_json:
@@ -176,7 +176,7 @@ def _same_host(entry: Mapping[str, Any], file: Path) -> bool:
 
 
 def _scopes(settings: Any, label: str) -> list[str]:
-    agent = agents.found(settings, label)
+    agent = agents.find_caller(settings, label)
     return [] if agent is None else agent.scopes
 
 
@@ -190,7 +190,7 @@ def _show(answer: Mapping[str, Any], difference: str, as_json: bool) -> None:
         click.echo(f"agent {answer['agent']} {made}: {', '.join(answer['scopes'])}")
 
 
-def _retired(entry: Mapping[str, Any], settings: Any, purpose: agents.Purpose) -> str:
+def _retire_agent(entry: Mapping[str, Any], settings: Any, purpose: agents.Purpose) -> str:
     """Revoke the agent of an entry that was replaced or removed."""
     label = option_of(entry, "--as")
     return "" if label is None else agents.retire(settings, label, purpose)
@@ -231,7 +231,7 @@ def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bo
         _show(answer, file.difference(text), as_json)
         return
     backup = file.write(text)
-    ended = "" if keep_agent or front else _ended(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
+    ended = "" if keep_agent or front else _retire_recorded_agent(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
     if as_json:
         agent = None if front else option_of(entry, "--as")
         print_json({**answer, "backup": str(backup), "agent": agent, "told": ended})
@@ -241,12 +241,12 @@ def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bo
         click.echo(visible(ended))
 
 
-def _ended(entry: Mapping[str, Any], purpose: agents.Purpose) -> str:
+def _retire_recorded_agent(entry: Mapping[str, Any], purpose: agents.Purpose) -> str:
     config = option_of(entry, "--config")
     if config is None or not Path(config).is_file():
         return ""
     try:
-        return _retired(entry, require_config(Connection(config=Path(config)), "an agent"), purpose)
+        return _retire_agent(entry, require_config(Connection(config=Path(config)), "an agent"), purpose)
     except CommandError as error:
         return f"its agent was not revoked: {error.message}"
 

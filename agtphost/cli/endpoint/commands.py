@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from agtphost.cli.configured import require_config
-from agtphost.cli.endpoint.scaffold import Plan
+from agtphost.cli.endpoint.scaffold import EndpointPlan
 from agtphost.cli.failures import WrongInput, local_file
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json
@@ -76,7 +76,7 @@ def new(method: str, path: str, function: str, config: Path | None, as_json: boo
     click.echo(f"next: pytest {written[2]}, agtp check, then restart the host", err=True)
 
 
-def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> Plan:
+def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> EndpointPlan:
     """
     Plan the files of an endpoint.
 
@@ -93,7 +93,7 @@ def _plan(method: str, path: str, function: str, custom: tuple[str, ...]) -> Pla
         )
     for fault in template_faults(path, catalog.methods):
         raise WrongInput(f"{path[:128]}: {fault}")
-    plan = Plan(method=method, path=path, function=function, entry=catalog.entries.get(method))
+    plan = EndpointPlan(method=method, path=path, function=function, entry=catalog.entries.get(method))
     if fault := plan.fault():
         raise WrongInput(fault, "Give a module and a function, such as handlers.orders.find.")
     return plan

@@ -17,7 +17,7 @@ READS = frozenset({"retrieval", "analysis", "discovery", "notification"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class EndpointPlan:
     """The plan of one endpoint's files."""
 
     method: str
@@ -99,13 +99,13 @@ def {self.name}({takes}) -> Answer:
 {told}
     :raises not_known: nothing has that name
     """
-    if {first} == "{self.refused}":
+    if {first} == "{self.unknown_value}":
         raise EndpointError("not_known", {{"{first}": {first}}})
     return {{{given}}}
 '''
 
     @property
-    def refused(self) -> str:
+    def unknown_value(self) -> str:
         """A value that the function does not know, for the test of its error."""
         return "second" if PROCEDURE in self.parameters else "nothing"
 
@@ -160,7 +160,7 @@ is_idempotent = {str(repeatable).lower()}
         :param folder: directory of the modules, relative to that of the test.
         """
         values = {name: "first" if name == PROCEDURE else "one" for name in self.parameters}
-        other = {**values, self.parameters[0]: self.refused}
+        other = {**values, self.parameters[0]: self.unknown_value}
         caller = f'host.agent("demo"{f", scopes={self.scopes!r}" if self.scopes else ""})'
         return f'''"""{self.method} {self.path}, called at a host in memory."""
 
@@ -179,30 +179,30 @@ def host(agtp_host):
 
 
 def ask(host, given):
-    return host.call("{self.method}", "{self._filled(values)}", given, caller={caller})
+    return host.call("{self.method}", "{self._fill_path(values)}", given, caller={caller})
 
 
 def test_endpoint_returns_input(host):
-    answer = ask(host, {self._sent(values)})
+    answer = ask(host, {self._body_text(values)})
     assert (answer.status, answer.result) == (200, {values!r}), answer.explanation
 
 
 def test_endpoint_reports_declared_error(host):
-    given = {self._sent(other)}
-    answer = host.call("{self.method}", "{self._filled(other)}", given, caller={caller})
+    given = {self._body_text(other)}
+    answer = host.call("{self.method}", "{self._fill_path(other)}", given, caller={caller})
     assert (answer.status, answer.reason) == (422, "not_known")
 
 
 def test_endpoint_refuses_unknown_member(host):
-    assert ask(host, {{**{self._sent(values)}, "unheard_of": 1}}).status == 422
+    assert ask(host, {{**{self._body_text(values)}, "unheard_of": 1}}).status == 422
 '''
 
-    def _filled(self, values: dict[str, str]) -> str:
+    def _fill_path(self, values: dict[str, str]) -> str:
         path = self.path
         for name in parse_template(self.path).parameters:
             path = path.replace(f"{{{name}}}", values[name])
         return path
 
-    def _sent(self, values: dict[str, str]) -> str:
+    def _body_text(self, values: dict[str, str]) -> str:
         inside = parse_template(self.path).parameters
         return repr({name: value for name, value in values.items() if name not in inside})

@@ -45,7 +45,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
         except FileExistsError:
             why = f"{waiting} exists: an earlier rotation still waits for the host"
             raise WrongInput(why, "Start the host, or remove that file.") from None
-    adopted = _adopted(waiting, wait)
+    adopted = _wait_for_adoption(waiting, wait)
     fields = {"old_kid": old.kid, "new_kid": new.kid, "public_key": new.public.text, "adopted": adopted}
     if as_json:
         print_json(fields)
@@ -55,7 +55,7 @@ def rotate_command(wait: int, where: Connection, as_json: bool) -> None:
         click.echo("no running host has adopted the key yet; the host adopts it at its next start", err=True)
 
 
-def _adopted(waiting: Path, seconds: int) -> bool:
+def _wait_for_adoption(waiting: Path, seconds: int) -> bool:
     """Return whether the host has moved the file into place before the time is over."""
     end = time.monotonic() + seconds
     while waiting.exists():
@@ -79,7 +79,7 @@ def history_command(where: Connection, as_json: bool) -> None:
     keys = list(signing_keys(config).values())
     if not keys:
         raise WrongInput("the host has no signing key yet", "Start the host once.")
-    until = _until(config.host.state_dir / DIRECTORY, keys[0])
+    until = _retirement_times(config.host.state_dir / DIRECTORY, keys[0])
     rows = [{"kid": key.kid, "key": key.text, "not_after": until.get(key)} for key in keys]
     if as_json:
         print_json(rows)
@@ -87,7 +87,7 @@ def history_command(where: Connection, as_json: bool) -> None:
         print_table(("KID", "KEY", "USED UNTIL"), (tuple(row.values()) for row in rows))
 
 
-def _until(directory: Path, current: VerifyingKey) -> dict[VerifyingKey, str]:
+def _retirement_times(directory: Path, current: VerifyingKey) -> dict[VerifyingKey, str]:
     try:
         return {link.old: link.rotated_at for link in read_history(directory, current)}
     except (KeyFormatError, OSError) as error:

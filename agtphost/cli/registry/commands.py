@@ -17,12 +17,12 @@ from agtphost.cli.options import (
     EXISTING,
     Connection,
     RequestOptions,
-    collected,
+    add_options,
     host_options,
     request_options,
 )
 from agtphost.cli.output import print_answer, print_document, print_json, visible
-from agtphost.cli.registry.foreign import ForeignRegistry, Shown, direct, token_of
+from agtphost.cli.registry.foreign import ForeignRegistry, RegistryCredentials, call_directly, token_of
 from agtphost.cli.registry.native import NativeRegistry
 from agtphost.cli.registry.printing import print_card, print_cards
 from agtphost.cli.target import resolve
@@ -34,15 +34,15 @@ COMPLETION_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elsewhere:
+class RegistryOptions:
     """The options that select a registry other than the host's own."""
 
     registry: str | None = None
     token_file: Path | None = None
 
-    def shown(self, where: Connection) -> Shown:
+    def credentials(self, where: Connection) -> RegistryCredentials:
         """Return the credentials for that registry."""
-        return Shown(
+        return RegistryCredentials(
             token=token_of(self.token_file),
             cert=where.cert,
             key=where.key,
@@ -51,8 +51,8 @@ class Elsewhere:
         )
 
 
-registry_options = collected(
-    Elsewhere,
+registry_options = add_options(
+    RegistryOptions,
     "elsewhere",
     (
         click.option("--registry", metavar="URL", help="Any registry that follows HAIDIP; default: the host's own."),
@@ -61,9 +61,9 @@ registry_options = collected(
 )
 
 
-def _of(where: Connection, elsewhere: Elsewhere, *, operator: bool = False) -> NativeRegistry | ForeignRegistry:
+def _open_registry(where: Connection, elsewhere: RegistryOptions, *, operator: bool = False) -> NativeRegistry | ForeignRegistry:
     if elsewhere.registry is not None:
-        return ForeignRegistry(elsewhere.registry, elsewhere.shown(where))
+        return ForeignRegistry(elsewhere.registry, elsewhere.credentials(where))
     return NativeRegistry(resolve(where, identity=REGISTRAR) if operator else resolve(where))
 
 
@@ -72,9 +72,9 @@ def _ids(context: click.Context, _: click.Parameter, incomplete: str) -> list[Co
     names = Connection.__dataclass_fields__
     given = {name: value for name, value in context.params.items() if name in names and value is not None}
     where = Connection(**{**given, "timeout": COMPLETION_SECONDS})
-    elsewhere = Elsewhere(registry=context.params.get("registry"), token_file=context.params.get("token_file"))
+    elsewhere = RegistryOptions(registry=context.params.get("registry"), token_file=context.params.get("token_file"))
     try:
-        found = _of(where, elsewhere).entries({})
+        found = _open_registry(where, elsewhere).entries({})
     except (click.ClickException, OSError):
         return []
     return [
@@ -106,7 +106,7 @@ def ls(
     language: str | None,
     provider: str | None,
     state: str | None,
-    elsewhere: Elsewhere,
+    elsewhere: RegistryOptions,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -126,7 +126,7 @@ def ls(
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if capabilities:
         asked["capabilities"] = list(capabilities)
-    found = _of(where, elsewhere).entries(asked)
+    found = _open_registry(where, elsewhere).entries(asked)
     if as_json:
         print_json(found)
     elif found:
@@ -151,7 +151,7 @@ def search(
     capabilities: tuple[str, ...],
     language: str | None,
     include_lost: bool,
-    elsewhere: Elsewhere,
+    elsewhere: RegistryOptions,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -177,7 +177,7 @@ def search(
         asked["filters"] = filters
     if include_lost:
         asked["include_unavailable"] = True
-    found = _of(where, elsewhere).search(asked)
+    found = _open_registry(where, elsewhere).search(asked)
     if as_json:
         print_json(found)
     elif found:
@@ -191,7 +191,7 @@ def search(
 @click.option("--version", metavar="NUMBER", help="Show this earlier version.")
 @registry_options
 @host_options
-def get(card_id: str, version: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+def get(card_id: str, version: str | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
     """
     Show an agent's card.
 
@@ -202,7 +202,7 @@ def get(card_id: str, version: str | None, elsewhere: Elsewhere, where: Connecti
       agtp registry get agent:librarian
       agtp registry get translator-001 --registry https://agents.example.com --json
     """
-    card, fields = _of(where, elsewhere).get(card_id, version)
+    card, fields = _open_registry(where, elsewhere).get(card_id, version)
     if as_json or not isinstance(card, Mapping):
         print_json(card)
     else:
@@ -223,7 +223,7 @@ def invoke(
     param_file: str | None,
     straight: bool,
     request: RequestOptions,
-    elsewhere: Elsewhere,
+    elsewhere: RegistryOptions,
     where: Connection,
     as_json: bool,
 ) -> None:
@@ -241,12 +241,12 @@ def invoke(
     """
     operation = words[0] if words and "=" not in words[0] else None
     given = parameters(words if operation is None else words[1:], param_file)
-    registry, audit_id = _of(where, elsewhere), ""
+    registry, audit_id = _open_registry(where, elsewhere), ""
     if straight:
         card, _ = registry.get(card_id)
         if not isinstance(card, Mapping):
             raise WrongInput(f"the card of {card_id} is not a JSON object", "Leave out --direct.")
-        result = direct(card, operation, given, elsewhere.shown(where))
+        result = call_directly(card, operation, given, elsewhere.credentials(where))
     elif isinstance(registry, NativeRegistry):
         options = request.keywords()
         result, audit_id = registry.invoke(card_id, operation, given, stream=request.follow(as_json), **options)
@@ -265,7 +265,7 @@ def invoke(
 @click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
 @registry_options
 @host_options
-def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+def add(what: str, lifetime: int | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
     """
     Register an agent by its card, or change its card.
 
@@ -289,7 +289,7 @@ def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection
             raise WrongInput(f"{what} is not JSON: {error}") from None
     if lifetime is not None:
         given["lifetime"] = lifetime
-    _told(_of(where, elsewhere, operator=True).add(given), as_json)
+    _print_answer(_open_registry(where, elsewhere, operator=True).add(given), as_json)
 
 
 @command.command()
@@ -297,7 +297,7 @@ def add(what: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection
 @click.option("--successor", metavar="CARD", help="Card of the agent that replaces it.")
 @registry_options
 @host_options
-def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+def withdraw(card_id: str, successor: str | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
     """
     Withdraw an agent that was registered.
 
@@ -307,7 +307,7 @@ def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: C
       agtp registry withdraw translator-001 --successor translator-002 --json
     """
     given = {} if successor is None else {"successor": successor}
-    _told(_of(where, elsewhere, operator=True).withdraw(card_id, given), as_json)
+    _print_answer(_open_registry(where, elsewhere, operator=True).withdraw(card_id, given), as_json)
 
 
 @command.command()
@@ -315,7 +315,7 @@ def withdraw(card_id: str, successor: str | None, elsewhere: Elsewhere, where: C
 @click.option("--lifetime", type=click.IntRange(60, 86_400), metavar="SECONDS", help="Lease time; default: 900.")
 @registry_options
 @host_options
-def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Connection, as_json: bool) -> None:
+def renew(card_id: str, lifetime: int | None, elsewhere: RegistryOptions, where: Connection, as_json: bool) -> None:
     """
     Renew the lease of an agent.
 
@@ -327,7 +327,7 @@ def renew(card_id: str, lifetime: int | None, elsewhere: Elsewhere, where: Conne
       agtp registry renew translator-001 --lifetime 3600 --json
     """
     given = {} if lifetime is None else {"lifetime": lifetime}
-    _told(_of(where, elsewhere, operator=True).renew(card_id, given), as_json)
+    _print_answer(_open_registry(where, elsewhere, operator=True).renew(card_id, given), as_json)
 
 
 @command.command()
@@ -356,17 +356,17 @@ def approve(card_id: str, digest: str | None, public: bool | None, where: Connec
     registry = NativeRegistry(resolve(where, identity=REGISTRAR))
     if public is not None:
         looked_at = digest or registry.entry(card_id).get("etag")
-        _told(registry.approve(card_id, {"public": public, "digest": looked_at}), as_json)
+        _print_answer(registry.approve(card_id, {"public": public, "digest": looked_at}), as_json)
         return
     if digest is None:
         pending = registry.entry(card_id).get("pending")
         if not isinstance(pending, str):
             raise WrongInput(f"the card {card_id} has no pending change", "See STATE in agtp registry ls.")
         digest = pending
-    _told(registry.approve(card_id, {"digest": digest}), as_json)
+    _print_answer(registry.approve(card_id, {"digest": digest}), as_json)
 
 
-def _told(answer: Mapping[str, Any], as_json: bool) -> None:
+def _print_answer(answer: Mapping[str, Any], as_json: bool) -> None:
     shown = (
         *("id", "name", "created", "state", "status", "version", "expires_at", "lifetime", "pending"),
         *("public", "public_requested", "etag"),

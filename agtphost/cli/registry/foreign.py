@@ -24,7 +24,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class RegistryCredentials:
     """Credentials and settings for requests to a registry."""
 
     token: str = ""
@@ -41,19 +41,19 @@ class ForeignRegistry:
     :param url: the address without ``/agents``.
     """
 
-    def __init__(self, url: str, shown: Shown) -> None:
-        self._url = checked(url).rstrip("/").removesuffix("/agents")
+    def __init__(self, url: str, shown: RegistryCredentials) -> None:
+        self._url = require_safe_url(url).rstrip("/").removesuffix("/agents")
         self._shown = shown
 
     def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return all listed entries, from the first page to the last."""
         found: list[dict[str, Any]] = []
-        more = {name: ",".join(each) if isinstance(each, list) else each for name, each in asked.items()}
+        more = {name: ",".join(each) if isinstance(each, list) else each for name, each in send_request.items()}
         if "capabilities" in more:
             more["capability"] = more.pop("capabilities")
         for _ in range(MOST_PAGES):
             query = f"?{urlencode(more)}" if more else ""
-            page = self._asked("GET", f"/agents{query}")
+            page = self._request("GET", f"/agents{query}")
             listed = page if isinstance(page, list) else page.get("agents", page.get("results", page.get("items")))
             found += entries_of(listed, "agents")
             cursor = None if isinstance(page, list) else page.get("next_cursor")
@@ -64,17 +64,17 @@ class ForeignRegistry:
 
     def search(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the results of a search."""
-        return entries_of(_object(self._asked("POST", "/agents/search", asked)).get("results"), "results")
+        return entries_of(_object(self._request("POST", "/agents/search", asked)).get("results"), "results")
 
     def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
         """Return a card, and no further fields."""
         query = "" if version is None else f"?version={quote(version)}"
-        return self._asked("GET", f"{at(card_id)}{query}"), {}
+        return self._request("GET", f"{card_path(card_id)}{query}"), {}
 
     def invoke(self, card_id: str, operation: str | None, given: Mapping[str, Any]) -> tuple[Any, str]:
         """Call an agent through the registry; return its answer, and an empty Audit-ID."""
         named = "invoke" if operation is None else quote(operation, safe="")
-        return self._asked("POST", f"{at(card_id)}/{named}", given), ""
+        return self._request("POST", f"{card_path(card_id)}/{named}", given), ""
 
     def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Register a card, or the address of one."""
@@ -82,22 +82,22 @@ class ForeignRegistry:
         if "card" in sent:
             sent["card"] = jsontext.decode(str(sent["card"]).encode())
             sent = sent["card"] if len(sent) == 1 else sent
-        return _object(self._asked("POST", "/agents", sent))
+        return _object(self._request("POST", "/agents", sent))
 
     def withdraw(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Withdraw a card."""
         query = f"?successor={quote(str(given['successor']), safe='')}" if "successor" in given else ""
-        return _object(self._asked("DELETE", f"{at(card_id)}{query}"))
+        return _object(self._request("DELETE", f"{card_path(card_id)}{query}"))
 
     def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Renew the lease of an agent."""
-        return _object(self._asked("POST", f"{at(card_id)}/heartbeat", given))
+        return _object(self._request("POST", f"{card_path(card_id)}/heartbeat", given))
 
-    def _asked(self, method: str, path: str, value: Any = None) -> Any:
-        return asked(method, f"{self._url}{path}", value, self._shown)
+    def _request(self, method: str, path: str, value: Any = None) -> Any:
+        return send_request(method, f"{self._url}{path}", value, self._shown)
 
 
-def direct(card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: Shown) -> Any:
+def call_directly(card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: RegistryCredentials) -> Any:
     """
     Call an agent at the endpoint in its card.
 
@@ -115,16 +115,16 @@ def direct(card: Mapping[str, Any], operation: str | None, given: Mapping[str, A
     sent = dict(given)
     if operation is not None and not (chosen or {}).get("endpoint"):
         sent["operation"] = operation
-    url = checked(endpoint)
+    url = require_safe_url(endpoint)
     try:
-        return asked("POST", url, sent, shown)
-    except Refused as refused:
+        return send_request("POST", url, sent, shown)
+    except RegistryRefused as refused:
         if refused.status not in (404, 405) or url.endswith("/invoke"):
             raise
-        return asked("POST", f"{url.rstrip('/')}/invoke", sent, shown)
+        return send_request("POST", f"{url.rstrip('/')}/invoke", sent, shown)
 
 
-class Refused(HostRefused):
+class RegistryRefused(HostRefused):
     """
     A registry or an agent refused a request, or failed.
 
@@ -136,7 +136,7 @@ class Refused(HostRefused):
         self.status = status
 
 
-def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
+def send_request(method: str, url: str, value: Any, shown: RegistryCredentials) -> Any:
     """
     Send one request and return its answer.
 
@@ -161,11 +161,11 @@ def asked(method: str, url: str, value: Any, shown: Shown) -> Any:
         remedy = "Give the authority of its certificate with --cacert FILE." if isinstance(error, ssl.SSLError) else ""
         raise NoConnection(f"{urlsplit(url).netloc} cannot be reached: {error}", remedy) from None
     if not 200 <= answer.status < 300:
-        raise _refused(answer.status, answer.reason, octets)
-    return _decoded(octets, url)
+        raise _to_refusal(answer.status, answer.reason, octets)
+    return _decode(octets, url)
 
 
-def _context(shown: Shown) -> ssl.SSLContext:
+def _context(shown: RegistryCredentials) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=None if shown.cacert is None else str(shown.cacert))
         if shown.cert is not None:
@@ -175,7 +175,7 @@ def _context(shown: Shown) -> ssl.SSLContext:
     return context
 
 
-def _refused(status: int, phrase: str, octets: bytes) -> Refused:
+def _to_refusal(status: int, phrase: str, octets: bytes) -> RegistryRefused:
     try:
         document = jsontext.decode(octets)
     except jsontext.JSONTextError:
@@ -190,17 +190,17 @@ def _refused(status: int, phrase: str, octets: bytes) -> Refused:
         remedies.insert(0, f"The field is {told['field']}.")
     if 300 <= status < 400:
         remedies.append("Redirects are not followed: give the final address.")
-    return Refused(status, said, "\n  ".join(each for each in remedies if each), document)
+    return RegistryRefused(status, said, "\n  ".join(each for each in remedies if each), document)
 
 
-def _decoded(octets: bytes, url: str) -> Any:
+def _decode(octets: bytes, url: str) -> Any:
     try:
         return jsontext.decode(octets) if octets else {}
     except jsontext.JSONTextError as error:
         raise HostRefused(f"the answer of {urlsplit(url).netloc} is not JSON: {error}") from None
 
 
-def checked(url: str) -> str:
+def require_safe_url(url: str) -> str:
     """
     Return a URL that may be called: https, or http on this machine.
 
@@ -232,6 +232,6 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def at(card_id: str) -> str:
+def card_path(card_id: str) -> str:
     """Return the path of a card."""
     return f"/agents/{quote(card_id, safe='')}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from agtphost.cli.exchange import called, connected, entries_of, require_success
+from agtphost.cli.exchange import call_with_approval, open_client, entries_of, require_success
 from agtphost.cli.failures import HostRefused
 from agtphost.cli.target import Target
 
@@ -54,7 +54,7 @@ class NativeRegistry:
     def get(self, card_id: str, version: str | None = None) -> tuple[Any, Mapping[str, Any]]:
         """Return a card, and the header fields about it."""
         given = {} if version is None else {"version": version}
-        reply = self._asked("QUERY", at(card_id), given)
+        reply = self._request("QUERY", card_path(card_id), given)
         named = ("ETag", "Last-Modified", "Card-Version", "Card-State", "Card-Status")
         fields = {name: value for name in named if (value := reply.headers.get(name.lower())) is not None}
         return reply.document, fields
@@ -70,8 +70,8 @@ class NativeRegistry:
     ) -> tuple[Any, str]:
         """Call an agent; return its answer, and the Audit-ID of the call."""
         asked: dict[str, Any] = {"parameters": dict(given), **({} if operation is None else {"action": operation})}
-        with connected(self._target) as client:
-            reply = called(client, self._target, "EXECUTE", at(card_id), asked, stream=stream, **options)
+        with open_client(self._target) as client:
+            reply = call_with_approval(client, self._target, "EXECUTE", card_path(card_id), asked, stream=stream, **options)
         return _require(reply).result, reply.audit_id or ""
 
     def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -80,28 +80,28 @@ class NativeRegistry:
 
     def withdraw(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Withdraw a card."""
-        return self._result("WITHDRAW", at(card_id), given)
+        return self._result("WITHDRAW", card_path(card_id), given)
 
     def renew(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Renew the lease of an agent."""
-        return self._result("RENEW", at(card_id), given)
+        return self._result("RENEW", card_path(card_id), given)
 
     def approve(self, card_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Put a changed card into effect, or change whether a card is public."""
-        return self._result("APPROVE", at(card_id), given)
+        return self._result("APPROVE", card_path(card_id), given)
 
     def entry(self, card_id: str) -> Mapping[str, Any]:
         """Return the registry's entry of a card."""
-        return self._result("QUERY", at(card_id), {"form": "entry"})
+        return self._result("QUERY", card_path(card_id), {"form": "entry"})
 
     def _result(self, method: str, path: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        result = self._asked(method, path, given).result
+        result = self._request(method, path, given).result
         if not isinstance(result, dict):
             raise HostRefused("the result of the answer is not an object", "Check that the host has the same version.")
         return result
 
-    def _asked(self, method: str, path: str, given: Mapping[str, Any]) -> Reply:
-        with connected(self._target) as client:
+    def _request(self, method: str, path: str, given: Mapping[str, Any]) -> Reply:
+        with open_client(self._target) as client:
             return _require(client.call(self._target.uri, method, path, given))
 
 
@@ -113,6 +113,6 @@ def _require(reply: Reply) -> Reply:
         raise
 
 
-def at(card_id: str) -> str:
+def card_path(card_id: str) -> str:
     """Return the path of a card."""
     return f"{PATH}/{quote(card_id, safe=':')}"

@@ -20,7 +20,7 @@ def print_cards(entries: Iterable[Mapping[str, Any]]) -> None:
     head = (*(["SCORE"] if scored else ()), "ID", "NAME", "STATE", "VERIFIED", "QUALITY", "DESCRIPTION")
     rows: list[tuple[object, ...]] = []
     for each in entries:
-        said = (each.get("id"), each.get("name"), state_of(each), verified(each), quality(each), _short(each))
+        said = (each.get("id"), each.get("name"), state_of(each), render_evidence(each), quality(each), _short(each))
         rows.append((score_of(each), *said) if scored else said)
         for operation in _operations(each):
             said = (f"  {operation.get('name', '')}", "", "", "", "", _short(operation))
@@ -45,7 +45,7 @@ def state_of(entry: Mapping[str, Any]) -> str:
     return ", ".join(said) or "-"
 
 
-def verified(entry: Mapping[str, Any]) -> str:
+def render_evidence(entry: Mapping[str, Any]) -> str:
     """
     Return the evidence for a card: what the registry verified, and separately the card's claim.
 
@@ -93,7 +93,7 @@ def print_card(card: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
     for name in texts:
         value = card.get(name)
         facts.append((name, ", ".join(map(str, value)) if isinstance(value, list) else ""))
-    facts += [("verified", verified({**card, **fields})), ("quality", quality(card))]
+    facts += [("verified", render_evidence({**card, **fields})), ("quality", quality(card))]
     print_fields([*facts, *((name.lower(), value) for name, value in fields.items() if isinstance(value, str))])
     operations = _operations(card)
     if operations:
