@@ -19,12 +19,12 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.progress import show_progress
 from agtphost.cli.target import Target, resolve
 from agtphost.client.local_identities import CALLER, REGISTRAR, certified_agent, identities, pair, present
-from agtphost.conformance.access import Access, Who
+from agtphost.conformance.access import Access, Role
 from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
 from agtphost.conformance.reporting import describe, document, junit, line, summary
-from agtphost.conformance.running import Outcome, Plan, Result, counts, run
+from agtphost.conformance.running import Outcome, Plan, CaseResult, counts, run
 from agtphost.conformance.target import connect
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
@@ -119,8 +119,8 @@ def _list(cases: Sequence[Case], *, as_json: bool) -> None:
     click.echo(f"{len(cases)} cases, {len(requirements)} requirements")
 
 
-def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[Result]:
-    def told(result: Result) -> None:
+def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[CaseResult]:
+    def told(result: CaseResult) -> None:
         if not quiet:
             echo(visible(line(result)), VERDICTS.get(result.outcome))
 
@@ -143,7 +143,7 @@ def _write(report: Path, octets: bytes) -> None:
         report.write_bytes(octets)
 
 
-def _conclude(results: Sequence[Result], uri: str, *, as_json: bool) -> None:
+def _conclude(results: Sequence[CaseResult], uri: str, *, as_json: bool) -> None:
     failed = counts(results)[Outcome.FAILED]
     answer = document(results, uri)
     if failed:
@@ -206,21 +206,21 @@ def _from_state(where: Connection, state: Path) -> Connection:
 
 def _credentials(
     target: Target, where: Connection, supplied: SuppliedAccess
-) -> tuple[dict[Who, Credentials], list[Credentials]]:
+) -> tuple[dict[Role, Credentials], list[Credentials]]:
     """Return the credentials by role, and further agents of which one may be the second."""
     found = {}
     if target.cert is not None:
         agent_id = target.agent_id or certified_agent(target.cert)
-        found[Who.AGENT] = Credentials(cert=target.cert, key=target.key, agent_id=agent_id)
+        found[Role.AGENT] = Credentials(cert=target.cert, key=target.key, agent_id=agent_id)
     elif target.agent_id is not None:
-        found[Who.AGENT] = Credentials(agent_id=target.agent_id)
-    registrar, others = _find_identities(where, supplied, found.get(Who.AGENT))
+        found[Role.AGENT] = Credentials(agent_id=target.agent_id)
+    registrar, others = _find_identities(where, supplied, found.get(Role.AGENT))
     registrar = _pair(supplied.registrar_cert, supplied.registrar_key, "The issuer's certificate") or registrar
     second = _pair(supplied.second_cert, supplied.second_key, "The second agent's certificate")
     if registrar is not None:
-        found[Who.REGISTRAR] = Credentials(cert=registrar[0], key=registrar[1])
+        found[Role.REGISTRAR] = Credentials(cert=registrar[0], key=registrar[1])
     if second is not None:
-        found[Who.SECOND] = _agent(second)
+        found[Role.SECOND] = _agent(second)
         others = []
     return found, [_agent(pair) for pair in others]
 

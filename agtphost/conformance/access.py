@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from agtphost.conformance.link import Credentials, Endpoint
 
 
-class Who(Enum):
+class Role(Enum):
     """The roles in which a target is called."""
 
     ANONYMOUS = "anonymous"
@@ -40,7 +40,7 @@ class Access:
 
     where: Endpoint
     trust: Path | None = None
-    credentials: Mapping[Who, Credentials] = field(default_factory=dict)
+    credentials: Mapping[Role, Credentials] = field(default_factory=dict)
     keys: Mapping[str, Ed25519PublicKey] = field(default_factory=dict)
     expendable: str | None = None
     timeout: float = 10.0

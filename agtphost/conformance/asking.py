@@ -10,7 +10,7 @@ JSON = "application/vnd.agtp+json"
 Field = tuple[str, str]
 
 
-def encoded(value: object) -> bytes:
+def encode(value: object) -> bytes:
     """Encode a value as JSON; return bytes unchanged."""
     return value if isinstance(value, bytes) else json.dumps(value).encode()
 
@@ -29,7 +29,7 @@ def request(
     :param body: bytes, or a value that is sent as JSON; None for no body.
     :param content_type: None to omit it.
     """
-    octets = b"" if body is None else encoded(body)
+    octets = b"" if body is None else encode(body)
     lines = [f"AGTP/1.0 {method} {target}", *(f"{name}: {value}" for name, value in fields)]
     if body is not None and content_type is not None:
         lines.append(f"Content-Type: {content_type}")
@@ -41,6 +41,6 @@ class Envelope(dict[str, object]):
     """A body of core v08 section 5.7; a server without envelopes gets only its parameters."""
 
 
-def enveloped(method: str, parameters: object) -> Envelope:
+def make_envelope(method: str, parameters: object) -> Envelope:
     """Return the envelope of core v08 section 5.7."""
     return Envelope({"method": method, "parameters": parameters})

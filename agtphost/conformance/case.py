@@ -64,7 +64,7 @@ class Cases(list[Case]):
         :param requirements: ids, separated by spaces.
         :param check: called with the target and ``values``.
         """
-        bound: Check = _with(check, values) if values else check
+        bound: Check = _bind_values(check, values) if values else check
         self.append(
             Case(
                 id=f"{self._area}.{name}",
@@ -106,7 +106,7 @@ class Cases(list[Case]):
         return added
 
 
-def _with(check: Callable[..., object], values: Sequence[object]) -> Check:
+def _bind_values(check: Callable[..., object], values: Sequence[object]) -> Check:
     def called(target: Target) -> None:
         partial(check, target)(*values)
 

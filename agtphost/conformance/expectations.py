@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from agtphost.conformance.link import Answer
+from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.verdict import expect
 
 HEX64 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -17,36 +17,36 @@ MOMENT = re.compile(
 SUCCESS = (200, 201, 202, 204, 263)
 
 
-def answered(answer: Answer, *allowed: int) -> Answer:
+def require_status(answer: RawAnswer, *allowed: int) -> RawAnswer:
     """Require that the status is one of ``allowed``."""
     listed = " or ".join(map(str, allowed))
     expect(answer.status in allowed, f"expected {listed}, got {answer}", answer.refusal)
     return answer
 
 
-def never(answer: Answer, *refused: int) -> Answer:
+def forbid_status(answer: RawAnswer, *refused: int) -> RawAnswer:
     """Require that the status is none of ``refused``."""
     expect(answer.status not in refused, f"must not be {' or '.join(map(str, refused))}: got {answer}", answer.refusal)
     return answer
 
 
-def succeeded(answer: Answer) -> Answer:
+def require_success(answer: RawAnswer) -> RawAnswer:
     """Require that the status is a success."""
-    return answered(answer, *SUCCESS)
+    return require_status(answer, *SUCCESS)
 
 
-def reason(answer: Answer, *tokens: str) -> Answer:
+def require_reason(answer: RawAnswer, *tokens: str) -> RawAnswer:
     """Require that the body names one of ``tokens`` as its reason."""
     expect(answer.tokens & set(tokens), f"the body names {sorted(answer.tokens)}, not {' or '.join(tokens)}")
     return answer
 
 
-def refused(answer: Answer, status: int, *tokens: str) -> Answer:
+def require_refusal(answer: RawAnswer, status: int, *tokens: str) -> RawAnswer:
     """Require a status, and one of ``tokens`` as the reason."""
-    return reason(answered(answer, status), *tokens)
+    return require_reason(require_status(answer, status), *tokens)
 
 
-def has(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
+def require_members(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
     """Require that ``value`` is an object with the members ``names``."""
     expect(isinstance(value, Mapping), f"{what} is not an object")
     missing = [name for name in names if name not in value]
@@ -55,28 +55,28 @@ def has(value: Any, names: Collection[str], what: str) -> Mapping[str, Any]:
     return found
 
 
-def is_list(value: Any, what: str) -> list[Any]:
+def require_list(value: Any, what: str) -> list[Any]:
     """Require that ``value`` is an array."""
     expect(isinstance(value, list), f"{what} is not an array")
     found: list[Any] = value
     return found
 
 
-def header(answer: Answer, name: str) -> str:
+def require_header(answer: RawAnswer, name: str) -> str:
     """Return the value of a required header field."""
     found = answer.header(name)
     expect(found is not None, f"{answer} has no {name}", f"no {name}")
     return found or ""
 
 
-def without(answer: Answer, *names: str) -> Answer:
+def require_absent(answer: RawAnswer, *names: str) -> RawAnswer:
     """Require that none of the fields is present."""
     present = [name for name in names if answer.header(name) is not None]
     expect(not present, f"{answer} carries {', '.join(present)}")
     return answer
 
 
-def mentions(answer: Answer, text: str) -> Answer:
+def require_mention(answer: RawAnswer, text: str) -> RawAnswer:
     """Require that the body contains ``text``."""
     expect(text.encode() in answer.body, f"the body of {answer} does not name {text!r}")
     return answer

@@ -43,7 +43,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class RawAnswer:
     """A response of the target."""
 
     status: int
@@ -217,7 +217,7 @@ class Link:
                 pass
             self.ended = True
 
-    def answer(self, request: bytes = b"") -> Answer | None:
+    def answer(self, request: bytes = b"") -> RawAnswer | None:
         """
         Return the next response, or None if the target closed the connection.
 
@@ -239,7 +239,7 @@ class Link:
                 raise Failure(f"the body of the response {status} was cut short")
         body = bytes(self.buffer[end + 4 : end + 4 + length])
         del self.buffer[: end + 4 + length]
-        return Answer(status=status, text=text, fields=fields, body=body, head=head, request=request)
+        return RawAnswer(status=status, text=text, fields=fields, body=body, head=head, request=request)
 
     @staticmethod
     def _length(status: int, fields: tuple[tuple[str, str], ...]) -> int:

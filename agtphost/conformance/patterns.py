@@ -16,12 +16,12 @@ _COUNT = re.compile(r"\{([0-9]{1,4})(,)?([0-9]{1,4})?\}", re.ASCII)
 _SIGNS = {"?": (0, 1), "*": (0, MOST), "+": (1, MOST)}
 
 
-class Unsupported(ValueError):
+class UnsupportedPattern(ValueError):
     """The pattern uses a feature that this module does not support."""
 
 
 @dataclass
-class _Reader:
+class _PatternWalker:
     """A parser that makes a matching text while it reads a pattern."""
 
     pattern: str
@@ -66,43 +66,43 @@ class _Reader:
         if sign == "(":
             return self._group()
         if sign == "\\":
-            return self._escaped()
+            return self._escape()
         if sign in "?*+{":
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         return sign
 
     def _group(self) -> str:
         if self.pattern.startswith("?:", self.at):
             self.at += 2
         elif self._peek() == "?":
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         made = self.alternatives()
         if self._peek() != ")":
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         self.at += 1
         return made
 
-    def _escaped(self) -> str:
+    def _escape(self) -> str:
         sign = self._peek()
         self.at += 1
         if sign in _CLASSES:
             return self.dice.choice(_CLASSES[sign])
         if not sign or sign.isalnum():
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         return sign
 
     def _set(self) -> str:
         end = self.pattern.find("]", self.at + 1)
         content = self.pattern[self.at : end]
         if end < 0 or "\\]" in content:
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         self.at = end + 1
         negated = content.startswith("^")
         members = _members(content.removeprefix("^"))
         if negated:
             members = "".join(sign for sign in _DOT + string.ascii_uppercase if sign not in members)
         if not members:
-            raise Unsupported(self.pattern)
+            raise UnsupportedPattern(self.pattern)
         return members
 
     def _repetitions(self) -> tuple[int, int]:
@@ -114,7 +114,7 @@ class _Reader:
         elif sign == "{":
             match = _COUNT.match(self.pattern, self.at)
             if match is None:
-                raise Unsupported(self.pattern)
+                raise UnsupportedPattern(self.pattern)
             self.at = match.end()
             least = int(match[1])
             most = int(match[3]) if match[3] else least + MOST if match[2] else least
@@ -140,14 +140,14 @@ def _members(content: str) -> str:
     return "".join(made)
 
 
-def matching(pattern: str, dice: random.Random) -> str:
+def make_match(pattern: str, dice: random.Random) -> str:
     """
     Return a text that ``pattern`` matches.
 
     :raises Unsupported: the pattern has look-around, back references or other rare features.
     """
-    reader = _Reader(pattern, dice)
+    reader = _PatternWalker(pattern, dice)
     made = reader.alternatives()
     if reader.at != len(pattern):
-        raise Unsupported(pattern)
+        raise UnsupportedPattern(pattern)
     return made

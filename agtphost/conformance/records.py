@@ -10,16 +10,16 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from agtphost.conformance.expectations import header
-from agtphost.conformance.link import Answer
-from agtphost.conformance.signatures import decoded, signed_by
+from agtphost.conformance.expectations import require_header
+from agtphost.conformance.link import RawAnswer
+from agtphost.conformance.signatures import decode_base64url, signed_by
 from agtphost.conformance.verdict import Failure, Inapplicable, expect
 
 ZEROS = "0" * 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class AttributionRecord:
     """The parts of an Attribution-Record, which is a JWS in compact form."""
 
     text: str
@@ -33,10 +33,10 @@ class Record:
         return sha256(self.text.encode("ascii")).hexdigest()
 
     @property
-    def signed(self) -> bool:
+    def is_signed(self) -> bool:
         return self.header.get("alg") != "none"
 
-    def covered_by(self, keys: Mapping[str, Ed25519PublicKey]) -> bool:
+    def is_signed_by(self, keys: Mapping[str, Ed25519PublicKey]) -> bool:
         """Return whether one of the keys signed the record."""
         octets = self.text[: self.text.rindex(".")].encode("ascii")
         kid = self.header.get("kid")
@@ -44,7 +44,7 @@ class Record:
         return any(signed_by(key, self.signature, octets) for key in tried)
 
 
-def record_of(answer: Answer) -> Record:
+def record_of(answer: RawAnswer) -> AttributionRecord:
     """
     Return the record that an answer carries.
 
@@ -56,7 +56,7 @@ def record_of(answer: Answer) -> Record:
     return read(text)
 
 
-def recorded(answer: Answer) -> str:
+def audit_id_of(answer: RawAnswer) -> str:
     """
     Return the Audit-ID of an answer whose record can be read back.
 
@@ -65,10 +65,10 @@ def recorded(answer: Answer) -> str:
     """
     if answer.header("Audit-Summary") is not None:
         raise Inapplicable("an answer with a separate record; this one was summed up with others")
-    return header(answer, "Audit-ID")
+    return require_header(answer, "Audit-ID")
 
 
-def read(text: str) -> Record:
+def read(text: str) -> AttributionRecord:
     """
     Parse an Attribution-Record.
 
@@ -77,11 +77,11 @@ def read(text: str) -> Record:
     parts = text.split(".")
     expect(len(parts) == 3 and parts[0] and parts[1], "the Attribution-Record does not have three parts")
     try:
-        header, payload = (json.loads(decoded(part)) for part in parts[:2])
+        header, payload = (json.loads(decode_base64url(part)) for part in parts[:2])
     except ValueError:
         raise Failure("the Attribution-Record does not hold JSON") from None
     expect(isinstance(header, dict) and isinstance(payload, dict), "the Attribution-Record does not hold objects")
-    return Record(text=text, header=header, payload=payload, signature=decoded(parts[2]))
+    return AttributionRecord(text=text, header=header, payload=payload, signature=decode_base64url(parts[2]))
 
 
 def request_hash(octets: bytes) -> str:

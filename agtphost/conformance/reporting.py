@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from agtphost.conformance.case import Case
-from agtphost.conformance.running import Outcome, Result, causes, counts
+from agtphost.conformance.running import Outcome, CaseResult, causes, counts
 
 MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
 MOST_NAMED = 4
@@ -16,20 +16,20 @@ MOST_NAMED = 4
 WIDTH = max(map(len, MARKS.values()))
 
 
-def line(result: Result) -> str:
+def line(result: CaseResult) -> str:
     """Return a result as one line: mark, id, requirements, and the message if the case did not pass."""
     said = f": {result.message}" if result.message else ""
     return f"{MARKS[result.outcome]:<{WIDTH}}  {result.case.id}  [{' '.join(result.case.requirements)}]{said}"
 
 
-def summary(results: Sequence[Result]) -> str:
+def summary(results: Sequence[CaseResult]) -> str:
     """Return the failures grouped by cause, and the line of totals."""
     found = counts(results)
     last = ", ".join(f"{number} {outcome.value}" for outcome, number in found.items())
-    return "\n".join([*_grouped(results), last])
+    return "\n".join([*_group_failures(results), last])
 
 
-def _grouped(results: Sequence[Result]) -> Iterator[str]:
+def _group_failures(results: Sequence[CaseResult]) -> Iterator[str]:
     """Yield one line for each cause of failures, if any cause has several cases."""
     grouped = causes(results)
     if not any(len(cases) > 1 for _, cases in grouped):
@@ -52,7 +52,7 @@ def describe(case: Case) -> dict[str, Any]:
     }
 
 
-def document(results: Sequence[Result], uri: str) -> dict[str, Any]:
+def document(results: Sequence[CaseResult], uri: str) -> dict[str, Any]:
     """Return all results for JSON output."""
     found = counts(results)
     return {
@@ -77,7 +77,7 @@ def _printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text)
 
 
-def junit(results: Sequence[Result], uri: str) -> bytes:
+def junit(results: Sequence[CaseResult], uri: str) -> bytes:
     """Return a JUnit report with a test suite for each area."""
     root = ElementTree.Element("testsuites", name=f"agtp conformance {uri}")
     for area in dict.fromkeys(result.case.area for result in results):
@@ -99,7 +99,7 @@ def junit(results: Sequence[Result], uri: str) -> bytes:
     return octets
 
 
-def _junit_case(suite: ElementTree.Element, result: Result) -> None:
+def _junit_case(suite: ElementTree.Element, result: CaseResult) -> None:
     case = result.case
     named = f"{case.id.partition('.')[2]} [{' '.join(case.requirements)}]"
     element = ElementTree.SubElement(

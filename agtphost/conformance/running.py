@@ -23,7 +23,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class CaseResult:
     """The result of a case, run or not."""
 
     case: Case
@@ -57,7 +57,7 @@ class Plan:
         return not self.only or any(fnmatchcase(name, pattern) for pattern in self.only for name in names)
 
 
-def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Result], None]) -> list[Result]:
+def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[CaseResult], None]) -> list[CaseResult]:
     """
     Run the selected cases in order.
 
@@ -70,7 +70,7 @@ def run(target: Target, cases: Iterable[Case], plan: Plan, report: Callable[[Res
         started = time.monotonic()
         outcome, message, cause = _outcome(case, target, plan)
         seconds = time.monotonic() - started
-        result = Result(case=case, outcome=outcome, message=message, cause=cause, seconds=seconds)
+        result = CaseResult(case=case, outcome=outcome, message=message, cause=cause, seconds=seconds)
         results.append(result)
         report(result)
         if plan.fail_fast and outcome is Outcome.FAILED:
@@ -84,7 +84,7 @@ def _outcome(case: Case, target: Target, plan: Plan) -> tuple[Outcome, str, str]
     try:
         unmet = [need for need in case.needs if not target.has(need)]
         if unmet:
-            return _unmet(", ".join(map(_described, unmet)), plan)
+            return _unmet(", ".join(map(_describe_need, unmet)), plan)
         case.check(target)
     except Inapplicable as error:
         return _unmet(str(error), plan)
@@ -109,11 +109,11 @@ def _unmet(needs: str, plan: Plan) -> tuple[Outcome, str, str]:
     return (Outcome.FAILED, message, message) if plan.strict else (Outcome.NOT_RUN, message, "")
 
 
-def _described(need: Need) -> str:
+def _describe_need(need: Need) -> str:
     return f"{need.what} ({need.option})" if need.option else need.what
 
 
-def counts(results: Iterable[Result]) -> dict[Outcome, int]:
+def counts(results: Iterable[CaseResult]) -> dict[Outcome, int]:
     """Return the number of cases by outcome."""
     found = dict.fromkeys(Outcome, 0)
     for result in results:
@@ -121,7 +121,7 @@ def counts(results: Iterable[Result]) -> dict[Outcome, int]:
     return found
 
 
-def causes(results: Iterable[Result]) -> list[tuple[str, list[Case]]]:
+def causes(results: Iterable[CaseResult]) -> list[tuple[str, list[Case]]]:
     """Return the causes of failures with their cases, most cases first."""
     found: dict[str, list[Case]] = {}
     for result in results:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agtphost.conformance.patterns import Unsupported, matching
+from agtphost.conformance.patterns import UnsupportedPattern, make_match
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 
 Value = dict[str, Any]
@@ -41,7 +41,7 @@ _OTHER_TYPES: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class InputFault:
     """An input that a schema refuses."""
 
     kind: str
@@ -84,14 +84,14 @@ class Samples:
                 return made
         return None
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[InputFault]:
         """Yield inputs that the schema refuses, each for one reason."""
         good = self.valid()
         if good is None:
             return
         for kind, member, value in self._candidates(good):
             if not self.admits(value):
-                yield Fault(kind=kind, member=member, value=value)
+                yield InputFault(kind=kind, member=member, value=value)
 
     def _candidates(self, good: Value) -> Iterator[tuple[str, str, Value]]:
         for name in self._schema.get("required", ()):
@@ -143,8 +143,8 @@ class Samples:
         most = int(rule.get("maxLength", max(least, 64)))
         if "pattern" in rule:
             try:
-                return matching(str(rule["pattern"]), self._dice)
-            except Unsupported:
+                return make_match(str(rule["pattern"]), self._dice)
+            except UnsupportedPattern:
                 return "a" * max(least, 1)
         if rule.get("format") in _FORMATS:
             return _FORMATS[rule["format"]]

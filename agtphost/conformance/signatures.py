@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from agtphost.conformance.verdict import Failure, Inapplicable
 
 
-def decoded(part: object) -> bytes:
+def decode_base64url(part: object) -> bytes:
     """
     Decode base64url, padded or not.
 
@@ -46,7 +46,7 @@ def public_key(text: object) -> Ed25519PublicKey:
             if isinstance(found, Ed25519PublicKey):
                 return found
             raise ValueError("another kind of key")
-        return Ed25519PublicKey.from_public_bytes(decoded(text))
+        return Ed25519PublicKey.from_public_bytes(decode_base64url(text))
     except (ValueError, UnsupportedAlgorithm):
         raise Failure(f"{str(text)[:20]!r} is not an Ed25519 public key") from None
 
@@ -66,21 +66,21 @@ def canonical(value: object) -> bytes:
 
     :raises Inapplicable: a number is so large or small that ``json`` writes it differently.
     """
-    return json.dumps(_ordered(value), separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(_sort_members(value), separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def forms(members: Mapping[str, Any], *omitted: str) -> Iterator[bytes]:
+def signed_forms(members: Mapping[str, Any], *omitted: str) -> Iterator[bytes]:
     """Yield the bytes that a signature may cover: the canonical form, and ASCII as in deployed implementations."""
     covered = {name: value for name, value in members.items() if name not in omitted}
     yield canonical(covered)
     yield json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _ordered(value: Any) -> Any:
+def _sort_members(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _ordered(value[name]) for name in sorted(value, key=lambda name: name.encode("utf-16-be"))}
+        return {name: _sort_members(value[name]) for name in sorted(value, key=lambda name: name.encode("utf-16-be"))}
     if isinstance(value, list):
-        return [_ordered(item) for item in value]
+        return [_sort_members(item) for item in value]
     if isinstance(value, float):
         if value.is_integer() and abs(value) < 1e21:
             return int(value)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
-from agtphost.conformance.asking import enveloped
+from agtphost.conformance.asking import make_envelope
 from agtphost.conformance.samples import Samples, Value, samples_of
 
 LEGACY = frozenset({"GET", "POST", "PUT", "DELETE", "PATCH"})
@@ -18,7 +18,7 @@ CALL = "mcp.tools.call"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Declared:
+class DeclaredEndpoint:
     """An endpoint of the manifest."""
 
     definition: Mapping[str, Any]
@@ -52,14 +52,14 @@ class Declared:
         return found if isinstance(found, list) else ()
 
     @property
-    def built_in(self) -> bool:
+    def is_built_in(self) -> bool:
         """Whether the server itself provides the endpoint."""
         handler = self.definition.get("handler")
         kind = handler.get("type") if isinstance(handler, Mapping) else None
         return self.definition.get("tier") == "A" or kind == "built_in"
 
     @property
-    def harmless(self) -> bool:
+    def is_harmless(self) -> bool:
         """Whether a call changes nothing, according to the endpoint's declaration."""
         return self.semantic.get("impact") == "informational" and self.semantic.get("is_idempotent") is True
 
@@ -91,7 +91,7 @@ class Declared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tool:
+class TargetTool:
     """An entry of ``DISCOVER /tools``."""
 
     entry: Mapping[str, Any]
@@ -105,7 +105,7 @@ class Tool:
         return str(self.entry.get("action") or CALL)
 
     @property
-    def harmless(self) -> bool:
+    def is_harmless(self) -> bool:
         semantic = self.entry.get("semantic")
         return isinstance(semantic, Mapping) and semantic.get("impact") == "informational"
 
@@ -130,4 +130,4 @@ class Tool:
             "payload_type": self.entry.get("payload_type", MCP_TOOLS),
             "payload": payload,
         }
-        return enveloped("EXECUTE", {**given, **parameters})
+        return make_envelope("EXECUTE", {**given, **parameters})

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from agtphost.conformance.access import Access, Who
+from agtphost.conformance.access import Access, Role
 from agtphost.conformance.asking import Envelope, Field, request
-from agtphost.conformance.link import Answer, Credentials, Link, Unreachable, client_context
+from agtphost.conformance.link import RawAnswer, Credentials, Link, Unreachable, client_context
 from agtphost.conformance.signatures import public_key
-from agtphost.conformance.surface import LEGACY, Declared, Tool
+from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
 from agtphost.contract.manifest_parts import PartError, PartReader
 from agtphost.contract.manifest_validation import Finding, examine
@@ -28,16 +28,16 @@ PROBES = 12
 
 RATE_LIMITED = 429
 LONGEST_PAUSE = 5.0
-KEPT = 400
+MAX_JOURNAL = 400
 """Most answers that the journal keeps."""
 
-ASKING = (400, 401, 403, 262)
+AGENT_REQUIRED = (400, 401, 403, 262)
 """Statuses of anonymous requests that may be others with an Agent-ID."""
 
 STOPPED = (401, 410, 503)
 """Statuses for agents that were revoked or suspended, or that are not known."""
 
-_NOBODY = Credentials()
+_ANONYMOUS = Credentials()
 
 
 class Target:
@@ -49,15 +49,15 @@ class Target:
 
     def __init__(self, access: Access) -> None:
         self.access = access
-        self.journal: list[Answer] = []
-        self.last: Answer | None = None
+        self.journal: list[RawAnswer] = []
+        self.last: RawAnswer | None = None
         """The newest answer."""
 
         self.asks_agent = False
         """Whether every caller has to name an agent; then requests without a chosen role are sent as the agent."""
 
-        self._contexts: dict[Who, ssl.SSLContext] = {}
-        self._links: dict[Who, Link] = {}
+        self._contexts: dict[Role, ssl.SSLContext] = {}
+        self._links: dict[Role, Link] = {}
 
     def __enter__(self) -> Target:
         return self
@@ -69,15 +69,15 @@ class Target:
 
     # Roles
 
-    def credentials(self, who: Who) -> Credentials:
+    def credentials(self, who: Role) -> Credentials:
         """Return the credentials of a role."""
-        return self._second if who is Who.SECOND else self.access.credentials.get(who, _NOBODY)
+        return self._second if who is Role.SECOND else self.access.credentials.get(who, _ANONYMOUS)
 
     @cached_property
     def _second(self) -> Credentials:
         """The first further agent that the target serves; empty credentials if all were revoked or suspended."""
-        given = self.access.credentials.get(Who.SECOND)
-        return next(filter(self._serves, ([given] if given is not None else []) + [*self.access.others]), _NOBODY)
+        given = self.access.credentials.get(Role.SECOND)
+        return next(filter(self._serves, ([given] if given is not None else []) + [*self.access.others]), _ANONYMOUS)
 
     def _serves(self, shown: Credentials) -> bool:
         fields = [] if shown.agent_id is None else [("Agent-ID", shown.agent_id)]
@@ -98,19 +98,19 @@ class Target:
 
         :raises Inapplicable: no credentials of an agent were supplied.
         """
-        found = self.credentials(Who.AGENT).agent_id
+        found = self.credentials(Role.AGENT).agent_id
         if found is None:
             raise Inapplicable("an agent")
         return found
 
     @property
-    def best(self) -> Who:
+    def best(self) -> Role:
         """The agent if there are credentials of one, or else the anonymous role."""
-        return Who.AGENT if self.has(Need.AGENT) else Who.ANONYMOUS
+        return Role.AGENT if self.has(Need.AGENT) else Role.ANONYMOUS
 
     # Connections
 
-    def link(self, who: Who = Who.ANONYMOUS) -> Link:
+    def link(self, who: Role = Role.ANONYMOUS) -> Link:
         """Open a new connection, which the caller closes."""
         if who not in self._contexts:
             self._contexts[who] = client_context(self.access.trust, self.credentials(who))
@@ -122,10 +122,10 @@ class Target:
         path: str = "/",
         body: object = None,
         *,
-        who: Who | None = None,
+        who: Role | None = None,
         fields: Iterable[Field] = (),
         **options: Any,
-    ) -> Answer:
+    ) -> RawAnswer:
         """
         Send one request on a kept connection, and return its answer.
 
@@ -136,7 +136,7 @@ class Target:
         named = list(fields)
         introduced = any(name.lower() == "agent-id" for name, _ in named)
         if who is None:
-            who = Who.AGENT if self.asks_agent and not introduced else Who.ANONYMOUS
+            who = Role.AGENT if self.asks_agent and not introduced else Role.ANONYMOUS
         agent_id = self.credentials(who).agent_id
         if agent_id is not None and not introduced:
             named.insert(0, ("Agent-ID", agent_id))
@@ -146,11 +146,11 @@ class Target:
 
     def as_agent(
         self, method: str, path: str = "/", body: object = None, fields: Iterable[Field] = (), **options: Any
-    ) -> Answer:
+    ) -> RawAnswer:
         """Send one request as the agent, and return its answer."""
-        return self.ask(method, path, body, who=Who.AGENT, fields=fields, **options)
+        return self.ask(method, path, body, who=Role.AGENT, fields=fields, **options)
 
-    def send(self, octets: bytes, *, who: Who = Who.ANONYMOUS) -> Answer:
+    def send(self, octets: bytes, *, who: Role = Role.ANONYMOUS) -> RawAnswer:
         """Send the bytes of one request, and return its answer."""
         answer = self._exchange(octets, who)
         if answer.status == RATE_LIMITED:
@@ -163,14 +163,14 @@ class Target:
                 raise Inapplicable(f"a rate limit that admits it; Retry-After is {named} s")
         return self.note(answer)
 
-    def note(self, answer: Answer) -> Answer:
+    def note(self, answer: RawAnswer) -> RawAnswer:
         """Keep an answer for the cases that examine all answers."""
         self.last = answer
-        if len(self.journal) < KEPT:
+        if len(self.journal) < MAX_JOURNAL:
             self.journal.append(answer)
         return answer
 
-    def _exchange(self, octets: bytes, who: Who) -> Answer:
+    def _exchange(self, octets: bytes, who: Role) -> RawAnswer:
         kept = self._links.pop(who, None)
         answer = self._once(kept, octets, who) if kept is not None and not kept.ended and not kept.buffer else None
         if answer is None:
@@ -181,7 +181,7 @@ class Target:
             raise Failure(f"the connection was closed instead of answering {line!r}")
         return answer
 
-    def _once(self, link: Link, octets: bytes, who: Who) -> Answer | None:
+    def _once(self, link: Link, octets: bytes, who: Role) -> RawAnswer | None:
         try:
             link.send(octets)
             answer = link.answer(octets)
@@ -194,7 +194,7 @@ class Target:
             link.close()
         return answer
 
-    def introduced(self, octets: bytes) -> bytes:
+    def introduce(self, octets: bytes) -> bytes:
         """Return a handwritten request, with an Agent-ID if the target requires every caller to name one."""
         line, ending, rest = octets.partition(b"\r\n")
         if not self.asks_agent or not octets.startswith(b"AGTP/1.0 ") or b"agent-id:" in octets.lower():
@@ -204,11 +204,11 @@ class Target:
     # Declarations
 
     @cached_property
-    def root(self) -> Answer:
+    def root(self) -> RawAnswer:
         """The answer to ``DISCOVER /`` without an Agent-ID; with one if the target requires it."""
         answer = self.ask("DISCOVER", "/")
-        if answer.status in ASKING and self.credentials(Who.AGENT).agent_id is not None:
-            named = self.ask("DISCOVER", "/", who=Who.AGENT)
+        if answer.status in AGENT_REQUIRED and self.credentials(Role.AGENT).agent_id is not None:
+            named = self.ask("DISCOVER", "/", who=Role.AGENT)
             if named.status == 200:
                 self.asks_agent = True
                 return named
@@ -273,19 +273,19 @@ class Target:
         return found if isinstance(found, Mapping) else {}
 
     @cached_property
-    def declared(self) -> tuple[Declared, ...]:
+    def declared_endpoints(self) -> tuple[DeclaredEndpoint, ...]:
         """Every endpoint of the manifest, from all its parts."""
         listed = self._whole(self.manifest or {}).get("endpoints")
         entries = listed if isinstance(listed, list) else []
-        return tuple(Declared(definition=entry) for entry in entries if isinstance(entry, Mapping))
+        return tuple(DeclaredEndpoint(definition=entry) for entry in entries if isinstance(entry, Mapping))
 
     @cached_property
-    def operators(self) -> tuple[Declared, ...]:
+    def operators(self) -> tuple[DeclaredEndpoint, ...]:
         """The endpoints of the operator."""
-        return tuple(item for item in self.declared if not item.built_in and item.method not in LEGACY)
+        return tuple(item for item in self.declared_endpoints if not item.is_built_in and item.method not in LEGACY)
 
     @cached_property
-    def listed(self) -> frozenset[tuple[str, str]]:
+    def listed_pairs(self) -> frozenset[tuple[str, str]]:
         """Method and path of each entry that ``DISCOVER /methods`` shows the agent."""
         entries = self._list("/methods")
         return frozenset((str(entry.get("method")), str(entry.get("path"))) for entry in entries)
@@ -298,22 +298,22 @@ class Target:
         return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
 
     @cached_property
-    def admitted(self) -> tuple[Declared, ...]:
+    def admitted_endpoints(self) -> tuple[DeclaredEndpoint, ...]:
         """Harmless endpoints of the operator that the agent may call, with an input each."""
         return tuple(
-            item for item in self.operators if item.harmless and item.pair in self.listed and item.input is not None
+            item for item in self.operators if item.is_harmless and item.pair in self.listed_pairs and item.input is not None
         )
 
     @cached_property
-    def held(self) -> frozenset[str]:
+    def held_scopes(self) -> frozenset[str]:
         """Scopes that the agent has, as far as its lists of endpoints and tools show."""
-        known = {scope for item in self.operators if item.pair in self.listed for scope in item.required_scopes}
+        known = {scope for item in self.operators if item.pair in self.listed_pairs for scope in item.required_scopes}
         for tool in self._list("/tools"):
             known.update(scope for scope in tool.get("required_scopes") or () if isinstance(scope, str))
         return frozenset(known)
 
     @cached_property
-    def hosted(self) -> tuple[Mapping[str, Any], ...]:
+    def hosted_agents(self) -> tuple[Mapping[str, Any], ...]:
         """The hosted agents, as ``DISCOVER /agents`` shows them."""
         answer = self.ask("DISCOVER", "/agents", who=self.best)
         found = answer.result if answer.status == 200 else []
@@ -323,12 +323,12 @@ class Target:
 
     def call(
         self,
-        endpoint: Declared,
+        endpoint: DeclaredEndpoint,
         value: Mapping[str, Any] | None = None,
         *,
-        who: Who = Who.AGENT,
+        who: Role = Role.AGENT,
         fields: Iterable[Field] = (),
-    ) -> Answer:
+    ) -> RawAnswer:
         """Call an endpoint, by default with an input that its schema admits."""
         path, body = endpoint.address(endpoint.input or {} if value is None else value)
         return self.ask(endpoint.method, path, body, who=who, fields=fields)
@@ -336,62 +336,62 @@ class Target:
     # A case that names the need has the property; elsewhere it raises Inapplicable if nothing fits.
 
     @property
-    def endpoint(self) -> Declared:
+    def endpoint(self) -> DeclaredEndpoint:
         """An endpoint that succeeds."""
-        return _given(self._succeeding, Need.ENDPOINT)
+        return _require(self._succeeding, Need.ENDPOINT)
 
     @cached_property
-    def _succeeding(self) -> Declared | None:
-        good = (item for item in self.spread(self.admitted) if self.call(item).status in (200, 202, 204))
+    def _succeeding(self) -> DeclaredEndpoint | None:
+        good = (item for item in self.select_spread(self.admitted_endpoints) if self.call(item).status in (200, 202, 204))
         return next(good, None)
 
     @cached_property
-    def with_schema(self) -> Declared:
+    def with_schema(self) -> DeclaredEndpoint:
         """The admitted endpoint whose input has the most members to check."""
-        rich = [item for item in self.admitted if item.samples is not None and item.samples.properties]
-        return _given(max(rich, key=_breadth, default=None), Need.SCHEMA)
+        rich = [item for item in self.admitted_endpoints if item.samples is not None and item.samples.properties]
+        return _require(max(rich, key=_count_properties, default=None), Need.SCHEMA)
 
     @cached_property
-    def with_parameter(self) -> Declared:
+    def with_parameter(self) -> DeclaredEndpoint:
         """An admitted endpoint with a parameter in its path."""
-        return _given(next((item for item in self.admitted if item.parameters), None), Need.TEMPLATE)
+        return _require(next((item for item in self.admitted_endpoints if item.parameters), None), Need.TEMPLATE)
 
     @cached_property
-    def scoped(self) -> tuple[Declared, str]:
+    def scoped_endpoint(self) -> tuple[DeclaredEndpoint, str]:
         """An admitted endpoint that requires scopes, and a scope of the agent that is not enough for it."""
-        pairs = ((item, min(self.held - item.required_scopes, default="")) for item in self.admitted)
-        return _given(next((pair for pair in pairs if pair[0].required_scopes and pair[1]), None), Need.SCOPED)
+        pairs = ((item, min(self.held_scopes - item.required_scopes, default="")) for item in self.admitted_endpoints)
+        return _require(next((pair for pair in pairs if pair[0].required_scopes and pair[1]), None), Need.SCOPED)
 
     @cached_property
-    def forbidden(self) -> Declared:
+    def forbidden(self) -> DeclaredEndpoint:
         """An endpoint for which the agent lacks a scope."""
-        closed = (item for item in self.operators if item.required_scopes - self.held and item.pair not in self.listed)
-        return _given(next((item for item in closed if item.input is not None), None), Need.FORBIDDEN)
+        closed = (item for item in self.operators if item.required_scopes - self.held_scopes and item.pair not in self.listed_pairs)
+        return _require(next((item for item in closed if item.input is not None), None), Need.FORBIDDEN)
 
     @cached_property
-    def guarded(self) -> Declared:
+    def guarded_endpoint(self) -> DeclaredEndpoint:
         """An endpoint that requires a certificate, according to its declaration."""
-        found = (item for item in self.operators if item.pair in self.listed and _guarded(item))
-        return _given(next(found, None), Need.GUARDED)
+        found = (item for item in self.operators if item.pair in self.listed_pairs and _is_guarded(item))
+        return _require(next(found, None), Need.GUARDED)
 
     @cached_property
-    def fallible(self) -> tuple[Declared, ...]:
+    def fallible(self) -> tuple[DeclaredEndpoint, ...]:
         """Admitted endpoints that declare errors."""
-        return tuple(item for item in self.admitted if item.errors)
+        return tuple(item for item in self.admitted_endpoints if item.errors)
 
     @cached_property
-    def tool(self) -> Tool:
+    def tool(self) -> TargetTool:
         """A harmless tool."""
-        tools = (Tool(entry=entry) for entry in self._list("/tools"))
-        return _given(next((tool for tool in tools if tool.harmless and tool.arguments is not None), None), Need.TOOL)
+        tools = (TargetTool(entry=entry) for entry in self._list("/tools"))
+        return _require(next((tool for tool in tools if tool.is_harmless and tool.arguments is not None), None), Need.TOOL)
 
     @cached_property
     def expendable(self) -> str:
         """The Agent-ID of an agent that may be revoked."""
-        return _given(self.access.expendable, Need.EXPENDABLE)
+        return _require(self.access.expendable, Need.EXPENDABLE)
 
     @staticmethod
-    def spread(items: tuple[Declared, ...]) -> tuple[Declared, ...]:
+    def select_spread(items: tuple[DeclaredEndpoint, ...]) -> tuple[DeclaredEndpoint, ...]:
         """Return about :data:`PROBES` of the items, evenly distributed."""
         return items[:: max(1, len(items) // PROBES)]
 
@@ -399,13 +399,13 @@ class Target:
 
     def has(self, need: Need) -> bool:
         """Return whether a need is met."""
-        side = {Need.AGENT: Who.AGENT, Need.SECOND: Who.SECOND, Need.REGISTRAR: Who.REGISTRAR}.get(need)
+        side = {Need.AGENT: Role.AGENT, Need.SECOND: Role.SECOND, Need.REGISTRAR: Role.REGISTRAR}.get(need)
         if side is not None:
             shown = self.credentials(side)
             return shown.cert is not None or shown.agent_id is not None
         fact = self._FACTS.get(need)
         try:
-            return bool(getattr(self, fact) if fact is not None else self._seen(need))
+            return bool(getattr(self, fact) if fact is not None else self._meets(need))
         except Inapplicable:
             return False
 
@@ -425,21 +425,21 @@ class Target:
     }
     """The attribute that meets a need."""
 
-    def _seen(self, need: Need) -> object:
+    def _meets(self, need: Need) -> object:
         if need is Need.CERTIFICATE:
-            return self.credentials(Who.AGENT).cert
+            return self.credentials(Role.AGENT).cert
         if need is Need.SIGNATURES:
             return not (self.root.header("Attribution-Record") or "").endswith(".")
         if need is Need.GENESIS:
-            return self.hosted and self.ask("DISCOVER", self.agent_path("genesis")).status == 200
+            return self.hosted_agents and self.ask("DISCOVER", self.agent_path("genesis")).status == 200
         return self.method_policy.get("aliases" if need is Need.ALIAS else "redirects")
 
     def agent_path(self, rest: str = "") -> str:
         """Return a path below the first hosted agent."""
-        return f"/agents/{self.hosted[0].get('name')}" + (f"/{rest}" if rest else "")
+        return f"/agents/{self.hosted_agents[0].get('name')}" + (f"/{rest}" if rest else "")
 
 
-def _given(found: T | None, need: Need) -> T:
+def _require(found: T | None, need: Need) -> T:
     """
     Return ``found`` if it is not None.
 
@@ -450,7 +450,7 @@ def _given(found: T | None, need: Need) -> T:
     return found
 
 
-def _breadth(item: Declared) -> int:
+def _count_properties(item: DeclaredEndpoint) -> int:
     return len(item.samples.properties) if item.samples is not None else 0
 
 
@@ -459,7 +459,7 @@ def is_manifest(value: Any) -> bool:
     return isinstance(value, dict) and ("agtp_version" in value or "agtp_api_version" in value)
 
 
-def _guarded(item: Declared) -> bool:
+def _is_guarded(item: DeclaredEndpoint) -> bool:
     closed = item.samples is not None and item.definition.get("input_schema", {}).get("additionalProperties") is False
     return closed and item.definition.get("min_assurance") == "certificate"
 

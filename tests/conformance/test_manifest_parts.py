@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.conformance.link import Answer, Failure
+from agtphost.conformance.link import RawAnswer, Failure
 from agtphost.conformance.target import Target
 
 
@@ -18,10 +18,10 @@ class PartsTarget(Target):
         self.parts = parts
         self.asks_agent = False
 
-    def ask(self, method: str, path: str = "/", body: Any = None, **options: Any) -> Answer:
+    def ask(self, method: str, path: str = "/", body: Any = None, **options: Any) -> RawAnswer:
         assert (method, path) == ("DISCOVER", "/")
         octets = json.dumps(self.parts[(body or {}).get("part", "")]).encode()
-        return Answer(status=200, text="OK", fields=(), body=octets, head=b"")
+        return RawAnswer(status=200, text="OK", fields=(), body=octets, head=b"")
 
 
 def part(number: int, *paths: str, of: int = 2, following: str | None = None) -> dict[str, Any]:
@@ -32,10 +32,10 @@ def part(number: int, *paths: str, of: int = 2, following: str | None = None) ->
 
 def test_endpoints_of_every_part_are_declared() -> None:
     target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2, "/c")})
-    assert [each.definition["path"] for each in target.declared] == ["/a", "/b", "/c"]
+    assert [each.definition["path"] for each in target.declared_endpoints] == ["/a", "/b", "/c"]
 
 
 def test_a_part_that_is_missing_is_said() -> None:
     target = PartsTarget({"": part(1, "/a", "/b", following="t"), "t": part(2)})
     with pytest.raises(Failure, match="incomplete"):
-        assert target.declared
+        assert target.declared_endpoints

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from agtphost.client.local_identities import certified_agent
-from agtphost.conformance.access import Access, Who
+from agtphost.conformance.access import Access, Role
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
-from agtphost.conformance.running import Outcome, Plan, Result, run
+from agtphost.conformance.running import Outcome, Plan, CaseResult, run
 from agtphost.conformance.target import connect
 from agtphost.identity import genesis, manifest_signature
 from agtphost.identity.keys import VerifyingKey
@@ -38,26 +38,26 @@ def access_to(host: Host) -> Access:
         where=Endpoint(host="127.0.0.1", port=host.port),
         trust=host.state / "ca.pem",
         credentials={
-            Who.AGENT: Credentials(
+            Role.AGENT: Credentials(
                 cert=demo / "agent.pem", key=demo / "agent.key", agent_id=certified_agent(demo / "agent.pem")
             ),
-            Who.REGISTRAR: Credentials(cert=host.state / "registrar.pem", key=host.state / "registrar.key"),
+            Role.REGISTRAR: Credentials(cert=host.state / "registrar.pem", key=host.state / "registrar.key"),
         },
         timeout=5,
     )
 
 
-def examine(host: Host, *only: str) -> list[Result]:
+def examine(host: Host, *only: str) -> list[CaseResult]:
     """Run cases against a host."""
     with connect(access_to(host)) as target:
         return run(target, every_case(), Plan(only=only), lambda result: None)
 
 
-def failed(results: Sequence[Result]) -> set[str]:
+def failed(results: Sequence[CaseResult]) -> set[str]:
     return {result.case.id for result in results if result.outcome is Outcome.FAILED}
 
 
-def failures(results: Sequence[Result]) -> list[str]:
+def failures(results: Sequence[CaseResult]) -> list[str]:
     return [f"{item.case.id}: {item.message}" for item in results if item.outcome is Outcome.FAILED]
 
 
@@ -74,7 +74,7 @@ def relying_on(test: str) -> list[Row]:
     return [row for row in table() if test in row.tests and row.id not in WHOLE]
 
 
-def unshown(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
+def unshown(results: Sequence[CaseResult], rows: Sequence[Row]) -> list[str]:
     """What is wrong with rows of the requirements' table that rely on the cases of a run."""
     found = []
     for row in rows:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agtphost.conformance.access import Access, Who
+from agtphost.conformance.access import Access, Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint
-from agtphost.conformance.running import Outcome, Plan, Result, causes, run
+from agtphost.conformance.running import Outcome, Plan, CaseResult, causes, run
 from agtphost.conformance.target import connect
 from agtphost.conformance.verdict import Need
 from tests.client.credentials import create
@@ -76,12 +76,12 @@ ANONYMOUS = {"status.262-anonymous-discovery", "manifest.offered"}
 """Cases whose very subject is a caller without Agent-ID, and which allow no 401."""
 
 
-def examined(other: Other, *only: str, known: bool = True, **options: Any) -> list[Result]:
+def examined(other: Other, *only: str, known: bool = True, **options: Any) -> list[CaseResult]:
     """Cases against the server, as its agent or as nobody."""
     access = Access(
         where=Endpoint(host="127.0.0.1", port=other.port),
         trust=other.trust,
-        credentials={Who.AGENT: Credentials(agent_id=AGENT)} if known else {},
+        credentials={Role.AGENT: Credentials(agent_id=AGENT)} if known else {},
         timeout=5,
         **options,
     )
@@ -89,7 +89,7 @@ def examined(other: Other, *only: str, known: bool = True, **options: Any) -> li
         return run(target, every_case(), Plan(only=only), lambda result: None)
 
 
-def of(results: list[Result], outcome: Outcome) -> set[str]:
+def of(results: list[CaseResult], outcome: Outcome) -> set[str]:
     return {result.case.id for result in results if result.outcome is outcome}
 
 
@@ -134,11 +134,11 @@ def test_the_second_agent_is_one_that_the_server_serves(
     access = Access(
         where=Endpoint(host="127.0.0.1", port=other.port),
         trust=other.trust,
-        credentials={Who.AGENT: Credentials(agent_id=AGENT)},
+        credentials={Role.AGENT: Credentials(agent_id=AGENT)},
         others=[Credentials(agent_id=name) for name in others],
     )
     with connect(access) as target:
-        assert target.credentials(Who.SECOND).agent_id == second
+        assert target.credentials(Role.SECOND).agent_id == second
         assert target.has(Need.SECOND) == (second is not None)
 
 
@@ -160,7 +160,7 @@ def test_a_case_that_cannot_go_on_blames_the_refusal(other: Other) -> None:
     access = Access(
         where=Endpoint(host="127.0.0.1", port=other.port),
         trust=other.trust,
-        credentials={Who.AGENT: Credentials(agent_id=AGENT)},
+        credentials={Role.AGENT: Credentials(agent_id=AGENT)},
     )
     with connect(access) as target:
         refused, shaped = run(target, cases, Plan(), lambda result: None)

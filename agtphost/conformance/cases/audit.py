@@ -7,10 +7,10 @@ from hashlib import sha256
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
-from agtphost.conformance.expectations import header, is_hex64, is_moment
-from agtphost.conformance.link import Answer
-from agtphost.conformance.records import Record, record_of, request_hash
-from agtphost.conformance.signatures import decoded
+from agtphost.conformance.expectations import require_header, is_hex64, is_moment
+from agtphost.conformance.link import RawAnswer
+from agtphost.conformance.records import AttributionRecord, record_of, request_hash
+from agtphost.conformance.signatures import decode_base64url
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -38,7 +38,7 @@ CREDENTIALS = (
 )
 
 
-def _records(target: Target) -> list[tuple[str, Answer, Record]]:
+def _records(target: Target) -> list[tuple[str, RawAnswer, AttributionRecord]]:
     return [(asked, answer, record_of(answer)) for asked, answer in tour(target)]
 
 
@@ -53,7 +53,7 @@ def compact(target: Target) -> None:
 def audit_id(target: Target) -> None:
     """Audit-ID is the SHA-256 of the record, on every answer."""
     for asked, answer, record in _records(target):
-        expect(header(answer, "Audit-ID") == record.audit_id, f"{asked}: Audit-ID is not the record's hash")
+        expect(require_header(answer, "Audit-ID") == record.audit_id, f"{asked}: Audit-ID is not the record's hash")
 
 
 @CASES.case("algorithm", "AGTP-304")
@@ -61,21 +61,21 @@ def algorithm(target: Target) -> None:
     """A record is signed by EdDSA, or says none and has an empty signature."""
     for asked, _, record in _records(target):
         expect(record.header.get("alg") in ("EdDSA", "none"), f"{asked}: alg is {record.header.get('alg')!r}")
-        expect(record.signed == bool(record.signature), f"{asked}: alg and signature do not fit")
+        expect(record.is_signed == bool(record.signature), f"{asked}: alg and signature do not fit")
 
 
 @CASES.case("signed-where-keys-are-published", "AGTP-304", Need.SIGNING_KEY)
 def all_signed(target: Target) -> None:
     """A server that publishes a signing key signs every record."""
     for asked, _, record in _records(target):
-        expect(record.signed, f"{asked}: the record is not signed")
+        expect(record.is_signed, f"{asked}: the record is not signed")
 
 
 @CASES.case("signature-verifies", "AGTP-304 AGTP-306", Need.SIGNING_KEY, Need.SIGNATURES)
 def verifies(target: Target) -> None:
     """Every record is signed by the server's key."""
     for asked, _, record in _records(target):
-        expect(not record.signed or record.covered_by(target.keys), f"{asked}: the signature does not match")
+        expect(not record.is_signed or record.is_signed_by(target.keys), f"{asked}: the signature does not match")
 
 
 @CASES.case("signature-covers-payload", "AGTP-306", Need.SIGNING_KEY, Need.SIGNATURES)
@@ -83,13 +83,13 @@ def covers(target: Target) -> None:
     """A record whose payload is changed does not verify."""
     record = record_of(target.ask("DISCOVER", "/agents"))
     head, payload, tail = record.text.split(".")
-    changed = Record(
+    changed = AttributionRecord(
         text=f"{head}.{payload[:-2] + ('AA' if payload[-2:] != 'AA' else 'BB')}.{tail}",
         header=record.header,
         payload={},
         signature=record.signature,
     )
-    expect(not changed.covered_by(target.keys), "a changed record verifies")
+    expect(not changed.is_signed_by(target.keys), "a changed record verifies")
 
 
 @CASES.each("payload-{}", "AGTP-303 AGTP-306", PAYLOAD)
@@ -140,9 +140,9 @@ def hash_of_request(target: Target) -> None:
 
 
 @CASES.case("request-hash-recomputed", "AGTP-303")
-def recomputed(target: Target) -> None:
+def check_recomputed_hash(target: Target) -> None:
     """request_hash can be recomputed from the request line and the body."""
-    octets = target.introduced(request("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64}))
+    octets = target.introduce(request("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64}))
     found = record_of(target.send(octets)).payload.get("request_hash")
     expect(found == request_hash(octets), "it differs from the SHA-256 of both")
 
@@ -207,15 +207,15 @@ def fits(target: Target) -> None:
     """The whole chain of proof holds for a body of some size."""
     answer = target.ask("DISCOVER", "/methods")
     record = record_of(answer)
-    expect(header(answer, "Audit-ID") == sha256(record.text.encode()).hexdigest(), "Audit-ID is not the record's hash")
+    expect(require_header(answer, "Audit-ID") == sha256(record.text.encode()).hexdigest(), "Audit-ID is not the record's hash")
     expect(record.payload.get("result_hash") == answer.digest, "result_hash is not the body's hash")
 
 
 @CASES.case("header-is-json", "AGTP-051")
 def jose_header(target: Target) -> None:
     """The protected header of a record is JSON with an alg."""
-    text = header(target.ask("DISCOVER", "/agents"), "Attribution-Record")
-    expect(b'"alg"' in decoded(text.partition(".")[0]), "the header has no alg")
+    text = require_header(target.ask("DISCOVER", "/agents"), "Attribution-Record")
+    expect(b'"alg"' in decode_base64url(text.partition(".")[0]), "the header has no alg")
 
 
 @CASES.case("agent-chain-grows", "AGTP-204 AGTP-303", Need.AGENT, Need.ENDPOINT)
@@ -231,7 +231,7 @@ def chain_grows(target: Target) -> None:
     expect(_reaches(target, second, first.audit_id), "the second record does not lead back to the first")
 
 
-def _reaches(target: Target, record: Record, wanted: str) -> bool:
+def _reaches(target: Target, record: AttributionRecord, wanted: str) -> bool:
     from agtphost.conformance.cases.inspect import fetch
 
     for _ in range(20):

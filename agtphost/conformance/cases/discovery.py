@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, has, is_hex64, is_list, never, succeeded
+from agtphost.conformance.expectations import require_status, require_members, is_hex64, require_list, forbid_status, require_success
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -13,9 +13,9 @@ CASES = Cases("discovery")
 AGENT_MEMBERS = ("agent_id", "name", "trust_tier", "verification_path")
 
 
-def _entries(target: Target, path: str, who: Who | None = None) -> list[dict[str, object]]:
-    answer = answered(target.ask("DISCOVER", path, who=who or target.best), 200)
-    found = is_list(answer.result, f"the result of DISCOVER {path}")
+def _entries(target: Target, path: str, who: Role | None = None) -> list[dict[str, object]]:
+    answer = require_status(target.ask("DISCOVER", path, who=who or target.best), 200)
+    found = require_list(answer.result, f"the result of DISCOVER {path}")
     expect(all(isinstance(entry, dict) for entry in found), f"an entry of DISCOVER {path} is not an object")
     return found
 
@@ -32,7 +32,7 @@ def _needs_anonymity(target: Target) -> None:
 def methods_members(target: Target) -> None:
     """Every entry of DISCOVER /methods has method, path, description and tier."""
     for entry in _entries(target, "/methods"):
-        has(entry, ("method", "path", "description", "tier"), f"the entry {entry.get('method')} {entry.get('path')}")
+        require_members(entry, ("method", "path", "description", "tier"), f"the entry {entry.get('method')} {entry.get('path')}")
 
 
 @CASES.case("methods-tiers", "API-040 API-059")
@@ -77,16 +77,16 @@ def methods_unique(target: Target) -> None:
 @CASES.case("listed-is-callable", "API-040", Need.ENDPOINT)
 def listed_callable(target: Target) -> None:
     """Entries of DISCOVER /methods are not refused for lack of authority."""
-    for item in target.admitted[:10]:
-        never(target.call(item), 401, 403, 404, 405, 262)
+    for item in target.admitted_endpoints[:10]:
+        forbid_status(target.call(item), 401, 403, 404, 405, 262)
 
 
 @CASES.case("methods-in-manifest", "API-041", Need.MANIFEST)
 def methods_in_manifest(target: Target) -> None:
     """The built-ins of DISCOVER /methods are endpoints of the manifest."""
     _needs_anonymity(target)
-    published = {item.pair for item in target.declared}
-    for entry in _entries(target, "/methods", Who.ANONYMOUS):
+    published = {item.pair for item in target.declared_endpoints}
+    for entry in _entries(target, "/methods", Role.ANONYMOUS):
         if entry.get("tier") == "A" and not entry.get("tool"):
             pair = (str(entry.get("method")), str(entry.get("path")))
             expect(pair in published, f"{pair[0]} {pair[1]} is not in the manifest")
@@ -99,7 +99,7 @@ def methods_in_manifest(target: Target) -> None:
 def agents_members(target: Target) -> None:
     """Every entry of DISCOVER /agents has agent_id, name, trust_tier and verification_path."""
     for entry in _entries(target, "/agents"):
-        has(entry, AGENT_MEMBERS, f"the entry {entry.get('name')}")
+        require_members(entry, AGENT_MEMBERS, f"the entry {entry.get('name')}")
         expect(is_hex64(entry["agent_id"]), f"{entry['name']}: the agent_id is not 64 hexadecimal digits")
         expect(entry["trust_tier"] in (1, 2, 3), f"{entry['name']}: the trust tier is {entry['trust_tier']!r}")
 
@@ -107,13 +107,13 @@ def agents_members(target: Target) -> None:
 @CASES.case("agents-recommended", "API-045", Need.HOSTED)
 def agents_recommended(target: Target) -> None:
     """Entries of DISCOVER /agents have skills_summary, methods_count and owner_id."""
-    has(target.hosted[0], ("skills_summary", "methods_count", "owner_id"), "the first entry")
+    require_members(target.hosted_agents[0], ("skills_summary", "methods_count", "owner_id"), "the first entry")
 
 
 @CASES.case("agents-trust-warning", "API-045 AGTP-147", Need.HOSTED)
 def agents_warning(target: Target) -> None:
     """A Tier 1 agent is not listed as incompletely verified; other warnings may occur in any tier."""
-    for entry in target.hosted:
+    for entry in target.hosted_agents:
         if entry.get("trust_tier") == 1:
             warned = entry.get("trust_warning") == "verification-incomplete"
             expect(not warned, f"{entry.get('name')} is Tier 1 and has the warning of Tier 2")
@@ -122,8 +122,8 @@ def agents_warning(target: Target) -> None:
 @CASES.case("agents-match-documents", "API-046", Need.HOSTED)
 def agents_match(target: Target) -> None:
     """Entries of DISCOVER /agents do not disagree with the Identity Documents."""
-    for entry in target.hosted[:5]:
-        answer = succeeded(target.ask("DESCRIBE", f"/agents/{entry['name']}", who=target.best))
+    for entry in target.hosted_agents[:5]:
+        answer = require_success(target.ask("DESCRIBE", f"/agents/{entry['name']}", who=target.best))
         for name in ("agent_id", "trust_tier", "verification_path", "owner_id", "trust_warning"):
             if name in entry and isinstance(answer.value, dict) and name in answer.value:
                 expect(
@@ -150,47 +150,47 @@ CONTRACT_MEMBERS = (
 @CASES.case("genesis", "API-042 API-043")
 def genesis(target: Target) -> None:
     """DISCOVER /genesis returns a Genesis, or 404 if none is loaded."""
-    answered(target.ask("DISCOVER", "/genesis", who=target.best), 200, 404)
+    require_status(target.ask("DISCOVER", "/genesis", who=target.best), 200, 404)
 
 
 @CASES.case("tools-members", "API-049")
 def tools(target: Target) -> None:
     """DISCOVER /tools, if exposed, is an array of objects with a name each."""
-    answer = answered(target.ask("DISCOVER", "/tools", who=target.best), 200, 404)
+    answer = require_status(target.ask("DISCOVER", "/tools", who=target.best), 200, 404)
     if answer.status == 200:
-        for entry in is_list(answer.result, "the result"):
-            has(entry, ["name"], "an entry")
+        for entry in require_list(answer.result, "the result"):
+            require_members(entry, ["name"], "an entry")
 
 
 @CASES.case("apis-members", "API-050")
 def apis(target: Target) -> None:
     """DISCOVER /apis, if exposed, is an array of objects with a name each."""
-    answer = answered(target.ask("DISCOVER", "/apis", who=target.best), 200, 404)
+    answer = require_status(target.ask("DISCOVER", "/apis", who=target.best), 200, 404)
     if answer.status == 200:
-        for entry in is_list(answer.result, "the result"):
-            has(entry, ["name"], "an entry")
+        for entry in require_list(answer.result, "the result"):
+            require_members(entry, ["name"], "an entry")
 
 
 @CASES.case("patterns", "API-051")
 def patterns(target: Target) -> None:
     """DISCOVER /patterns, if exposed, says whether RCNS is on, and which recipes match what."""
-    answer = answered(target.ask("DISCOVER", "/patterns", who=target.best), 200, 401, 262, 404)
+    answer = require_status(target.ask("DISCOVER", "/patterns", who=target.best), 200, 401, 262, 404)
     if answer.status != 200:
         return
-    result = has(answer.result, ["rcns_enabled", "patterns"], "the result")
+    result = require_members(answer.result, ["rcns_enabled", "patterns"], "the result")
     expect(isinstance(result["rcns_enabled"], bool), "rcns_enabled is not a boolean")
-    for entry in is_list(result["patterns"], "patterns"):
-        has(entry, ["recipe_name", "recipe_version", "method"], "a pattern")
+    for entry in require_list(result["patterns"], "patterns"):
+        require_members(entry, ["recipe_name", "recipe_version", "method"], "a pattern")
         expect(("path_exact" in entry) != ("path_regex" in entry), "a pattern does not have exactly one path")
 
 
 @CASES.case("contracts", "API-052")
 def contracts(target: Target) -> None:
     """DISCOVER /contracts, if exposed, is an array of contracts with their required members."""
-    answer = answered(target.ask("DISCOVER", "/contracts", who=target.best), 200, 401, 262, 404)
+    answer = require_status(target.ask("DISCOVER", "/contracts", who=target.best), 200, 401, 262, 404)
     if answer.status == 200:
-        for entry in is_list(answer.result, "the result"):
-            has(entry, CONTRACT_MEMBERS, "a contract")
+        for entry in require_list(answer.result, "the result"):
+            require_members(entry, CONTRACT_MEMBERS, "a contract")
 
 
 @CASES.each(
@@ -200,7 +200,7 @@ def contracts(target: Target) -> None:
 )
 def no_variant(target: Target, path: str) -> None:
     """DISCOVER has no endpoint at {}."""
-    answered(target.ask("DISCOVER", path), 404, 405)
+    require_status(target.ask("DISCOVER", path), 404, 405)
 
 
 # /
@@ -209,8 +209,8 @@ def no_variant(target: Target, path: str) -> None:
 @CASES.case("directory", "API-048", Need.AGENT)
 def directory(target: Target) -> None:
     """DISCOVER / by an agent returns a directory of the built-ins."""
-    answer = answered(target.as_agent("DISCOVER", "/"), 200)
-    entries = is_list(has(answer.result, ["directory"], "the result")["directory"], "directory")
+    answer = require_status(target.as_agent("DISCOVER", "/"), 200)
+    entries = require_list(require_members(answer.result, ["directory"], "the result")["directory"], "directory")
     paths = {entry.get("path") for entry in entries if isinstance(entry, dict)}
     missing = {"/methods", "/agents", "/genesis"} - paths
     expect(not missing, f"it lacks {', '.join(sorted(missing))}")
@@ -226,13 +226,13 @@ def directory_callable(target: Target) -> None:
     entries = target.as_agent("DISCOVER", "/").result.get("directory", [])
     for entry in entries:
         if entry.get("tier") == "A":
-            never(target.as_agent("DISCOVER", str(entry.get("path"))), 405, 459, 460, 501)
+            forbid_status(target.as_agent("DISCOVER", str(entry.get("path"))), 405, 459, 460, 501)
 
 
 @CASES.case("two-tokens-is-root", "AGTP-017 API-048")
 def two_tokens(target: Target) -> None:
     """DISCOVER without a path is DISCOVER /, or refused as malformed."""
-    octets = target.introduced(b"AGTP/1.0 DISCOVER\r\nContent-Length: 0\r\n\r\n")
+    octets = target.introduce(b"AGTP/1.0 DISCOVER\r\nContent-Length: 0\r\n\r\n")
     with target.link() as link:
         link.send(octets)
         answer = link.answer(octets)
@@ -245,7 +245,7 @@ def two_tokens(target: Target) -> None:
 @CASES.case("target-form", "API-057")
 def target_form(target: Target) -> None:
     """DISCOVER with target=agents in its body is DISCOVER /agents, if the form is accepted."""
-    answer = answered(target.ask("DISCOVER", "/", {"target": "agents"}, who=target.best), 200, 400, 422)
+    answer = require_status(target.ask("DISCOVER", "/", {"target": "agents"}, who=target.best), 200, 400, 422)
     if answer.status == 200:
         plain = target.ask("DISCOVER", "/agents", who=target.best)
         expect(answer.result == plain.result, "the two answers differ")
@@ -254,24 +254,24 @@ def target_form(target: Target) -> None:
 @CASES.case("target-conflict", "API-058")
 def target_conflict(target: Target) -> None:
     """A reserved path together with another target in the body is answered 400."""
-    answered(target.ask("DISCOVER", "/agents", {"target": "methods"}, who=target.best), 400)
+    require_status(target.ask("DISCOVER", "/agents", {"target": "methods"}, who=target.best), 400)
 
 
 @CASES.case("target-unknown", "API-057")
 def target_unknown(target: Target) -> None:
     """An unknown target in the body is refused."""
-    answered(target.ask("DISCOVER", "/", {"target": "conformance"}, who=target.best), 400, 404, 422)
+    require_status(target.ask("DISCOVER", "/", {"target": "conformance"}, who=target.best), 400, 404, 422)
 
 
 # Candidates
 
 
 def _search(target: Target, **parameters: object) -> list[dict[str, object]]:
-    answer = answered(target.as_agent("DISCOVER", "/", {"criteria": "anything at all", **parameters}), 200)
+    answer = require_status(target.as_agent("DISCOVER", "/", {"criteria": "anything at all", **parameters}), 200)
     result = answer.result
     if isinstance(result, dict):
         result = next((value for value in result.values() if isinstance(value, list)), None)
-    return is_list(result, "the list of candidates")
+    return require_list(result, "the list of candidates")
 
 
 @CASES.case("search-list", "AGTP-187", Need.AGENT)
@@ -283,11 +283,11 @@ def search(target: Target) -> None:
 @CASES.case("search-members", "AGTP-187", Need.AGENT, Need.HOSTED)
 def search_members(target: Target) -> None:
     """Agents among the candidates have agent_id, name, description and principal."""
-    described = str(target.hosted[0].get("description") or target.hosted[0].get("name"))
+    described = str(target.hosted_agents[0].get("description") or target.hosted_agents[0].get("name"))
     found = [entry for entry in _search(target, criteria=described) if "agent_id" in entry]
     if not found:
         raise Inapplicable("a candidate that is an agent")
-    has(found[0], ("agent_id", "name", "description", "principal"), "the first agent")
+    require_members(found[0], ("agent_id", "name", "description", "principal"), "the first agent")
 
 
 @CASES.case("search-max-results", "AGTP-187", Need.AGENT)
@@ -299,26 +299,26 @@ def search_limit(target: Target) -> None:
 @CASES.each("search-criteria-{0}", "AGTP-187", (("empty", ""), ("number", 7), ("null", None)), Need.AGENT)
 def bad_criteria(target: Target, _: str, value: object) -> None:
     """The criteria {1!r} are refused."""
-    answered(target.as_agent("DISCOVER", "/", {"criteria": value}), 422, 400)
+    require_status(target.as_agent("DISCOVER", "/", {"criteria": value}), 422, 400)
 
 
 @CASES.case("search-max-results-checked", "AGTP-187", Need.AGENT)
 def search_bad_limit(target: Target) -> None:
     """A max_results that is not a number is refused."""
-    answered(target.as_agent("DISCOVER", "/", {"criteria": "anything", "max_results": "many"}), 422, 400)
+    require_status(target.as_agent("DISCOVER", "/", {"criteria": "anything", "max_results": "many"}), 422, 400)
 
 
 @CASES.case("search-without-criteria", "AGTP-187", Need.AGENT)
 def search_without(target: Target) -> None:
     """A candidate search without criteria is refused."""
-    answered(target.as_agent("DISCOVER", "/", {"max_results": 3}), 422, 400)
+    require_status(target.as_agent("DISCOVER", "/", {"max_results": 3}), 422, 400)
 
 
 @CASES.case("disclosure", "API-075", Need.MANIFEST)
 def disclosure(target: Target) -> None:
     """DISCOVER /agents shows an anonymous caller no more than the manifest's agent_disclosure allows."""
     _needs_anonymity(target)
-    entries = _entries(target, "/agents", Who.ANONYMOUS)
+    entries = _entries(target, "/agents", Role.ANONYMOUS)
     level = target.member("agent_disclosure")
     expect(level in ("public", "authenticated", "private"), f"agent_disclosure is {level!r}")
     expect(level == "public" or not entries, f"agent_disclosure is {level}, and agents are shown")

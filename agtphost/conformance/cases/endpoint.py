@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from secrets import token_hex
 
-from agtphost.conformance.access import Who
-from agtphost.conformance.asking import enveloped
+from agtphost.conformance.access import Role
+from agtphost.conformance.asking import make_envelope
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, mentions, never, refused, succeeded
-from agtphost.conformance.samples import Fault, samples_of
-from agtphost.conformance.surface import Declared
+from agtphost.conformance.expectations import require_status, require_mention, forbid_status, require_refusal, require_success
+from agtphost.conformance.samples import InputFault, samples_of
+from agtphost.conformance.surface import DeclaredEndpoint
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -20,11 +20,11 @@ MOST = 60
 """Most inputs that one case tries."""
 
 
-def _faults(target: Target, kind: str) -> Iterator[tuple[Declared, Fault]]:
+def _faults(target: Target, kind: str) -> Iterator[tuple[DeclaredEndpoint, InputFault]]:
     """Yield inputs with one kind of fault for a spread of endpoints; raise Inapplicable if there are none."""
     given = 0
-    spread = (target.with_schema, *target.spread(target.admitted))
-    for place, item in enumerate((*spread, *target.admitted)):
+    spread = (target.with_schema, *target.select_spread(target.admitted_endpoints))
+    for place, item in enumerate((*spread, *target.admitted_endpoints)):
         if given and place >= len(spread):
             return
         for fault in item.samples.faults() if item.samples is not None else ():
@@ -46,39 +46,39 @@ for _kind, _title in (
     ("pattern", "A text that does not match its pattern is answered 422."),
 ):
 
-    def _refused(target: Target, kind: str) -> None:
+    def _check_refused(target: Target, kind: str) -> None:
         for item, fault in _faults(target, kind):
             answer = target.call(item, fault.value)
             expect(answer.status == 422, f"{item}: {fault.member} ({kind}) is answered {answer}")
 
-    CASES.row(f"schema-{_kind}", "API-141 API-142 AGTP-077", _title, _refused, _kind, needs=[Need.SCHEMA])
+    CASES.row(f"schema-{_kind}", "API-141 API-142 AGTP-077", _title, _check_refused, _kind, needs=[Need.SCHEMA])
 
 
 @CASES.case("schema-names-member", "API-141 AGTP-077", Need.SCHEMA)
 def names_member(target: Target) -> None:
     """The body of a 422 names the member that is wrong."""
     for item, fault in _faults(target, "missing"):
-        mentions(answered(target.call(item, fault.value), 422), fault.member)
+        require_mention(require_status(target.call(item, fault.value), 422), fault.member)
         return
 
 
 @CASES.case("schema-admits", "API-141 API-144", Need.SCHEMA)
 def admits(target: Target) -> None:
     """Inputs made from the published schemas are not refused by them."""
-    for item in target.spread(target.admitted):
+    for item in target.select_spread(target.admitted_endpoints):
         answer = target.call(item)
         named = answer.status == 422 and answer.tokens & {str(error) for error in _names(item)}
         expect(answer.status != 422 or named, f"{item}: {item.input!r} is answered {answer}")
 
 
-def _names(item: Declared) -> list[str]:
+def _names(item: DeclaredEndpoint) -> list[str]:
     return [str(error.get("name")) if isinstance(error, dict) else str(error) for error in item.errors]
 
 
 @CASES.case("schema-optional-members", "API-141", Need.SCHEMA)
 def optional(target: Target) -> None:
     """Members that are not required may be left out."""
-    for item in target.spread(target.admitted):
+    for item in target.select_spread(target.admitted_endpoints):
         required = (item.definition.get("input_schema") or {}).get("required", [])
         value = {name: member for name, member in (item.input or {}).items() if name in required}
         if item.samples is not None and item.samples.admits(value):
@@ -91,14 +91,14 @@ def wrong_shape(target: Target) -> None:
     """An array in place of the input is refused."""
     item = target.with_schema
     path, _ = item.address(item.input or {})
-    answered(target.as_agent(item.method, path, b"[1,2]"), 400, 422)
+    require_status(target.as_agent(item.method, path, b"[1,2]"), 400, 422)
 
 
 @CASES.case("output-matches-schema", "API-143", Need.ENDPOINT)
 def output(target: Target) -> None:
     """Results have what the output schema requires."""
     seen = 0
-    for item in target.spread(target.admitted):
+    for item in target.select_spread(target.admitted_endpoints):
         answer = target.call(item)
         schema = item.definition.get("output_schema")
         made = samples_of({**schema, "additionalProperties": True}) if isinstance(schema, dict) else None
@@ -112,7 +112,7 @@ def output(target: Target) -> None:
 @CASES.case("named-error", "API-063 AGTP-077", Need.NAMED_ERROR)
 def named_error(target: Target) -> None:
     """A 422 for a valid input names an error that the endpoint declares."""
-    for item in target.spread(target.fallible):
+    for item in target.select_spread(target.fallible):
         answer = target.call(item)
         if answer.status == 422:
             expect(answer.tokens & set(_names(item)), f"{item}: {answer} is none of {', '.join(_names(item))}")
@@ -123,18 +123,18 @@ def named_error(target: Target) -> None:
 @CASES.case("namespace-without-effect", "API-062", Need.ENDPOINT)
 def namespace(target: Target) -> None:
     """A namespace is not part of the path."""
-    item = next((item for item in target.admitted if item.definition.get("namespace")), None)
+    item = next((item for item in target.admitted_endpoints if item.definition.get("namespace")), None)
     if item is None:
         raise Inapplicable("an endpoint with a namespace")
-    never(target.call(item), 404, 405)
+    forbid_status(target.call(item), 404, 405)
 
 
 @CASES.case("anonymous-not-served", "AGTP-029 API-078", Need.ENDPOINT)
 def anonymous(target: Target) -> None:
     """No operator's endpoint that asks for an agent is served without one."""
-    for item in target.spread(target.admitted):
+    for item in target.select_spread(target.admitted_endpoints):
         if item.definition.get("min_assurance") != "none":
-            answered(target.call(item, who=Who.ANONYMOUS), 401, 262)
+            require_status(target.call(item, who=Role.ANONYMOUS), 401, 262)
 
 
 @CASES.case("authority-before-schema", "AGTP-029 API-156", Need.SCHEMA)
@@ -142,8 +142,8 @@ def authority_first(target: Target) -> None:
     """An anonymous caller learns nothing of a schema."""
     item = target.with_schema
     if item.definition.get("min_assurance") != "none":
-        answered(
-            target.call(item, {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}, who=Who.ANONYMOUS),
+        require_status(
+            target.call(item, {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}, who=Role.ANONYMOUS),
             401,
             262,
         )
@@ -152,35 +152,35 @@ def authority_first(target: Target) -> None:
 @CASES.case("scope-before-schema", "API-064 API-153", Need.SCOPED)
 def scope_first(target: Target) -> None:
     """A caller without the scope learns nothing of a schema, and no handler runs."""
-    assert target.scoped is not None
-    item, other = target.scoped
+    assert target.scoped_endpoint is not None
+    item, other = target.scoped_endpoint
     value = {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}
-    refused(target.call(item, value, fields=[("Authority-Scope", other)]), 262, "scope-required")
+    require_refusal(target.call(item, value, fields=[("Authority-Scope", other)]), 262, "scope-required")
 
 
 @CASES.case("scope-not-by-impact", "API-153", Need.SCOPED)
 def scope_not_impact(target: Target) -> None:
     """An endpoint that declares itself informational still requires its scopes."""
-    assert target.scoped is not None
-    item, other = target.scoped
+    assert target.scoped_endpoint is not None
+    item, other = target.scoped_endpoint
     expect(item.semantic.get("impact") == "informational", "the endpoint is not informational")
-    answered(target.call(item, fields=[("Authority-Scope", other)]), 262)
+    require_status(target.call(item, fields=[("Authority-Scope", other)]), 262)
 
 
 @CASES.case("assurance", "AGTP-311", Need.GUARDED, Need.AGENT)
 def assurance(target: Target) -> None:
     """An endpoint that asks for a certificate refuses an Agent-ID without one."""
-    item = target.guarded
+    item = target.guarded_endpoint
     assert item is not None
     # The schema refuses this input, so that nothing happens even if the guard is missing.
     value = {"conformance_undeclared": 1, **dict.fromkeys(item.parameters, "x")}
-    answered(target.call(item, value, who=Who.ANONYMOUS, fields=[("Agent-ID", target.agent_id)]), 401)
+    require_status(target.call(item, value, who=Role.ANONYMOUS, fields=[("Agent-ID", target.agent_id)]), 401)
 
 
 @CASES.case("deprecation-warning", "API-065", Need.MANIFEST)
 def deprecation(target: Target) -> None:
     """A deprecated endpoint says so on every answer, and no other does."""
-    for item in target.spread(target.admitted):
+    for item in target.select_spread(target.admitted_endpoints):
         deprecated = bool(item.definition.get("deprecated") or item.definition.get("deprecation"))
         warning = target.call(item).header("AGTP-Endpoint-Warning")
         expect((warning is not None) == deprecated, f"{item}: AGTP-Endpoint-Warning is {warning!r}")
@@ -199,7 +199,7 @@ def no_warning(target: Target) -> None:
 def session(target: Target) -> None:
     """An opaque Session-ID is accepted."""
     assert target.endpoint is not None
-    succeeded(target.call(target.endpoint, fields=[("Session-ID", f"conformance-{token_hex(16)}")]))
+    require_success(target.call(target.endpoint, fields=[("Session-ID", f"conformance-{token_hex(16)}")]))
 
 
 # Idempotency
@@ -220,9 +220,9 @@ def key_not_shared(target: Target) -> None:
     assert target.endpoint is not None
     fields = [("Idempotency-Key", token_hex(12))]
     first = target.call(target.endpoint, fields=fields)
-    second = target.call(target.endpoint, who=Who.SECOND, fields=fields)
+    second = target.call(target.endpoint, who=Role.SECOND, fields=fields)
     expect(second.header("Audit-ID") != first.header("Audit-ID"), "the second agent got the first one's answer")
-    answered(second, 200, 202, 204, 262, 422)
+    require_status(second, 200, 202, 204, 262, 422)
 
 
 @CASES.case("idempotency-key-not-echoed", "AGTP-040 AGTP-292", Need.ENDPOINT)
@@ -240,21 +240,21 @@ def key_not_echoed(target: Target) -> None:
 @CASES.case("execute-without-action", "AGTP-209", Need.AGENT)
 def no_action(target: Target) -> None:
     """EXECUTE without an action is answered 422 naming it."""
-    mentions(answered(target.as_agent("EXECUTE", "/", enveloped("EXECUTE", {})), 422), "action")
+    require_mention(require_status(target.as_agent("EXECUTE", "/", make_envelope("EXECUTE", {})), 422), "action")
 
 
 @CASES.case("execute-unknown-type", "AGTP-094", Need.AGENT)
 def unknown_type(target: Target) -> None:
     """EXECUTE of an unsupported payload type is answered 422."""
     parameters = {"action": "conformance", "payload_type": "application/vnd.conformance.none", "payload": {}}
-    answered(target.as_agent("EXECUTE", "/", enveloped("EXECUTE", parameters)), 422)
+    require_status(target.as_agent("EXECUTE", "/", make_envelope("EXECUTE", parameters)), 422)
 
 
 @CASES.case("execute-anonymous", "AGTP-029 AGTP-209")
 def execute_anonymous(target: Target) -> None:
     """EXECUTE without an agent is answered 401."""
-    body = enveloped("EXECUTE", {"action": "conformance"})
-    refused(target.ask("EXECUTE", "/", body, who=Who.ANONYMOUS), 401, "agent-unauthenticated")
+    body = make_envelope("EXECUTE", {"action": "conformance"})
+    require_refusal(target.ask("EXECUTE", "/", body, who=Role.ANONYMOUS), 401, "agent-unauthenticated")
 
 
 @CASES.case("execute-tool", "AGTP-094 AGTP-210", Need.TOOL)
@@ -263,7 +263,7 @@ def execute_tool(target: Target) -> None:
     tool = target.tool
     assert tool is not None
     answer = target.as_agent("EXECUTE", "/", tool.body(), fields=[("Task-ID", "conformance-task")])
-    expect("tool_response" in (succeeded(answer).result or {}), "result has no tool_response")
+    expect("tool_response" in (require_success(answer).result or {}), "result has no tool_response")
     members = answer.members
     expect(members.get("status") == answer.status and "attribution" in members, "status or attribution is not there")
     expect(members.get("task_id") == "conformance-task", f"task_id is {members.get('task_id')!r}")
@@ -275,10 +275,10 @@ def execute_scope(target: Target) -> None:
     tool = target.tool
     assert tool is not None
     required = set(tool.entry.get("required_scopes") or ())
-    other = sorted(target.held - required)
+    other = sorted(target.held_scopes - required)
     if not required or not other:
         raise Inapplicable("a tool with required_scopes, and another scope")
-    answered(target.as_agent("EXECUTE", "/", tool.body(), fields=[("Authority-Scope", other[0])]), 455)
+    require_status(target.as_agent("EXECUTE", "/", tool.body(), fields=[("Authority-Scope", other[0])]), 455)
 
 
 @CASES.case("execute-unknown-tool", "AGTP-209", Need.TOOL)
@@ -286,14 +286,14 @@ def execute_unknown(target: Target) -> None:
     """EXECUTE of an unknown tool is refused."""
     assert target.tool is not None
     body = target.tool.body(action="conformance.none", payload={"tool": "conformance.none", "arguments": {}})
-    answered(target.as_agent("EXECUTE", "/", body), 404, 422, 455)
+    require_status(target.as_agent("EXECUTE", "/", body), 404, 422, 455)
 
 
 @CASES.case("execute-bad-arguments", "AGTP-209 API-141", Need.TOOL)
 def execute_arguments(target: Target) -> None:
     """Arguments that are not an object are refused."""
     assert target.tool is not None
-    answered(target.as_agent("EXECUTE", "/", target.tool.body([1, 2])), 400, 422)
+    require_status(target.as_agent("EXECUTE", "/", target.tool.body([1, 2])), 400, 422)
 
 
 @CASES.case("execute-idempotent", "AGTP-212", Need.TOOL)

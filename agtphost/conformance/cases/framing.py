@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.conformance.link import Answer
+from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
 
@@ -13,10 +13,10 @@ QUIET = 0.12
 """Seconds to wait for unexpected output of a server."""
 
 
-def probe(target: Target) -> Answer:
+def probe(target: Target) -> RawAnswer:
     """Return the answer to :data:`PROBE` on a new connection."""
     with target.link() as link:
-        octets = target.introduced(PROBE)
+        octets = target.introduce(PROBE)
         link.send(octets)
         answer = link.answer(octets)
     if answer is None:
@@ -25,14 +25,14 @@ def probe(target: Target) -> Answer:
     return target.note(answer)
 
 
-def refuses(target: Target, octets: bytes) -> Answer:
+def refuses(target: Target, octets: bytes) -> RawAnswer:
     """
     Require that malformed bytes are answered by one 400, after which the connection ends.
 
     A well-formed request follows them. It must never be answered, because the framing is lost.
     """
     with target.link() as link:
-        link.send(target.introduced(octets) + PROBE)
+        link.send(target.introduce(octets) + PROBE)
         answer = link.answer()
         if answer is None:
             raise Failure("the connection was closed without a 400")
@@ -41,16 +41,16 @@ def refuses(target: Target, octets: bytes) -> Answer:
     return target.note(answer)
 
 
-def accepts(target: Target, octets: bytes) -> Answer:
+def accepts(target: Target, octets: bytes) -> RawAnswer:
     """Require that bytes are accepted as one request, and that the connection stays open for the next."""
     with target.link() as link:
-        octets = target.introduced(octets)
+        octets = target.introduce(octets)
         link.send(octets)
         answer = link.answer(octets)
         if answer is None:
             raise Failure("the connection was closed instead of answering")
         expect(answer.status != 400, f"expected anything but 400, got {answer}", answer.refusal)
-        link.send(target.introduced(PROBE))
+        link.send(target.introduce(PROBE))
         second = link.answer(PROBE)
         expect(second is not None and second.status != 400, f"the next request is answered {second}")
     return target.note(answer)

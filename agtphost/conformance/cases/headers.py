@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import probe
 from agtphost.conformance.cases.tour import tour
-from agtphost.conformance.expectations import answered, header, is_hex64, never, reason, refused, without
-from agtphost.conformance.link import Answer
+from agtphost.conformance.expectations import require_status, require_header, is_hex64, forbid_status, require_reason, require_refusal, require_absent
+from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
@@ -23,33 +23,33 @@ VERIFICATION_PATHS = {"dns-anchored", "log-anchored", "hybrid", "org-asserted", 
 # On every answer
 
 
-def _every(target: Target, judge: Callable[[Answer], str]) -> None:
+def _every(target: Target, judge: Callable[[RawAnswer], str]) -> None:
     for asked, answer in tour(target):
         said = judge(answer)
         expect(not said, f"{asked}: {answer} {said}", said.removeprefix("has "))
 
 
-def _absent(*names: str) -> Callable[[Answer], str]:
+def _absent(*names: str) -> Callable[[RawAnswer], str]:
     return lambda answer: ", ".join(f"carries {name}" for name in names if answer.header(name) is not None)
 
 
-def _present(name: str) -> Callable[[Answer], str]:
+def _present(name: str) -> Callable[[RawAnswer], str]:
     return lambda answer: "" if answer.header(name) else f"has no {name}"
 
 
-def _once(answer: Answer) -> str:
+def _find_repeats(answer: RawAnswer) -> str:
     names = [name.lower() for name, _ in answer.fields]
     twice = sorted({name for name in names if names.count(name) > 1})
     return f"has {', '.join(twice)} twice" if twice else ""
 
 
-def _typed(answer: Answer) -> str:
+def _find_type_fault(answer: RawAnswer) -> str:
     if answer.body:
         return "" if answer.content_type else "has a body and no Content-Type"
     return "has a Content-Type and no body" if answer.content_type else ""
 
 
-def _visible(answer: Answer) -> str:
+def _find_unprintable(answer: RawAnswer) -> str:
     ok = all(sign in b"\t\r\n" or 0x20 <= sign < 0x7F for sign in answer.head)
     return "" if ok else "has octets in its head that are not printable ASCII"
 
@@ -73,9 +73,9 @@ for _name, _requirements, _title, _judge in (
         "Principal-ID and Server-Agent-ID are on no answer.",
         _absent("Principal-ID", "Server-Agent-ID"),
     ),
-    ("content-type", "AGTP-093 AGTP-062", "Content-Type is on every answer with a body and on no other.", _typed),
-    ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer is repeated.", _once),
-    ("printable", "AGTP-018", "Heads of answers are printable ASCII.", _visible),
+    ("content-type", "AGTP-093 AGTP-062", "Content-Type is on every answer with a body and on no other.", _find_type_fault),
+    ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer is repeated.", _find_repeats),
+    ("printable", "AGTP-018", "Heads of answers are printable ASCII.", _find_unprintable),
 ):
     CASES.row(f"every-{_name}", _requirements, _title, _every, _judge)
 
@@ -101,13 +101,13 @@ def response_ids(target: Target) -> None:
 def own_response_id(target: Target) -> None:
     """Response-ID is not the request's Request-ID."""
     answer = target.ask("DISCOVER", "/agents", fields=[("Request-ID", "conformance-request")])
-    expect(header(answer, "Response-ID") != "conformance-request", "Response-ID repeats Request-ID")
+    expect(require_header(answer, "Response-ID") != "conformance-request", "Response-ID repeats Request-ID")
 
 
 @CASES.case("audit-id-form", "AGTP-046")
 def audit_id_form(target: Target) -> None:
     """Audit-ID is 64 lower-case hexadecimal digits."""
-    expect(is_hex64(header(target.ask("DISCOVER", "/agents"), "Audit-ID")), "it has another form")
+    expect(is_hex64(require_header(target.ask("DISCOVER", "/agents"), "Audit-ID")), "it has another form")
 
 
 # Echoes
@@ -117,17 +117,17 @@ _ECHOED = (("Task-ID", "AGTP-037"), ("Request-ID", "AGTP-044"))
 
 
 @CASES.each("{0}-echoed", "{1}", _ECHOED)
-def echoed(target: Target, name: str, _: str) -> None:
+def check_echo(target: Target, name: str, _: str) -> None:
     """{0} comes back as it was sent."""
     for value in ("t-1", "A.b_C~9", "x" * 64):
-        got = header(target.ask("DISCOVER", "/agents", fields=[(name, value)]), name)
+        got = require_header(target.ask("DISCOVER", "/agents", fields=[(name, value)]), name)
         expect(got == value, f"{value!r} comes back as {got!r}")
 
 
 @CASES.each("{0}-not-minted", "{1}", _ECHOED)
 def not_minted(target: Target, name: str, _: str) -> None:
     """{0} is absent where the request had none."""
-    without(target.ask("DISCOVER", "/agents"), name)
+    require_absent(target.ask("DISCOVER", "/agents"), name)
 
 
 @CASES.each("{0}-on-refusals", "{1}", _ECHOED)
@@ -141,7 +141,7 @@ def on_refusals(target: Target, name: str, _: str) -> None:
 def no_splitting(target: Target, name: str, _: str) -> None:
     """Escapes in {0} never become lines."""
     answer = target.ask("DISCOVER", "/agents", fields=[(name, "a%0d%0aX-Injected: 1")])
-    without(answer, "X-Injected")
+    require_absent(answer, "X-Injected")
 
 
 @CASES.case("agent-id-echoed", "AGTP-042 AGTP-043", Need.AGENT)
@@ -154,8 +154,8 @@ def agent_id_echoed(target: Target) -> None:
 @CASES.case("agent-id-absent-for-anonymous", "AGTP-042")
 def agent_id_absent(target: Target) -> None:
     """Answers to anonymous requests carry no Agent-ID."""
-    without(target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS), "Agent-ID")
-    without(target.ask("FROBNICATE", "/", who=Who.ANONYMOUS), "Agent-ID")
+    require_absent(target.ask("DISCOVER", "/agents", who=Role.ANONYMOUS), "Agent-ID")
+    require_absent(target.ask("FROBNICATE", "/", who=Role.ANONYMOUS), "Agent-ID")
 
 
 # Removed, reserved and foreign fields
@@ -166,8 +166,8 @@ def no_effect(target: Target, name: str) -> None:
     """The removed field {} is refused or ignored."""
     plain = target.ask("DISCOVER", "/agents")
     answer = target.ask("DISCOVER", "/agents", fields=[(name, "EXECUTE")])
-    answered(answer, 400, plain.status)
-    without(answer, name)
+    require_status(answer, 400, plain.status)
+    require_absent(answer, name)
 
 
 for _field, _value in (
@@ -183,18 +183,18 @@ for _field, _value in (
     ("X-Forwarded-For", "192.0.2.1"),
 ):
 
-    def _ignored(target: Target, name: str, value: str) -> None:
+    def _check_ignored(target: Target, name: str, value: str) -> None:
         plain, answer = target.ask("DISCOVER", "/agents"), target.ask("DISCOVER", "/agents", fields=[(name, value)])
         expect(answer.status == plain.status, f"answered {answer} with {name}, {plain} without")
 
     _ids = {"Method-Grammar": "AGIS-075"}.get(_field, "AGTP-028" if _field.startswith("X-") else "AGTP-027")
-    CASES.row(f"ignored-{_field.lower()}", _ids, f"{_field} changes nothing.", _ignored, _field, _value)
+    CASES.row(f"ignored-{_field.lower()}", _ids, f"{_field} changes nothing.", _check_ignored, _field, _value)
 
 
 @CASES.case("grammar-field-and-unknown-verb", "AGIS-075")
 def method_grammar(target: Target) -> None:
     """An unknown verb is answered 459 even with Method-Grammar: AGIS/1.0."""
-    answered(target.ask("FROBNICATE", "/", fields=[("Method-Grammar", "AGIS/1.0")]), 459)
+    require_status(target.ask("FROBNICATE", "/", fields=[("Method-Grammar", "AGIS/1.0")]), 459)
 
 
 @CASES.case("delegation-chain", "AGTP-038")
@@ -205,7 +205,7 @@ def delegation_chain(target: Target) -> None:
     if answer.status == 501:
         expect(b"Delegation-Chain" in answer.body, "the body of the 501 does not name Delegation-Chain")
     else:
-        answered(answer, plain.status)
+        require_status(answer, plain.status)
 
 
 @CASES.case("authorization-without-policy", "AGTP-039 API-056 AGTP-293")
@@ -231,20 +231,20 @@ def authorization_not_recorded(target: Target) -> None:
 def repeated_agent_id(target: Target) -> None:
     """Two Agent-ID fields are refused."""
     answer = target.ask("DISCOVER", "/agents", fields=[("Agent-ID", "ab" * 32), ("Agent-ID", "cd" * 32)])
-    answered(answer, 400, 401)
+    require_status(answer, 400, 401)
 
 
 # What answers say of the server and the addressed agent
 
 
-def _supported(target: Target) -> set[str]:
-    return {name.strip() for name in header(probe(target), "Supported-Methods").split(",")}
+def _supported_methods(target: Target) -> set[str]:
+    return {name.strip() for name in require_header(probe(target), "Supported-Methods").split(",")}
 
 
 @CASES.case("supported-methods", "AGTP-053 METH-051")
 def supported_methods(target: Target) -> None:
     """The first answer of a connection lists the methods implemented, all eighteen of the floor among them."""
-    missing = FLOOR - _supported(target)
+    missing = FLOOR - _supported_methods(target)
     expect(not missing, f"it does not list {', '.join(sorted(missing))}")
 
 
@@ -259,7 +259,7 @@ FLOOR = frozenset(
 @CASES.case("supported-methods-covers-endpoints", "METH-051", Need.MANIFEST)
 def supported_covers(target: Target) -> None:
     """The list of the first answer names every method that has an endpoint."""
-    missing = {item.method for item in target.declared} - _supported(target)
+    missing = {item.method for item in target.declared_endpoints} - _supported_methods(target)
     expect(not missing, f"it does not list {', '.join(sorted(missing)[:5])}")
 
 
@@ -272,10 +272,10 @@ _STAMPS = (
 @CASES.each("{0}", "{1}", _STAMPS, Need.HOSTED)
 def stamp(target: Target, name: str, _: str, __: str, allowed: set[str]) -> None:
     """{0} is {2}, and what DISCOVER /agents says."""
-    answer = target.ask("DESCRIBE", target.agent_path(), who=Who.AGENT)
+    answer = target.ask("DESCRIBE", target.agent_path(), who=Role.AGENT)
     value = answer.header(name)
     expect(value is None or value in allowed, f"{name} is {value!r}")
-    entry = target.hosted[0]
+    entry = target.hosted_agents[0]
     member = name.lower().replace("-", "_")
     if value is not None and member in entry:
         expect(str(entry[member]) == value, f"{name} is {value!r}, DISCOVER /agents says {entry[member]!r}")
@@ -284,17 +284,17 @@ def stamp(target: Target, name: str, _: str, __: str, allowed: set[str]) -> None
 @CASES.case("owner-id", "AGTP-047", Need.HOSTED)
 def owner(target: Target) -> None:
     """Owner-ID is on answers of an agent whose owner is disclosed."""
-    entry = target.hosted[0]
+    entry = target.hosted_agents[0]
     if entry.get("owner_id"):
-        got = header(target.ask("DESCRIBE", target.agent_path(), who=Who.AGENT), "Owner-ID")
+        got = require_header(target.ask("DESCRIBE", target.agent_path(), who=Role.AGENT), "Owner-ID")
         expect(got == entry["owner_id"], f"Owner-ID is {got!r}, DISCOVER /agents says {entry['owner_id']!r}")
 
 
 @CASES.case("trust-warning", "AGTP-050", Need.HOSTED)
 def trust_warning(target: Target) -> None:
     """Trust-Warning is on answers of a Tier 2 agent that has one, and of no other."""
-    for entry in target.hosted[:5]:
-        answer = target.ask("DESCRIBE", f"/agents/{entry.get('name')}", who=Who.AGENT)
+    for entry in target.hosted_agents[:5]:
+        answer = target.ask("DESCRIBE", f"/agents/{entry.get('name')}", who=Role.AGENT)
         warned = entry.get("trust_tier") == 2 and bool(entry.get("trust_warning"))
         expect(
             (answer.header("Trust-Warning") is not None) == warned,
@@ -319,14 +319,14 @@ _MALFORMED = (
 def malformed_claim(target: Target, _: str, value: str) -> None:
     """The scope claim {1!r} is refused."""
     answer = target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", value)])
-    if answered(answer, 400, 262).status == 262:
-        reason(answer, "scope-claim-invalid")
+    if require_status(answer, 400, 262).status == 262:
+        require_reason(answer, "scope-claim-invalid")
 
 
 @CASES.case("scope-overclaimed", "AGTP-030 AGTP-064", Need.AGENT)
-def overclaimed(target: Target) -> None:
+def check_overclaim(target: Target) -> None:
     """A scope that the agent's document does not grant is refused as scope-claim-invalid."""
-    refused(
+    require_refusal(
         target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", "conformance:none")]),
         262,
         "scope-claim-invalid",
@@ -336,9 +336,9 @@ def overclaimed(target: Target) -> None:
 @CASES.case("scope-partly-overclaimed", "AGTP-030", Need.SCOPED, Need.AGENT)
 def partly_overclaimed(target: Target) -> None:
     """A granted scope does not make up for one that is not granted."""
-    assert target.scoped is not None
-    held = target.scoped[1]
-    refused(
+    assert target.scoped_endpoint is not None
+    held = target.scoped_endpoint[1]
+    require_refusal(
         target.as_agent("DISCOVER", "/agents", fields=[("Authority-Scope", f"{held}, conformance:none")]),
         262,
         "scope-claim-invalid",
@@ -346,18 +346,18 @@ def partly_overclaimed(target: Target) -> None:
 
 
 @CASES.case("scope-inherited", "AGTP-031", Need.SCOPED)
-def inherited(target: Target) -> None:
+def check_inheritance(target: Target) -> None:
     """A request without Authority-Scope has every scope of the agent's document."""
-    assert target.scoped is not None
-    never(target.call(target.scoped[0]), 262, 455, 403)
+    assert target.scoped_endpoint is not None
+    forbid_status(target.call(target.scoped_endpoint[0]), 262, 455, 403)
 
 
 @CASES.case("scope-narrowed", "AGTP-032 AGTP-065 API-064", Need.SCOPED)
-def narrowed(target: Target) -> None:
+def check_narrowing(target: Target) -> None:
     """A request with Authority-Scope has only the claimed scopes, and the missing scope is named."""
-    assert target.scoped is not None
-    endpoint, other = target.scoped
-    answer = refused(target.call(endpoint, fields=[("Authority-Scope", other)]), 262, "scope-required")
+    assert target.scoped_endpoint is not None
+    endpoint, other = target.scoped_endpoint
+    answer = require_refusal(target.call(endpoint, fields=[("Authority-Scope", other)]), 262, "scope-required")
     expect(
         any(scope.encode() in answer.body for scope in endpoint.required_scopes),
         "the body does not name the missing scope",
@@ -370,12 +370,12 @@ def narrowed(target: Target) -> None:
     (("comma", ","), ("comma-space", ", "), ("space-comma", " , "), ("comma-tab", ",\t")),
     Need.SCOPED,
 )
-def separated(target: Target, _: str, separator: str) -> None:
+def check_separator(target: Target, _: str, separator: str) -> None:
     """Scopes separated by {1!r} are read."""
-    assert target.scoped is not None
-    endpoint, other = target.scoped
+    assert target.scoped_endpoint is not None
+    endpoint, other = target.scoped_endpoint
     claim = separator.join([*sorted(endpoint.required_scopes), other])
-    never(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
+    forbid_status(target.call(endpoint, fields=[("Authority-Scope", claim)]), 262, 400, 455)
 
 
 # Bodies
@@ -390,7 +390,7 @@ for _name, _type, _ids in (
 
     def _read(target: Target, kind: str) -> None:
         answer = target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64}, content_type=kind)
-        answered(answer, 404, 401, 403)
+        require_status(answer, 404, 401, 403)
 
     CASES.row(f"body-{_name}", _ids, f"A body labelled {_type} is read.", _read, _type)
 
@@ -399,7 +399,7 @@ for _name, _type, _ids in (
 def yaml_body(target: Target) -> None:
     """A YAML body means the same as its JSON, or is refused as an unsupported type."""
     body = f"target: audit\naudit_id: '{'0' * 64}'\n".encode()
-    answered(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403, 400, 415)
+    require_status(target.ask("INSPECT", "/", body, content_type="application/vnd.agtp+yaml"), 404, 401, 403, 400, 415)
 
 
 for _name, _title, _octets in (
@@ -413,7 +413,7 @@ for _name, _title, _octets in (
 ):
 
     def _yaml_refused(target: Target, octets: bytes) -> None:
-        answered(target.ask("INSPECT", "/", octets, content_type="application/vnd.agtp+yaml"), 400, 422)
+        require_status(target.ask("INSPECT", "/", octets, content_type="application/vnd.agtp+yaml"), 400, 422)
 
     CASES.row(f"body-yaml-{_name}", "AGTP-091", _title, _yaml_refused, _octets)
 
@@ -421,10 +421,10 @@ for _name, _title, _octets in (
 @CASES.case("body-without-type", "AGTP-093")
 def untyped_body(target: Target) -> None:
     """A body without Content-Type is refused."""
-    answered(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type=None), 400, 415, 422)
+    require_status(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type=None), 400, 415, 422)
 
 
 @CASES.case("body-of-unknown-type", "AGTP-093")
 def unknown_type(target: Target) -> None:
     """A body of an unsupported type is refused."""
-    answered(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type="image/png"), 400, 415, 422)
+    require_status(target.ask("INSPECT", "/", b'{"target":"audit"}', content_type="image/png"), 400, 415, 422)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
-from agtphost.conformance.cases.tour import NOBODY
-from agtphost.conformance.expectations import answered, has, is_hex64, is_list, is_moment, refused, succeeded
+from agtphost.conformance.cases.tour import UNKNOWN_ID
+from agtphost.conformance.expectations import require_status, require_members, is_hex64, require_list, is_moment, require_refusal, require_success
 from agtphost.conformance.records import record_of
-from agtphost.conformance.signatures import canonical, decoded, forms, public_key, signed_by
+from agtphost.conformance.signatures import canonical, decode_base64url, signed_forms, public_key, signed_by
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 from agtphost.identity.genesis import Genesis, GenesisError
@@ -63,16 +63,16 @@ SECRETS = ("private_key", "api_key", "password", "secret", "code", "source", "we
 @CASES.case("certificate-and-header-agree", "AGTP-125 AGTP-316", Need.CERTIFICATE)
 def disagreement(target: Target) -> None:
     """An Agent-ID that is not the certificate's is answered 401."""
-    answered(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)]), 401)
+    require_status(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", UNKNOWN_ID)]), 401)
 
 
 @CASES.case("hosted-id-with-other-certificate", "AGTP-125 AGTP-316", Need.CERTIFICATE, Need.HOSTED)
-def borrowed(target: Target) -> None:
+def check_borrowed_id(target: Target) -> None:
     """The Agent-ID of a hosted agent cannot be claimed with another agent's certificate."""
-    entry = target.hosted[0]
+    entry = target.hosted_agents[0]
     if entry.get("agent_id") == target.agent_id:
         raise Inapplicable("a hosted agent other than the caller")
-    answered(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", str(entry["agent_id"]))]), 401)
+    require_status(target.as_agent("DISCOVER", "/agents", fields=[("Agent-ID", str(entry["agent_id"]))]), 401)
 
 
 @CASES.case("never-inherited", "AGTP-011 AGTP-029", Need.ENDPOINT)
@@ -99,17 +99,17 @@ for _name, _value in (
     ("empty", ""),
 ):
 
-    def _malformed(target: Target, value: str) -> None:
-        answered(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", value)]), 400, 401)
+    def _check_malformed(target: Target, value: str) -> None:
+        require_status(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", value)]), 400, 401)
 
-    CASES.row(f"agent-id-{_name}", "AGTP-105 AGTP-159", f"The Agent-ID {_value[:20]!r} is refused.", _malformed, _value)
+    CASES.row(f"agent-id-{_name}", "AGTP-105 AGTP-159", f"The Agent-ID {_value[:20]!r} is refused.", _check_malformed, _value)
 
 
 @CASES.case("unknown-refused-everywhere", "AGTP-159")
 def unknown_everywhere(target: Target) -> None:
     """An unknown Agent-ID is answered 401 before any other check."""
     for method, path in (("DISCOVER", "/"), ("FROBNICATE", "/"), ("QUERY", "/book/room"), ("INSPECT", "/")):
-        answered(target.ask(method, path, fields=[("Agent-ID", NOBODY)]), 401)
+        require_status(target.ask(method, path, fields=[("Agent-ID", UNKNOWN_ID)]), 401)
 
 
 @CASES.case("record-names-caller", "AGTP-309 AGTP-124", Need.CERTIFICATE)
@@ -132,8 +132,8 @@ def header_assurance(target: Target) -> None:
 @CASES.case("registrar-is-no-agent", "AGTP-008", Need.REGISTRAR)
 def registrar(target: Target) -> None:
     """The issuer's certificate does not make its bearer an agent."""
-    answer = target.ask("DISCOVER", "/agents", who=Who.REGISTRAR)
-    answered(answer, 200)
+    answer = target.ask("DISCOVER", "/agents", who=Role.REGISTRAR)
+    require_status(answer, 200)
     expect(answer.header("Agent-ID") is None, "the answer names an agent")
 
 
@@ -141,7 +141,7 @@ def registrar(target: Target) -> None:
 
 
 def _document(target: Target) -> Mapping[str, Any]:
-    answer = succeeded(target.ask("DESCRIBE", target.agent_path(), who=target.best))
+    answer = require_success(target.ask("DESCRIBE", target.agent_path(), who=target.best))
     found = answer.value
     expect(isinstance(found, dict), "the Identity Document is not an object")
     document: Mapping[str, Any] = found if "agent_id" in found else answer.result
@@ -151,7 +151,7 @@ def _document(target: Target) -> Mapping[str, Any]:
 @CASES.each("document-{}", "AGTP-136 AGTP-153", DOCUMENT, Need.HOSTED)
 def in_document(target: Target, name: str) -> None:
     """The Identity Document has {}."""
-    has(_document(target), [name], "the Identity Document")
+    require_members(_document(target), [name], "the Identity Document")
 
 
 @CASES.case("document-type", "AGTP-137", Need.HOSTED)
@@ -185,7 +185,7 @@ def document_status(target: Target) -> None:
 @CASES.case("document-floor", "AGTP-140", Need.HOSTED)
 def document_methods(target: Target) -> None:
     """The methods of an Identity Document include the eighteen of the floor."""
-    missing = FLOOR - set(is_list(_document(target).get("methods"), "methods"))
+    missing = FLOOR - set(require_list(_document(target).get("methods"), "methods"))
     expect(not missing, f"it lacks {', '.join(sorted(missing))}")
 
 
@@ -199,7 +199,7 @@ def document_score(target: Target) -> None:
 @CASES.case("document-scopes", "AGTP-035", Need.HOSTED)
 def document_scopes(target: Target) -> None:
     """The scopes of an Identity Document are an array with one scope in each element."""
-    for scope in is_list(_document(target).get("scopes_accepted"), "scopes_accepted"):
+    for scope in require_list(_document(target).get("scopes_accepted"), "scopes_accepted"):
         expect(isinstance(scope, str) and "," not in scope and " " not in scope, f"{scope!r} is not one scope")
 
 
@@ -218,8 +218,8 @@ def document_signature(target: Target) -> None:
     found = _document(target)
     if any(found.get(name) is None for name in SIGNED):
         raise Inapplicable("a signed Identity Document")
-    key, signature = public_key(found["manifest_issuer_public_key"]), decoded(found["manifest_signature"])
-    octets_signed = forms(found, "manifest_signature")
+    key, signature = public_key(found["manifest_issuer_public_key"]), decode_base64url(found["manifest_signature"])
+    octets_signed = signed_forms(found, "manifest_signature")
     expect(any(signed_by(key, signature, octets) for octets in octets_signed), "the signature does not match")
 
 
@@ -234,7 +234,7 @@ def document_secrets(target: Target) -> None:
 @CASES.case("document-sessions-hidden", "AGTP-158", Need.HOSTED)
 def sessions_hidden(target: Target) -> None:
     """The number of active sessions is not disclosed to an anonymous caller."""
-    answer = target.ask("DESCRIBE", target.agent_path(), who=Who.ANONYMOUS)
+    answer = target.ask("DESCRIBE", target.agent_path(), who=Role.ANONYMOUS)
     expect(b"active_session_count" not in answer.body, "active_session_count is disclosed")
 
 
@@ -242,14 +242,14 @@ def sessions_hidden(target: Target) -> None:
 
 
 def _genesis(target: Target) -> tuple[bytes, dict[str, Any]]:
-    answer = succeeded(target.ask("DISCOVER", target.agent_path("genesis")))
+    answer = require_success(target.ask("DISCOVER", target.agent_path("genesis")))
     return answer.body, answer.members
 
 
 @CASES.case("genesis-members", "AGTP-160", Need.GENESIS)
 def genesis_members(target: Target) -> None:
     """A Genesis has its nine members."""
-    has(_genesis(target)[1], GENESIS, "the Genesis")
+    require_members(_genesis(target)[1], GENESIS, "the Genesis")
 
 
 @CASES.case("genesis-agent-id", "AGTP-162 API-042 API-044", Need.GENESIS)
@@ -265,11 +265,11 @@ def genesis_id(target: Target) -> None:
 def genesis_signature(target: Target) -> None:
     """The Genesis is signed by the key that it names."""
     octets, members = _genesis(target)
-    key, signature = public_key(members.get("issuer_public_key")), decoded(members.get("signature"))
+    key, signature = public_key(members.get("issuer_public_key")), decode_base64url(members.get("signature"))
     hashed = {
         form
         for omitted in OUTSIDE
-        for form in forms(members, *omitted)
+        for form in signed_forms(members, *omitted)
         if sha256(form).hexdigest() == members.get("agent_id")
     }
     expect(any(signed_by(key, signature, form) for form in hashed), "the signature is not over what has its agent_id")
@@ -282,7 +282,7 @@ def genesis_signature(target: Target) -> None:
 @CASES.case("genesis-of-addressed", "API-042 AGTP-126", Need.GENESIS)
 def genesis_addressed(target: Target) -> None:
     """DISCOVER of an agent's genesis returns the Genesis of that agent."""
-    entry = target.hosted[0]
+    entry = target.hosted_agents[0]
     expect(_genesis(target)[1].get("agent_id") == entry.get("agent_id"), "it is another agent's")
 
 
@@ -321,11 +321,11 @@ def genesis_matches(target: Target) -> None:
 @CASES.case("genesis-unknown-agent", "API-043 AGTP-107")
 def genesis_unknown(target: Target) -> None:
     """The Genesis of an agent that is not hosted is answered 404."""
-    answered(target.ask("DISCOVER", "/agents/conformance-nobody/genesis"), 404)
+    require_status(target.ask("DISCOVER", "/agents/conformance-nobody/genesis"), 404)
 
 
 @CASES.case("401-names-reason", "AGTP-069 AGTP-289")
 def reasons(target: Target) -> None:
     """A 401 names its reason, with any credential."""
-    fields = [("Agent-ID", NOBODY), ("Authorization", "Bearer conformance")]
-    refused(target.ask("DISCOVER", "/agents", fields=fields), 401, "agent-unauthenticated")
+    fields = [("Agent-ID", UNKNOWN_ID), ("Authorization", "Bearer conformance")]
+    require_refusal(target.ask("DISCOVER", "/agents", fields=fields), 401, "agent-unauthenticated")

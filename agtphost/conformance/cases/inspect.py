@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, has, header, is_hex64, is_list, mentions, reason, succeeded
-from agtphost.conformance.link import Answer
-from agtphost.conformance.records import ZEROS, Record, read, record_of, recorded
+from agtphost.conformance.expectations import require_status, require_members, require_header, is_hex64, require_list, require_mention, require_reason, require_success
+from agtphost.conformance.link import RawAnswer
+from agtphost.conformance.records import ZEROS, AttributionRecord, read, record_of, audit_id_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -19,16 +19,16 @@ WALK = 12
 TARGETS = ("audit", "chain_head", "lifecycle", "contract", "rcns-attempt")
 
 
-def inspect(server: Target, /, **parameters: object) -> Answer:
+def inspect(server: Target, /, **parameters: object) -> RawAnswer:
     """Send an INSPECT as the caller with most rights."""
     return server.ask("INSPECT", "/", parameters, who=server.best)
 
 
-def _readable(answer: Answer) -> Mapping[str, Any]:
+def _readable(answer: RawAnswer) -> Mapping[str, Any]:
     """Return the result of a read that the mode in effect permits."""
     if answer.status in (401, 403):
         raise Inapplicable("permission to read records")
-    result = succeeded(answer).result
+    result = require_success(answer).result
     expect(isinstance(result, dict), "the result is not an object")
     found: Mapping[str, Any] = result
     return found
@@ -40,7 +40,7 @@ def _signed_text(entry: Mapping[str, Any]) -> str:
     return str(found)
 
 
-def fetch(target: Target, audit_id: str) -> Record:
+def fetch(target: Target, audit_id: str) -> AttributionRecord:
     """Return a stored record; its hash must be its Audit-ID."""
     record = read(_signed_text(_readable(inspect(target, target="audit", audit_id=audit_id))))
     expect(record.audit_id == audit_id, f"the record of {audit_id[:12]} has another hash")
@@ -51,15 +51,15 @@ def fetch(target: Target, audit_id: str) -> Record:
 def returns_record(target: Target) -> None:
     """target=audit returns the record that was sent, character by character."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    expect(fetch(target, recorded(answer)).text == header(answer, "Attribution-Record"), "it differs")
+    expect(fetch(target, audit_id_of(answer)).text == require_header(answer, "Attribution-Record"), "it differs")
 
 
 @CASES.case("audit-payload", "AGTP-193")
 def returns_payload(target: Target) -> None:
     """target=audit returns the payload together with the record, and they agree."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    result = _readable(inspect(target, target="audit", audit_id=recorded(answer)))
-    same = has(result, ["payload"], "the result")["payload"] == record_of(answer).payload
+    result = _readable(inspect(target, target="audit", audit_id=audit_id_of(answer)))
+    same = require_members(result, ["payload"], "the result")["payload"] == record_of(answer).payload
     expect(same, "the payload differs from the record")
 
 
@@ -67,7 +67,7 @@ def returns_payload(target: Target) -> None:
 def refusal_stored(target: Target) -> None:
     """The record of a refusal is stored like any other."""
     answer = target.ask("FROBNICATE", "/", who=target.best)
-    expect(fetch(target, recorded(answer)).payload.get("status") == answer.status, "its status differs")
+    expect(fetch(target, audit_id_of(answer)).payload.get("status") == answer.status, "its status differs")
 
 
 @CASES.case("audit-of-malformed", "AGTP-193 AGTP-059")
@@ -76,14 +76,14 @@ def malformed_stored(target: Target) -> None:
     from agtphost.conformance.cases.framing import refuses
 
     answer = refuses(target, b"garbage\r\n\r\n")
-    expect(fetch(target, recorded(answer)).payload.get("status") == 400, "its status differs")
+    expect(fetch(target, audit_id_of(answer)).payload.get("status") == 400, "its status differs")
 
 
 @CASES.case("audit-of-inspect", "AGTP-193")
 def own_record(target: Target) -> None:
     """INSPECT is recorded itself."""
     answer = inspect(target, target="audit", audit_id=ZEROS)
-    fetch(target, recorded(answer))
+    fetch(target, audit_id_of(answer))
 
 
 for _name, _title, _parameters in (
@@ -107,16 +107,16 @@ for _name, _title, _parameters in (
     ),
 ):
 
-    def _refused(target: Target, parameters: Mapping[str, object]) -> None:
-        answered(inspect(target, **parameters), 422, 400)
+    def _check_refused(target: Target, parameters: Mapping[str, object]) -> None:
+        require_status(inspect(target, **parameters), 422, 400)
 
-    CASES.row(_name, "AGTP-192 AGTP-199", _title, _refused, _parameters)
+    CASES.row(_name, "AGTP-192 AGTP-199", _title, _check_refused, _parameters)
 
 
 @CASES.case("names-targets", "AGTP-192")
 def names_parameter(target: Target) -> None:
     """The refusal of an unknown target names the parameter."""
-    mentions(inspect(target, target="conformance"), "target")
+    require_mention(inspect(target, target="conformance"), "target")
 
 
 for _target, _member in (
@@ -128,7 +128,7 @@ for _target, _member in (
 
     def _missing(target: Target, name: str, member: str) -> None:
         answer = inspect(target, target=name, **{member: ZEROS})
-        answered(answer, *((404, 401, 403, 422) if name in ("contract", "rcns-attempt") else (404, 401, 403)))
+        require_status(answer, *((404, 401, 403, 422) if name in ("contract", "rcns-attempt") else (404, 401, 403)))
 
     CASES.row(
         f"missing-{_target}",
@@ -174,21 +174,21 @@ def walk(target: Target) -> None:
 def chain_signed(target: Target) -> None:
     """A stored record verifies by the server's key."""
     answer = target.ask("DISCOVER", "/agents", who=target.best)
-    expect(fetch(target, recorded(answer)).covered_by(target.keys), "the stored record does not verify")
+    expect(fetch(target, audit_id_of(answer)).is_signed_by(target.keys), "the stored record does not verify")
 
 
 def _events(target: Target, **more: object) -> list[Mapping[str, Any]]:
-    agent_id = str(target.hosted[0]["agent_id"])
+    agent_id = str(target.hosted_agents[0]["agent_id"])
     result = _readable(inspect(target, target="lifecycle", agent_id=agent_id, **more))
     found = next((value for value in result.values() if isinstance(value, list)), None)
-    return is_list(found, "the list of lifecycle events")
+    return require_list(found, "the list of lifecycle events")
 
 
 @CASES.case("lifecycle-list", "AGTP-195", Need.HOSTED)
 def lifecycle(target: Target) -> None:
     """target=lifecycle returns a list of events, each with its format."""
     for entry in _events(target):
-        expect(has(entry, ["format"], "an event")["format"] in ("jws", "cose"), f"the format is {entry['format']!r}")
+        expect(require_members(entry, ["format"], "an event")["format"] in ("jws", "cose"), f"the format is {entry['format']!r}")
 
 
 @CASES.case("lifecycle-limit", "AGTP-195", Need.HOSTED)
@@ -215,22 +215,22 @@ def lifecycle_signed(target: Target) -> None:
     if not found:
         raise Inapplicable("a hosted agent with a lifecycle event")
     for entry in found[:5]:
-        expect(read(_signed_text(entry)).covered_by(target.keys), "an event does not verify")
+        expect(read(_signed_text(entry)).is_signed_by(target.keys), "an event does not verify")
 
 
 @CASES.case("anonymous-by-mode", "AGTP-200 AGTP-203 AGTP-250")
 def anonymous(target: Target) -> None:
     """An anonymous read is served, or refused 401 acl-anonymous-blocked."""
-    audit_id = header(target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS), "Audit-ID")
-    read_back = target.ask("INSPECT", "/", {"target": "audit", "audit_id": audit_id}, who=Who.ANONYMOUS)
-    if answered(read_back, 200, 401).status == 401:
-        reason(read_back, "acl-anonymous-blocked")
+    audit_id = require_header(target.ask("DISCOVER", "/agents", who=Role.ANONYMOUS), "Audit-ID")
+    read_back = target.ask("INSPECT", "/", {"target": "audit", "audit_id": audit_id}, who=Role.ANONYMOUS)
+    if require_status(read_back, 200, 401).status == 401:
+        require_reason(read_back, "acl-anonymous-blocked")
 
 
 @CASES.case("others-by-mode", "AGTP-201 AGTP-203", Need.SECOND)
 def others(target: Target) -> None:
     """A record of another agent is served, or refused without naming any agent."""
     answer = target.as_agent("DISCOVER", "/agents")
-    body = {"target": "audit", "audit_id": header(answer, "Audit-ID")}
-    read_back = answered(target.ask("INSPECT", "/", body, who=Who.SECOND), 200, 403)
+    body = {"target": "audit", "audit_id": require_header(answer, "Audit-ID")}
+    read_back = require_status(target.ask("INSPECT", "/", body, who=Role.SECOND), 200, 403)
     expect(read_back.status == 200 or target.agent_id.encode() not in read_back.body, "the refusal names the agent")

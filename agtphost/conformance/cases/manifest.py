@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, header
-from agtphost.conformance.signatures import canonical, decoded, signed_by
+from agtphost.conformance.expectations import require_status, require_header
+from agtphost.conformance.signatures import canonical, decode_base64url, signed_by
 from agtphost.conformance.target import Target, is_manifest
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -19,11 +19,11 @@ NEVER = ("function", "recipe", "url", "headers", "secret", "token", "credentials
 
 
 @CASES.case("offered", "API-084 AGTP-261")
-def offered(target: Target) -> None:
+def check_offer(target: Target) -> None:
     """DISCOVER / without Agent-ID returns the manifest."""
-    answer = target.ask("DISCOVER", "/", who=Who.ANONYMOUS) if target.asks_agent else target.root
+    answer = target.ask("DISCOVER", "/", who=Role.ANONYMOUS) if target.asks_agent else target.root
     if answer.status != 262:
-        expect(is_manifest(answered(answer, 200).value), "the body of DISCOVER / is not a manifest")
+        expect(is_manifest(require_status(answer, 200).value), "the body of DISCOVER / is not a manifest")
 
 
 @CASES.case("content-type", "API-084 AGTP-320 API-155", Need.MANIFEST)
@@ -38,7 +38,7 @@ def content_type(target: Target) -> None:
 @CASES.case("no-upstreams", "API-083", Need.MANIFEST)
 def no_upstreams(target: Target) -> None:
     """No endpoint publishes a function, a recipe, an upstream's URL or a credential."""
-    for item in target.declared:
+    for item in target.declared_endpoints:
         found = [name for name in NEVER if name in item.definition]
         expect(not found, f"{item} has {', '.join(found)}")
 
@@ -46,7 +46,7 @@ def no_upstreams(target: Target) -> None:
 @CASES.case("built-ins-published", "API-041", Need.MANIFEST)
 def built_ins(target: Target) -> None:
     """DISCOVER /methods, /agents and /genesis are endpoints of the manifest."""
-    published = {item.pair for item in target.declared}
+    published = {item.pair for item in target.declared_endpoints}
     for path in ("/methods", "/agents", "/genesis"):
         expect(("DISCOVER", path) in published, f"DISCOVER {path} is not")
 
@@ -67,7 +67,7 @@ def agents_agree(target: Target) -> None:
     shown = target.member("hosted_agents")
     if target.member("agent_disclosure") == "public" and isinstance(shown, list):
         here = {entry.get("agent_id") for entry in shown}
-        there = {entry.get("agent_id") for entry in target.hosted}
+        there = {entry.get("agent_id") for entry in target.hosted_agents}
         expect(here == there, f"{len(here)} and {len(there)} agents, {len(here ^ there)} of them in one list only")
 
 
@@ -86,21 +86,21 @@ def _signature(target: Target) -> str:
     return found
 
 
-def _verifies(target: Target, **changes: object) -> str:
+def _signature_fault(target: Target, **changes: object) -> str:
     """Return why the signature does not verify; empty if it does."""
     head, payload, tail = _signature(target).split(".")
-    header = json.loads(decoded(head))
+    header = json.loads(decode_base64url(head))
     if header.get("alg") != "EdDSA" or header.get("typ") != "agtp-manifest":
         return f"alg and typ are {header.get('alg')!r} and {header.get('typ')!r}"
-    key = target.keys.get(header.get("kid"))
-    if key is None or not signed_by(key, decoded(tail), f"{head}.{payload}".encode()):
+    key = target.keys.get(require_header.get("kid"))
+    if key is None or not signed_by(key, decode_base64url(tail), f"{head}.{payload}".encode()):
         return "none of the server's keys made it"
     manifest = {name: value for name, value in {**(target.manifest or {}), **changes}.items() if name != SIGNATURE}
-    return "" if decoded(payload) == canonical(manifest) else "what was signed is not this manifest in canonical form"
+    return "" if decode_base64url(payload) == canonical(manifest) else "what was signed is not this manifest in canonical form"
 
 
 @CASES.case("signed", "API-081", Need.MANIFEST)
-def signed(target: Target) -> None:
+def check_signed(target: Target) -> None:
     """The manifest has a signature."""
     expect(target.member(SIGNATURE) is not None, f"it has no {SIGNATURE}")
 
@@ -108,27 +108,27 @@ def signed(target: Target) -> None:
 @CASES.case("signature-verifies", "API-081", Need.MANIFEST, Need.SIGNING_KEY)
 def signature(target: Target) -> None:
     """The signature covers the manifest without the signature, in canonical form, with the server's key."""
-    why = _verifies(target)
+    why = _signature_fault(target)
     expect(not why, f"it does not verify: {why}")
 
 
 @CASES.case("signature-covers-content", "API-081", Need.MANIFEST, Need.SIGNING_KEY)
 def signature_covers(target: Target) -> None:
     """The signature is valid only for this manifest."""
-    expect(_verifies(target, document_version="conformance"), "a changed manifest verifies, too")
+    expect(_signature_fault(target, document_version="conformance"), "a changed manifest verifies, too")
 
 
 @CASES.case("signature-algorithm", "API-081", Need.MANIFEST)
 def algorithm(target: Target) -> None:
     """The signature's algorithm is EdDSA."""
-    head = json.loads(decoded(_signature(target).partition(".")[0]))
+    head = json.loads(decode_base64url(_signature(target).partition(".")[0]))
     expect(head.get("alg") == "EdDSA", f"alg is {head.get('alg')!r}")
 
 
 @CASES.case("stable", "API-073 API-085", Need.MANIFEST)
 def stable(target: Target) -> None:
     """Repeated answers have the same manifest version, server and endpoints."""
-    again = answered(target.ask("DISCOVER", "/"), 200).members
+    again = require_status(target.ask("DISCOVER", "/"), 200).members
     for name in ("document_version", "endpoints", "policies", "catalog_version"):
         expect(again.get(name) == target.member(name), f"{name} differs")
     servers = [found if isinstance(found, Mapping) else {} for found in (again.get("server"), target.member("server"))]
@@ -139,14 +139,14 @@ def stable(target: Target) -> None:
 @CASES.case("etag", "API-085", Need.MANIFEST)
 def etag(target: Target) -> None:
     """The manifest has an ETag, which does not change while the manifest does not change."""
-    first = header(target.root, "ETag")
-    expect(header(target.ask("DISCOVER", "/"), "ETag") == first, "it differs from one answer to the next")
+    first = require_header(target.root, "ETag")
+    expect(require_header(target.ask("DISCOVER", "/"), "ETag") == first, "it differs from one answer to the next")
 
 
 @CASES.case("cache-control", "API-085", Need.MANIFEST)
 def cache_control(target: Target) -> None:
     """The manifest has Cache-Control."""
-    header(target.root, "Cache-Control")
+    require_header(target.root, "Cache-Control")
 
 
 @CASES.case("api-version", "AGTP-268", Need.MANIFEST)

@@ -15,7 +15,7 @@ from agtphost.contract.manifest_rules import RULES, Rule
 
 CASES = Cases("manifest")
 
-ELSEWHERE: Mapping[str, str] = {
+OTHER_CASES: Mapping[str, str] = {
     "manifest-structure.object": "manifest.offered",
     "manifest-signature.present": "manifest.signed",
     "manifest-retrieval.media-type": "manifest.content-type",
@@ -74,10 +74,10 @@ SHOWN = 3
 
 def case_of(rule: Rule) -> str:
     """Return the id of the case that tests a rule."""
-    return ELSEWHERE.get(rule.id, f"manifest.{rule.id}")
+    return OTHER_CASES.get(rule.id, f"manifest.{rule.id}")
 
 
-def _kept(target: Target, rule: Rule) -> None:
+def _check_rule(target: Target, rule: Rule) -> None:
     found = [f"{finding.pointer or 'it'} {finding.message}" for finding in target.findings if finding.rule == rule.id]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     told = "; ".join(found[:SHOWN]) + more
@@ -87,12 +87,12 @@ def _kept(target: Target, rule: Rule) -> None:
 
 
 for _rule in RULES.values():
-    if _rule.id not in ELSEWHERE:
+    if _rule.id not in OTHER_CASES:
         CASES.row(
             _rule.id,
             DETAILS.get(_rule.id) or SUBJECTS[_rule.id.partition(".")[0]],
             _rule.says,
-            _kept,
+            _check_rule,
             _rule,
             needs=[Need.MANIFEST],
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, never, succeeded
+from agtphost.conformance.expectations import require_status, forbid_status, require_success
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
@@ -25,12 +25,12 @@ for _name, _requirements, _title, _path, _segment in (
     ("escaped-letter", "API-027", "A method with an escaped letter", "/conformance/b%6Fok", ""),
 ):
 
-    def _leaked(target: Target, path: str, segment: str) -> None:
-        answer = answered(target.ask("QUERY", path), 460)
+    def _check_leak(target: Target, path: str, segment: str) -> None:
+        answer = require_status(target.ask("QUERY", path), 460)
         said = answer.members.get("segment")
         expect(not segment or said == segment, f"the body says segment {said!r}")
 
-    CASES.row(f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _leaked, _path, _segment)
+    CASES.row(f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _check_leak, _path, _segment)
 
 for _name, _requirements, _title, _path in (
     ("trailing-slash", "API-026", "A trailing slash is answered 460.", "/conformance/"),
@@ -39,10 +39,10 @@ for _name, _requirements, _title, _path in (
     ("two-trailing", "API-026", "Two trailing slashes are refused.", "/conformance//"),
 ):
 
-    def _malformed(target: Target, path: str) -> None:
-        answered(target.ask("QUERY", path), 460, 400)
+    def _check_malformed(target: Target, path: str) -> None:
+        require_status(target.ask("QUERY", path), 460, 400)
 
-    CASES.row(f"form-{_name}", _requirements, _title, _malformed, _path)
+    CASES.row(f"form-{_name}", _requirements, _title, _check_malformed, _path)
 
 for _name, _requirements, _title, _path in (
     ("longer-word", "API-027", "A word that begins with a method's name is allowed.", "/conformance/bookings"),
@@ -58,16 +58,16 @@ for _name, _requirements, _title, _path in (
     ("underscore-agtp", "API-039", "/_agtp is a path like any other.", "/_agtp/x"),
 ):
 
-    def _unregistered(target: Target, path: str) -> None:
-        answered(target.ask("QUERY", path), 404, 405)
+    def _check_unknown(target: Target, path: str) -> None:
+        require_status(target.ask("QUERY", path), 404, 405)
 
-    CASES.row(f"accepted-{_name}", _requirements, _title, _unregistered, _path)
+    CASES.row(f"accepted-{_name}", _requirements, _title, _check_unknown, _path)
 
 
 @CASES.case("root-is-no-violation", "API-026")
 def root(target: Target) -> None:
     """The bare root is a valid path."""
-    never(target.ask("DISCOVER", "/"), 460, 400)
+    forbid_status(target.ask("DISCOVER", "/"), 460, 400)
 
 
 for _name, _title, _path in (
@@ -83,16 +83,16 @@ for _name, _title, _path in (
 
     def _nothing_there(target: Target, path: str) -> None:
         answer = target.ask("DISCOVER", path)
-        answered(answer, 400, 404, 405, 422, 460)
+        require_status(answer, 400, 404, 405, 422, 460)
         expect(answer.header("X-Injected") is None, "a field was injected")
 
     CASES.row(f"unresolved-{_name}", "API-029 API-035", _title, _nothing_there, _path)
 
 
 @CASES.case("published-follow-grammar", "API-026 API-027 API-030 API-031 API-032", Need.MANIFEST)
-def published(target: Target) -> None:
+def check_published(target: Target) -> None:
     """No published path ends with a slash, mixes text and parameter, or repeats one."""
-    for item in target.declared:
+    for item in target.declared_endpoints:
         names = item.parameters
         segments = item.path.split("/")[1:]
         whole = all("{" not in part or (part.startswith("{") and part.endswith("}")) for part in segments)
@@ -105,7 +105,7 @@ def published(target: Target) -> None:
 
 
 @CASES.case("parameters-declared", "API-033", Need.MANIFEST)
-def declared(target: Target) -> None:
+def check_declared(target: Target) -> None:
     """Every path parameter of an operator's endpoint is a property of its input schema."""
     for item in target.operators:
         properties = (item.definition.get("input_schema") or {}).get("properties") or {}
@@ -118,7 +118,7 @@ def template(target: Target) -> None:
     """A path whose parameter is filled reaches its endpoint."""
     endpoint = target.with_parameter
     assert endpoint is not None
-    never(target.call(endpoint), 404, 405, 460, 459)
+    forbid_status(target.call(endpoint), 404, 405, 460, 459)
 
 
 @CASES.case("template-value-checked", "API-033", Need.TEMPLATE)
@@ -129,7 +129,7 @@ def template_value(target: Target) -> None:
         if fault.member in endpoint.parameters and isinstance(fault.value.get(fault.member), str):
             text = fault.value[fault.member]
             if text and text not in (".", "..") and "/" not in text:
-                answered(target.call(endpoint, fault.value), 422)
+                require_status(target.call(endpoint, fault.value), 422)
                 return
 
 
@@ -139,9 +139,9 @@ def one_segment(target: Target) -> None:
     endpoint = target.with_parameter
     assert endpoint is not None
     path, _ = endpoint.address(endpoint.input or {})
-    taken = {item.path for item in target.declared}
+    taken = {item.path for item in target.declared_endpoints}
     if not any(other.startswith(endpoint.path + "/") for other in taken):
-        answered(target.as_agent(endpoint.method, path + "/conformance"), 404, 405)
+        require_status(target.as_agent(endpoint.method, path + "/conformance"), 404, 405)
 
 
 @CASES.case("template-escape-decoded", "API-033 API-037", Need.TEMPLATE)
@@ -176,7 +176,7 @@ def query_input(target: Target) -> None:
         return
     path, body = endpoint.address(endpoint.input or {})
     rest = {name: value for name, value in body.items() if name != member[0]}
-    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={quote(member[1], safe='')}", rest or None))
+    require_success(target.as_agent(endpoint.method, f"{path}?{member[0]}={quote(member[1], safe='')}", rest or None))
 
 
 @CASES.case("query-last-value", "API-037", Need.ENDPOINT)
@@ -188,7 +188,7 @@ def query_last(target: Target) -> None:
     path, body = endpoint.address(endpoint.input or {})
     rest = {name: value for name, value in body.items() if name != member[0]}
     good = quote(member[1], safe="")
-    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}&{member[0]}={good}", rest or None))
+    require_success(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}&{member[0]}={good}", rest or None))
 
 
 @CASES.case("body-wins-over-query", "API-037", Need.ENDPOINT)
@@ -198,7 +198,7 @@ def body_wins(target: Target) -> None:
     if member is None:
         return
     path, body = endpoint.address(endpoint.input or {})
-    succeeded(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}", body))
+    require_success(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}", body))
 
 
 @CASES.case("query-undeclared", "API-037 API-142", Need.ENDPOINT)
@@ -210,4 +210,4 @@ def query_undeclared(target: Target) -> None:
     if endpoint.samples is not None and not endpoint.samples.admits(
         {**(endpoint.input or {}), "conformance_undeclared": "1"}
     ):
-        answered(target.as_agent(endpoint.method, f"{path}?conformance_undeclared=1", body), 422)
+        require_status(target.as_agent(endpoint.method, f"{path}?conformance_undeclared=1", body), 422)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import answered, has, never
+from agtphost.conformance.expectations import require_status, require_members, forbid_status
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
@@ -18,9 +18,9 @@ NOWHERE = "/conformance/none"
 
 
 @CASES.case("published", "API-093", Need.MANIFEST)
-def published(target: Target) -> None:
+def check_published(target: Target) -> None:
     """The manifest shows the method policy with its five members."""
-    has(has(target.policies, ["methods"], "policies")["methods"], MEMBERS, "policies.methods")
+    require_members(require_members(target.policies, ["methods"], "policies")["methods"], MEMBERS, "policies.methods")
 
 
 @CASES.case("allow-form", "API-086", Need.MANIFEST)
@@ -77,10 +77,10 @@ def alias_only(target: Target) -> None:
 def alias_endpoint(target: Target) -> None:
     """An alias whose target has an endpoint reaches it."""
     for name, to in target.method_policy["aliases"].items():
-        for item in target.admitted:
+        for item in target.admitted_endpoints:
             if item.method == to:
                 path, body = item.address(item.input or {})
-                never(target.as_agent(name, path, body), 404, 405, 459)
+                forbid_status(target.as_agent(name, path, body), 404, 405, 459)
                 return
     raise Inapplicable("an endpoint whose method is the target of an alias")
 
@@ -91,14 +91,14 @@ def legacy_refused(target: Target) -> None:
     enabled = target.method_policy.get("legacy")
     for name in LEGACY:
         if name not in (target.method_policy.get("aliases") or {}) and enabled != "*" and name not in (enabled or ()):
-            answered(target.ask(name, NOWHERE), 459, 405)
+            require_status(target.ask(name, NOWHERE), 459, 405)
 
 
 @CASES.case("disallowed", "API-087", Need.MANIFEST)
-def disallowed(target: Target) -> None:
+def check_disallowed(target: Target) -> None:
     """Methods that are disallowed are answered 405 on any path."""
     for name in target.method_policy.get("disallow") or ():
-        answered(target.ask(name, NOWHERE), 405)
+        require_status(target.ask(name, NOWHERE), 405)
 
 
 @CASES.case("floor-always-allowed", "API-086", Need.MANIFEST)
@@ -106,7 +106,7 @@ def floor(target: Target) -> None:
     """DISCOVER, DESCRIBE and INSPECT are always allowed."""
     disallowed = set(target.method_policy.get("disallow") or ())
     for name in {"DISCOVER", "DESCRIBE", "INSPECT"} - disallowed:
-        never(target.ask(name, "/"), 405, 459)
+        forbid_status(target.ask(name, "/"), 405, 459)
 
 
 @CASES.case("redirects-followed", "API-092", Need.MANIFEST, Need.REDIRECT)
@@ -122,7 +122,7 @@ def redirects(target: Target) -> None:
 @CASES.case("405-redirects", "API-124", Need.MANIFEST)
 def redirects_listed(target: Target) -> None:
     """redirects_for_path of a 405 matches the policy."""
-    answer = answered(target.ask("TRANSLATE", "/methods"), 405)
+    answer = require_status(target.ask("TRANSLATE", "/methods"), 405)
     listed = answer.members.get("redirects_for_path")
     expect(isinstance(listed, dict), "it is not an object")
     if not target.method_policy.get("redirects"):
@@ -134,6 +134,6 @@ def scope_required(target: Target) -> None:
     """No endpoint runs without its scopes if scopes are required for invocation."""
     if target.policies.get("scope_required_for_invocation") is not True:
         raise Inapplicable("the policy scope_required_for_invocation")
-    assert target.scoped is not None
-    endpoint, other = target.scoped
-    answered(target.call(endpoint, fields=[("Authority-Scope", other)]), 262)
+    assert target.scoped_endpoint is not None
+    endpoint, other = target.scoped_endpoint
+    require_status(target.call(endpoint, fields=[("Authority-Scope", other)]), 262)

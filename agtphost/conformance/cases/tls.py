@@ -6,7 +6,7 @@ import socket
 import ssl
 from contextlib import suppress
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, probe
 from agtphost.conformance.link import Unreachable, client_context
@@ -58,7 +58,7 @@ def version(target: Target) -> None:
 @CASES.case("version-1-2-refused", "AGTP-006")
 def old_version(target: Target) -> None:
     """A client that offers no more than TLS 1.2 gets no connection."""
-    context = client_context(target.access.trust, target.credentials(Who.ANONYMOUS))
+    context = client_context(target.access.trust, target.credentials(Role.ANONYMOUS))
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     where = target.access.where
     with (
@@ -103,5 +103,5 @@ def client_certificate(target: Target) -> None:
 def per_connection(target: Target) -> None:
     """A connection without certificate does not get the identity of another open connection."""
     target.as_agent("DISCOVER", "/agents")
-    answer = target.ask("DISCOVER", "/agents", who=Who.ANONYMOUS)
+    answer = target.ask("DISCOVER", "/agents", who=Role.ANONYMOUS)
     expect(answer.header("Agent-ID") is None, "an anonymous answer carries an Agent-ID")

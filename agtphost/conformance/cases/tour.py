@@ -5,43 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from weakref import WeakKeyDictionary
 
-from agtphost.conformance.access import Who
+from agtphost.conformance.access import Role
 from agtphost.conformance.asking import request
-from agtphost.conformance.link import Answer
+from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need
 
-NOBODY = "ab" * 32
+UNKNOWN_ID = "ab" * 32
 """An Agent-ID that no agent has."""
 
 
-_taken: WeakKeyDictionary[Target, tuple[tuple[str, Answer], ...]] = WeakKeyDictionary()
+_taken: WeakKeyDictionary[Target, tuple[tuple[str, RawAnswer], ...]] = WeakKeyDictionary()
 
 
-def tour(target: Target) -> tuple[tuple[str, Answer], ...]:
+def tour(target: Target) -> tuple[tuple[str, RawAnswer], ...]:
     """Return the answers, each with a description of its request; the requests are sent only once."""
     if target not in _taken:
         _taken[target] = tuple((name, ask()) for name, ask in _stops(target))
     return _taken[target]
 
 
-def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
+def _stops(target: Target) -> Iterator[tuple[str, Callable[[], RawAnswer]]]:
     yield "a list", lambda: target.ask("DISCOVER", "/agents")
     yield "a document", lambda: target.ask("DISCOVER", "/methods")
     yield "an unknown method", lambda: target.ask("FROBNICATE", "/")
     yield "a method in the path", lambda: target.ask("QUERY", "/book/room")
     yield "an unknown path", lambda: target.ask("QUERY", "/conformance/none")
     yield "a method that the path does not have", lambda: target.ask("REVOKE", "/methods")
-    yield "an unknown caller", lambda: target.ask("DISCOVER", "/agents", fields=[("Agent-ID", NOBODY)])
+    yield "an unknown caller", lambda: target.ask("DISCOVER", "/agents", fields=[("Agent-ID", UNKNOWN_ID)])
     yield "a malformed body", lambda: target.ask("INSPECT", "/", b"{")
     yield "an unknown target", lambda: target.ask("INSPECT", "/", {"target": "conformance"})
     yield "an unknown record", lambda: target.ask("INSPECT", "/", {"target": "audit", "audit_id": "0" * 64})
     yield (
         "an anonymous lifecycle change",
-        lambda: target.ask("REVOKE", "/", {"agent_id": NOBODY, "reason": "conformance"}, who=Who.ANONYMOUS),
+        lambda: target.ask("REVOKE", "/", {"agent_id": UNKNOWN_ID, "reason": "conformance"}, who=Role.ANONYMOUS),
     )
     yield "a reserved field", lambda: target.ask("DISCOVER", "/agents", fields=[("Delegation-Chain", "x")])
-    yield "a malformed request", lambda: _malformed(target)
+    yield "a malformed request", lambda: _send_malformed(target)
     if target.has(Need.AGENT):
         yield "an agent's list", lambda: target.as_agent("DISCOVER", "/agents")
         yield "a capability document", lambda: target.as_agent("DESCRIBE", "/")
@@ -53,7 +53,7 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
         endpoint = target.endpoint
         assert endpoint is not None
         yield "an endpoint", lambda: target.call(endpoint)
-        yield "an anonymous call of an endpoint", lambda: target.call(endpoint, who=Who.ANONYMOUS)
+        yield "an anonymous call of an endpoint", lambda: target.call(endpoint, who=Role.ANONYMOUS)
     if target.has(Need.SCHEMA):
         checked = target.with_schema
         fault = next(checked.samples.faults(), None) if checked.samples is not None else None
@@ -61,7 +61,7 @@ def _stops(target: Target) -> Iterator[tuple[str, Callable[[], Answer]]]:
             yield "an input that the schema refuses", lambda: target.call(checked, fault.value)
 
 
-def _malformed(target: Target) -> Answer:
+def _send_malformed(target: Target) -> RawAnswer:
     octets = request("DISCOVER", "no-slash")
     with target.link() as link:
         link.send(octets)

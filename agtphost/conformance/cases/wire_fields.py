@@ -10,7 +10,7 @@ from agtphost.conformance.verdict import expect
 CASES = Cases("wire")
 
 
-def _with(field: bytes) -> bytes:
+def _request_with(field: bytes) -> bytes:
     return b"AGTP/1.0 DISCOVER /agents\r\n" + field + b"\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -38,7 +38,7 @@ for _name, _title, _field in (
     ("long-line", "A field line of 128 KiB is refused.", b"X-Long: " + b"a" * 131_072),
     ("many", "A thousand field lines are refused.", b"\r\n".join(b"X-%d: a" % number for number in range(1000))),
 ):
-    CASES.row(f"field-{_name}", "AGTP-068", _title, refuses, _with(_field))
+    CASES.row(f"field-{_name}", "AGTP-068", _title, refuses, _request_with(_field))
 
 for _name, _requirements, _title, _field in (
     ("no-space", "AGTP-068", "A value may follow the colon directly.", b"Task-ID:t-1"),
@@ -47,11 +47,11 @@ for _name, _requirements, _title, _field in (
     ("upper-case", "AGTP-068", "Names may be written in upper case.", b"TASK-ID: t-1"),
 ):
 
-    def _echoed(target: Target, field: bytes) -> None:
-        answer = accepts(target, _with(field))
+    def _check_echo(target: Target, field: bytes) -> None:
+        answer = accepts(target, _request_with(field))
         expect(answer.header("Task-ID") == "t-1", f"Task-ID comes back as {answer.header('Task-ID')!r}")
 
-    CASES.row(f"field-{_name}", f"{_requirements} AGTP-037", _title, _echoed, _field)
+    CASES.row(f"field-{_name}", f"{_requirements} AGTP-037", _title, _check_echo, _field)
 
 for _name, _requirements, _title, _field in (
     ("unknown", "AGTP-056", "An unknown field is ignored.", b"Conformance-Unknown: 1"),
@@ -65,4 +65,4 @@ for _name, _requirements, _title, _field in (
     ("te", "AGTP-056", "HTTP's TE and Trailer have no effect.", b"TE: trailers\r\nTrailer: X-A"),
     ("trailing-colon-value", "AGTP-068", "A value may have colons.", b"X-A: a:b:c"),
 ):
-    CASES.row(f"field-{_name}", _requirements, _title, accepts, _with(_field))
+    CASES.row(f"field-{_name}", _requirements, _title, accepts, _request_with(_field))

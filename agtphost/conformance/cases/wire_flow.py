@@ -7,7 +7,7 @@ import time
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
-from agtphost.conformance.link import Answer, Link
+from agtphost.conformance.link import RawAnswer, Link
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
 
@@ -18,14 +18,14 @@ BODY = b'{"conformance_unknown":1}'
 
 def _task(target: Target, name: str, method: str = "DISCOVER", path: str = "/agents") -> bytes:
     """Return a request with a Task-ID that identifies its answer."""
-    return target.introduced(request(method, path, fields=[("Task-ID", name)]))
+    return target.introduce(request(method, path, fields=[("Task-ID", name)]))
 
 
-def _numbered(target: Target, count: int) -> list[bytes]:
+def _number_requests(target: Target, count: int) -> list[bytes]:
     return [_task(target, f"order-{number}") for number in range(count)]
 
 
-def _next(link: Link) -> Answer:
+def _next(link: Link) -> RawAnswer:
     answer = link.answer()
     if answer is None:
         raise Failure("the connection was closed instead of answering")
@@ -36,17 +36,17 @@ def _next(link: Link) -> Answer:
 def sequential(target: Target) -> None:
     """Requests one after the other are answered on one connection, which stays."""
     with target.link() as link:
-        for octets in _numbered(target, 3):
+        for octets in _number_requests(target, 3):
             link.send(octets)
             expect(_next(link).status != 400, "a plain request is refused")
         expect(link.quiet(QUIET), "the connection does not stay open, or more is sent than answers")
 
 
 @CASES.case("pipelined-in-order", "AGTP-013 AGTP-009")
-def pipelined(target: Target) -> None:
+def check_pipelining(target: Target) -> None:
     """Requests sent together are answered in their order."""
     with target.link() as link:
-        link.send(b"".join(_numbered(target, 12)))
+        link.send(b"".join(_number_requests(target, 12)))
         got = [_next(link).header("Task-ID") for _ in range(12)]
     expect(got == [f"order-{number}" for number in range(12)], f"the answers came as {', '.join(map(str, got))}")
 
@@ -68,10 +68,10 @@ def pipelined_mixed(target: Target) -> None:
 
 
 @CASES.case("one-octet-at-a-time", "AGTP-013")
-def dribbled(target: Target) -> None:
+def check_byte_by_byte(target: Target) -> None:
     """A request that arrives byte by byte is read like any other."""
     with target.link() as link:
-        for octet in target.introduced(PROBE):
+        for octet in target.introduce(PROBE):
             link.send(bytes([octet]))
         expect(_next(link).status != 400, "it is refused")
 
@@ -80,7 +80,7 @@ def dribbled(target: Target) -> None:
 def split_ending(target: Target) -> None:
     """A CRLF may arrive in two pieces."""
     with target.link() as link:
-        octets = target.introduced(PROBE)
+        octets = target.introduce(PROBE)
         for piece in (octets[:26], octets[26:-3], octets[-3:-1], octets[-1:]):
             link.send(piece)
             time.sleep(0.01)
@@ -90,7 +90,7 @@ def split_ending(target: Target) -> None:
 @CASES.case("not-earlier", "AGTP-013 AGTP-012")
 def not_earlier(target: Target) -> None:
     """No answer is sent before the last byte of the body has arrived."""
-    octets = target.introduced(request("QUERY", "/agents", BODY))
+    octets = target.introduce(request("QUERY", "/agents", BODY))
     with target.link() as link:
         link.send(octets[:-1])
         expect(link.quiet(QUIET), "it is answered before its body is complete")
@@ -102,7 +102,7 @@ def not_earlier(target: Target) -> None:
 def head_not_earlier(target: Target) -> None:
     """No answer is sent before the empty line has arrived."""
     with target.link() as link:
-        octets = target.introduced(PROBE)
+        octets = target.introduce(PROBE)
         link.send(octets[:-2])
         expect(link.quiet(QUIET), "it is answered before its head is complete")
         link.send(octets[-2:])
@@ -112,7 +112,7 @@ def head_not_earlier(target: Target) -> None:
 @CASES.case("not-later", "AGTP-013")
 def not_later(target: Target) -> None:
     """Bytes after a body of the announced length are the next request."""
-    octets = target.introduced(request("QUERY", "/agents", BODY)) + _task(target, "second")
+    octets = target.introduce(request("QUERY", "/agents", BODY)) + _task(target, "second")
     with target.link() as link:
         link.send(octets)
         _next(link)
@@ -122,7 +122,7 @@ def not_later(target: Target) -> None:
 @CASES.case("body-is-not-a-request", "AGTP-013")
 def body_is_no_request(target: Target) -> None:
     """A body that looks like a request is never answered as one."""
-    octets = target.introduced(request("QUERY", "/agents", PROBE))
+    octets = target.introduce(request("QUERY", "/agents", PROBE))
     with target.link() as link:
         link.send(octets)
         _next(link)
@@ -134,7 +134,7 @@ def excess_body(target: Target) -> None:
     """Bytes beyond the announced length are read as the next request, and refused as such."""
     with target.link() as link:
         good = b"AGTP/1.0 QUERY /agents\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-        link.send(target.introduced(good) + b"garbage\r\n\r\n")
+        link.send(target.introduce(good) + b"garbage\r\n\r\n")
         _next(link)
         expect(_next(link).status == 400, "the octets after the body are not refused")
         expect(link.closes(), "the connection stays open after a framing error")
@@ -144,7 +144,7 @@ def excess_body(target: Target) -> None:
 def nothing_after(target: Target) -> None:
     """No bytes follow an answer until the next request."""
     with target.link() as link:
-        link.send(target.introduced(PROBE))
+        link.send(target.introduce(PROBE))
         _next(link)
         expect(link.quiet(QUIET), "more octets follow the answer, or the connection is closed")
 
@@ -159,7 +159,7 @@ def open_side(target: Target) -> None:
 def refusal_answered_first(target: Target) -> None:
     """Good requests before a malformed one are answered first."""
     with target.link() as link:
-        link.send(target.introduced(PROBE) + b"garbage\r\n\r\n" + PROBE)
+        link.send(target.introduce(PROBE) + b"garbage\r\n\r\n" + PROBE)
         expect(_next(link).status != 400, "the good request is refused")
         expect(_next(link).status == 400, "the malformed request is not refused by 400")
         expect(link.closes(), "the connection stays open after a framing error")
@@ -186,7 +186,7 @@ def silent(target: Target) -> None:
     """A connection without a request stays open for a while, and the server sends nothing."""
     with target.link() as link:
         expect(link.quiet(QUIET), "the server sends first, or closes the connection")
-        link.send(target.introduced(PROBE))
+        link.send(target.introduce(PROBE))
         _next(link)
 
 
@@ -203,7 +203,7 @@ def many(target: Target) -> None:
     links = [target.link() for _ in range(20)]
     try:
         for link in links:
-            link.send(target.introduced(PROBE))
+            link.send(target.introduce(PROBE))
         expect(all(_next(link).status != 400 for link in links), "some are refused")
     finally:
         for link in links:
@@ -211,9 +211,9 @@ def many(target: Target) -> None:
 
 
 @CASES.case("interleaved-connections", "AGTP-013")
-def interleaved(target: Target) -> None:
+def check_interleaving(target: Target) -> None:
     """A connection that waits for the rest of a body holds up no other."""
-    octets = target.introduced(request("QUERY", "/agents", BODY))
+    octets = target.introduce(request("QUERY", "/agents", BODY))
     with target.link() as slow:
         slow.send(octets[:-5])
         probe(target)
@@ -224,7 +224,7 @@ def interleaved(target: Target) -> None:
 @CASES.case("large-body", "AGTP-012 AGTP-013")
 def large_body(target: Target) -> None:
     """A body of 200 KiB is read to its end, or refused by its length."""
-    octets = target.introduced(request("QUERY", "/agents", b'{"conformance_unknown":"' + b"x" * 204_800 + b'"}'))
+    octets = target.introduce(request("QUERY", "/agents", b'{"conformance_unknown":"' + b"x" * 204_800 + b'"}'))
     with target.link() as link:
         link.send(octets)
         answer = _next(link)

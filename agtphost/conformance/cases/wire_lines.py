@@ -76,7 +76,7 @@ for _name, _requirements, _title, _text in (
 def two_tokens(target: Target) -> None:
     """A line of two tokens is read as path / or refused, and never anything else."""
     with target.link() as link:
-        link.send(target.introduced(b"AGTP/1.0 INSPECT\r\nContent-Length: 0\r\n\r\n"))
+        link.send(target.introduce(b"AGTP/1.0 INSPECT\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     expect(answer is not None, "the server did not answer")
     if answer is not None and answer.status != 400:
@@ -117,7 +117,7 @@ def no_target(target: Target) -> None:
 def long_method(target: Target) -> None:
     """A method of 200 letters is refused as malformed or unknown, and the server keeps serving."""
     with target.link() as link:
-        link.send(target.introduced(b"AGTP/1.0 " + b"A" * 200 + b" /\r\nContent-Length: 0\r\n\r\n"))
+        link.send(target.introduce(b"AGTP/1.0 " + b"A" * 200 + b" /\r\nContent-Length: 0\r\n\r\n"))
         answer = link.answer()
     expect(answer is not None and answer.status in (400, 459), f"answered {answer}")
     probe(target)
