@@ -38,7 +38,7 @@ LONGEST = 1 << 20  # Bytes of a line; a record has a few thousand.
 DAMAGE = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)  # From hostile text.
 
 
-def broken(why: str) -> NoReturn:
+def fail(why: str) -> NoReturn:
     raise ValueError(why)
 
 
@@ -84,20 +84,20 @@ def octets_of(text: object, what: str, *, padded: bool = False) -> bytes:
         octets = base64.urlsafe_b64decode(bare + "=" * (-len(bare) % 4))
     except ValueError:
         octets = b""
-    return octets if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() == bare else broken(f"{what} is malformed")
+    return octets if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() == bare else fail(f"{what} is malformed")
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
-    return names if len(names) == len(pairs) else broken("it repeats a name")
+    return names if len(names) == len(pairs) else fail("it repeats a name")
 
 
 def object_of(octets: bytes, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(octets, object_pairs_hook=once, parse_constant=broken)
+        value = json.loads(octets, object_pairs_hook=unique_members, parse_constant=fail)
     except (ValueError, RecursionError) as error:
-        broken(f"{what} is not JSON: {error}")
-    return value if isinstance(value, dict) else broken(f"{what} is not a JSON object")
+        fail(f"{what} is not JSON: {error}")
+    return value if isinstance(value, dict) else fail(f"{what} is not a JSON object")
 
 
 def key_id(raw: bytes) -> str:
@@ -109,21 +109,21 @@ def read_key(octets: bytes) -> bytes:
     """Return the 32 bytes of a public key in PEM, base64url, or ``name+hash+key`` of ``agtp audit checkpoint``."""
     if b"-----BEGIN" in octets:
         key = load_pem_public_key(octets)
-        return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else broken("the key is not Ed25519")
+        return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else fail("the key is not Ed25519")
     text = octets.decode("ascii").strip()
     name, mark, noted = text.split("+", 2) if text.count("+") > 1 else ("", "", "")
     raw = base64.b64decode(noted, validate=True)[1:] if noted else octets_of(text, "the key", padded=True)
     if noted and sha256(f"{name}\n\x01".encode() + raw).hexdigest()[:8] != mark:
-        broken("the verifier key is damaged")
-    return raw if len(raw) == 32 else broken("the key is not Ed25519")
+        fail("the verifier key is damaged")
+    return raw if len(raw) == 32 else fail("the key is not Ed25519")
 
 
 def moment(text: object) -> datetime:
     found = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    return found if found.tzinfo is not None else broken(f"{str(text)[:40]} has no time zone")
+    return found if found.tzinfo is not None else fail(f"{str(text)[:40]} has no time zone")
 
 
-class Keys:
+class KeyChain:
     """The trusted keys; statements in which a key names its successor add more."""
 
     def __init__(self, raw: Iterable[bytes]) -> None:
@@ -133,11 +133,11 @@ class Keys:
 
     def check(self, kid: str, signature: bytes, covered: bytes) -> None:
         if kid not in self.raw:
-            broken("no known key signed it")
+            fail("no known key signed it")
         try:
             Ed25519PublicKey.from_public_bytes(self.raw[kid]).verify(signature, covered)
         except (InvalidSignature, ValueError):
-            broken("its signature is wrong")
+            fail("its signature is wrong")
 
     def follow(self, said: Any, server_id: str) -> tuple[str, str] | None:
         """Trust the key that a trusted one names in a statement signed by both; return None for unknown keys."""
@@ -146,14 +146,14 @@ class Keys:
         raw = {which: octets_of(said[f"{which}_key"], "a key", padded=True) for which in ("old", "new")}
         for which in raw:
             if key_id(raw[which]) != said[f"{which}_kid"]:
-                broken("a statement of two keys has a wrong key identifier")
+                fail("a statement of two keys has a wrong key identifier")
             signature = octets_of(said[f"{which}_signature"], "a signature", padded=True)
-            Keys([raw[which]]).check(said[f"{which}_kid"], signature, covered)
+            KeyChain([raw[which]]).check(said[f"{which}_kid"], signature, covered)
         old, new, end = said["old_kid"], said["new_kid"], moment(said["rotated_at"])
         if self.raw.get(old) != raw["old"]:
             return None
         if said["server_id"] != server_id or self.next.get(old, new) != new or new == old or self.precedes(new, old):
-            broken(f"the statement on the successor of {old} contradicts others")
+            fail(f"the statement on the successor of {old} contradicts others")
         self.raw[new], self.next[old] = raw["new"], new
         if old not in self.until or moment(self.until[old]) < end:
             self.until[old] = said["rotated_at"]
@@ -165,15 +165,15 @@ class Keys:
         return early == late != ""
 
 
-def opened(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[str, Any]]:
+def open_signed(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[str, Any]]:
     """Return the hashed and the signed bytes of a JWS or COSE_Sign1, the signature, the key's name, the payload."""
     if not isinstance(text, str) or form not in ("jws", "cose"):
-        broken("its format is neither jws nor cose")
+        fail("its format is neither jws nor cose")
     if form == "jws":
         first, second, third = text.split(".")
         head = object_of(octets_of(first, "the header"), "the header")
         if head.keys() != {"alg", "kid", "typ"} or (head["alg"], head["typ"]) != ("EdDSA", "JWT"):
-            broken("it is not signed, proving nothing" if head.get("alg") == "none" else "its header is malformed")
+            fail("it is not signed, proving nothing" if head.get("alg") == "none" else "its header is malformed")
         payload = object_of(octets_of(second, "the payload"), "the payload")
         return text.encode(), f"{first}.{second}".encode(), octets_of(third, "the signature"), str(head["kid"]), payload
     octets = octets_of(text.removeprefix("cose:"), "the message")
@@ -181,7 +181,7 @@ def opened(form: object, text: object) -> tuple[bytes, bytes, bytes, str, dict[s
     body, end = byte_string(octets, at + 1)
     (signature, last), (named, _) = byte_string(octets, end), byte_string(protected, 4)
     if octets[:2] + octets[at : at + 1] + protected[:4] + octets[last:] != b"\xd2\x84\xa0\xa3\x01\x27\x04":
-        broken("it is not a COSE_Sign1 in the form that hosts write")
+        fail("it is not a COSE_Sign1 in the form that hosts write")
     covered = b"\x84\x6aSignature1" + octets[2:at] + b"\x40" + octets[at + 1 : end]
     return octets, covered, signature, named.decode("ascii", "replace"), object_of(body, "the payload")
 
@@ -193,14 +193,14 @@ def byte_string(octets: bytes, at: int) -> tuple[bytes, int]:
     start = at + 1 + wide
     end = start + (int.from_bytes(octets[at + 1 : start], "big") if wide else first - 0x40)
     if not (0x40 <= first <= 0x57 or wide) or end > len(octets):
-        broken("it is not CBOR in the form that hosts write")
+        fail("it is not CBOR in the form that hosts write")
     return octets[start:end], end
 
 
 def root_of(index: int, size: int, leaf: bytes, path: list[bytes]) -> bytes:
     """Return the root that an inclusion proof leads to (RFC 9162 section 2.1.3)."""
     if not 0 <= index < size or (size == 1) != (not path):
-        broken("its proof does not fit the size of the log")
+        fail("its proof does not fit the size of the log")
     if size == 1:
         return leaf
     split = 1 << (size - 1).bit_length() - 1
@@ -209,10 +209,10 @@ def root_of(index: int, size: int, leaf: bytes, path: list[bytes]) -> bytes:
     return sha256(b"\x01" + path[-1] + root_of(index - split, size - split, leaf, path[:-1])).digest()
 
 
-class Reading:
+class ExportReader:
     def __init__(self, source: str, keys: Iterable[bytes]) -> None:
         self.verdict = Verdict(source)
-        self.keys = Keys(keys)
+        self.keys = KeyChain(keys)
         self.line = 1
         self.tree: tuple[int, bytes] | None = None
         self.noted: set[str] = set()  # Keys that signed the checkpoint.
@@ -228,25 +228,25 @@ class Reading:
         text, _, marks = note.partition("\n\n")
         lines = text.split("\n")
         if len(lines) < 3 or not lines[0] or not re.fullmatch(r"0|[1-9][0-9]{0,18}", lines[1], re.ASCII):
-            broken("the checkpoint does not have origin, size and root")
+            fail("the checkpoint does not have origin, size and root")
         known = {sha256(f"{lines[0]}\n\x01".encode() + raw).digest()[:4]: kid for kid, raw in self.keys.raw.items()}
         for _, name, mark in (mark.split(" ") for mark in marks.splitlines() if mark.count(" ") == 2):
             octets = base64.b64decode(mark)
             if name == lines[0] and octets[:4] in known:
                 self.keys.check(known[octets[:4]], octets[4:], f"{text}\n".encode())
                 self.noted.add(known[octets[:4]])
-        root = base64.b64decode(lines[2], validate=True) if self.noted else broken("no known key signed the checkpoint")
+        root = base64.b64decode(lines[2], validate=True) if self.noted else fail("no known key signed the checkpoint")
         self.tree = int(lines[1]), root
         self.verdict.log = f"{lines[0]} of {lines[1]} records"
 
     def member(self, digest: bytes, index: Any, proof: Any, signer: str) -> None:
         """Verify that a record is in the log."""
         if self.tree is None or type(index) is not int or not isinstance(proof, list):
-            broken("its proof has no index or path, or the checkpoint was not accepted")
+            fail("its proof has no index or path, or the checkpoint was not accepted")
         leaf = sha256(b"\x00" + digest).digest()
         path = [base64.b64decode(str(each), validate=True) for each in proof[:64]]
         if root_of(index, self.tree[0], leaf, path) != self.tree[1]:
-            broken("it is not proven to be in the log: its path leads to another root")
+            fail("it is not proven to be in the log: its path leads to another root")
         self.verdict.proven += 1
         first, last = self.places.get(signer, (index, index))
         self.places[signer] = [min(first, index), max(last, index)]
@@ -262,7 +262,7 @@ class Reading:
         if (verdict.whole or (known and seq == chain.seq + 1)) and entry["previous_audit_id"] != chain.audit_id:
             found.append(f"the record before it is {chain.audit_id}")
         try:
-            hashed, covered, signature, kid, payload = opened(entry["format"], entry["signed"])
+            hashed, covered, signature, kid, payload = open_signed(entry["format"], entry["signed"])
             if sha256(hashed).hexdigest() != said:
                 found.append("its Audit-ID is not the hash of the signed record")
             self.keys.check(kid, signature, covered)
@@ -285,16 +285,16 @@ class Reading:
     def in_time(self, kid: str, payload: dict[str, Any], name: str, chain: Chain) -> None:
         """Verify that the key was in use; the last record of a key names its successor."""
         if self.keys.precedes(kid, chain.signer):
-            broken(f"{kid} signed it after its successor {chain.signer} had signed")
+            fail(f"{kid} signed it after its successor {chain.signer} had signed")
         until = self.keys.until.get(kid, "")
         late = until and moment(payload.get("issued_at")) > moment(until)
         if payload.get("event_type") == ROTATION and name == "":
             if payload.get("old_kid") != kid or (late and payload.get("rotated_at") != until):
-                broken("it names a successor of a key that did not sign it or was retired")
+                fail("it names a successor of a key that did not sign it or was retired")
             self.linked.add(self.keys.follow(payload, self.verdict.server_id) or ("", ""))
             return
         if late:
-            broken(f"the key {kid} was retired at {until}, before this record")
+            fail(f"the key {kid} was retired at {until}, before this record")
         chain.signer = kid
 
     def export(self, lines: BinaryIO) -> None:
@@ -302,7 +302,7 @@ class Reading:
         first = lines.readline(LONGEST)
         head = object_of(first, "the first line")
         if head.get("format") != FORMAT:
-            broken(f"it does not have the format {FORMAT}")
+            fail(f"it does not have the format {FORMAT}")
         self.verdict.server_id, self.verdict.whole = str(head["server_id"]), head["whole"] is True
         stated: set[tuple[str, str] | None] = set()
         digest, end = sha256(first), None
@@ -351,7 +351,7 @@ def verify(lines: BinaryIO, keys: Iterable[bytes], source: str = "") -> Verdict:
 
     :raises ValueError: the file is not an export.
     """
-    reading = Reading(source, keys)
+    reading = ExportReader(source, keys)
     try:
         reading.export(lines)
     except DAMAGE as error:

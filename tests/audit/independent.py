@@ -28,7 +28,7 @@ def verify(lines: Sequence[bytes], raw_keys: Mapping[str, bytes]) -> list[dict[s
         raise Refuted("; ".join(fault.why for fault in verdict.faults[:5]))
     entries = [json.loads(line) for line in lines[1:-1]]
     assert verdict.records == len(entries)
-    return [agtp_verify.opened(entry["format"], entry["signed"])[4] for entry in entries]
+    return [agtp_verify.open_signed(entry["format"], entry["signed"])[4] for entry in entries]
 
 
 def members(lines: Sequence[bytes], raw_keys: Mapping[str, bytes]) -> set[str]:
