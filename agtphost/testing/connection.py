@@ -84,7 +84,7 @@ class _Transport:
         self._connection = connection
 
     def write(self, octets: bytes) -> None:
-        self._connection._received(octets)
+        self._connection._receive(octets)
 
     def registerProducer(self, producer: object, streaming: bool) -> None:
         """Do nothing, because this transport accepts everything immediately."""
@@ -158,7 +158,7 @@ class MemoryConnection:
             self.closed = True
             self._clock.callLater(0, self._protocol.connectionLost, Failure(ConnectionDone()))  # type: ignore[no-untyped-call]
 
-    def _received(self, octets: bytes) -> None:
+    def _receive(self, octets: bytes) -> None:
         self.received += octets
         if not self._waiting:
             return

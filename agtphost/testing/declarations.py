@@ -37,7 +37,7 @@ class Declarations:
         """
         handler = declaration.get("handler")
         if callable(handler):
-            reference = {"type": "registered_function", "function": self._named(handler)}
+            reference = {"type": "registered_function", "function": self._register_function(handler)}
             declaration = {**declaration, "handler": reference}
         self._tables.append(declaration)
 
@@ -92,7 +92,7 @@ class Declarations:
         """Add a file of endpoints, or a directory of such files."""
         self._paths.append(path)
 
-    def _named(self, function: Function) -> str:
+    def _register_function(self, function: Function) -> str:
         name = f"{_GIVEN}f{len(self._functions)}"
         self._functions[name] = function
         return name
@@ -108,7 +108,7 @@ class Declarations:
         given = self._functions.get(dotted)
         return resolve(dotted) if given is None else given
 
-    def declared(self, rules: Rules) -> tuple[Sequence[Endpoint], Sequence[Problem]]:
+    def load_declared(self, rules: Rules) -> tuple[Sequence[Endpoint], Sequence[Problem]]:
         """Return the valid endpoints, and the problems of the others."""
         endpoints: list[Endpoint] = []
         problems: list[Problem] = []

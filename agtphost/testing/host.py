@@ -33,7 +33,7 @@ from agtphost.testing.declarations import Answering, Declarations
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
-from agtphost.testing.reactor import InTurn, LoopInTurn, MemoryReactor, reactor_in_use, run_reactor_until
+from agtphost.testing.reactor import InlineExecutor, InlineLoop, MemoryReactor, reactor_in_use, run_reactor_until
 from agtphost.vocabulary.steps import run_to_end
 from agtphost.wire import Limits
 
@@ -152,9 +152,9 @@ class MemoryHost:
     def _build(self) -> Core:
         key = self.key if self.config.audit.signing else None
         loaded = loaded_of(self.config, self._environ, self.directory, self._declarations, key, self._plugins)
-        loaded = replace(loaded, bound=(*loaded.bound, *map(_Bound, self._bindings)))
+        loaded = replace(loaded, bound=(*loaded.bound, *map(_FixedBinding, self._bindings)))
         factory = HandlerFactory(self.clock, self.config.endpoints.threads)
-        factory.threads, factory.loop = InTurn(self.clock), LoopInTurn(self.clock)
+        factory.threads, factory.loop = InlineExecutor(self.clock), InlineLoop(self.clock)
         evidence = keep_evidence(loaded, self.clock, self.store, self.writing, _MemoryClock(self))
         on = self.foundation(HostServices.for_host(loaded, self.clock, evidence))
         core = run_to_end(compose(on, self.upstreams(on), factory))
@@ -370,7 +370,7 @@ class _MemoryClock(HostClock):
         return time.time() + max(self._host.ahead, 0.0)
 
 
-class _Bound:
+class _FixedBinding:
     """A finished binding in a place where the host expects an unbound endpoint."""
 
     def __init__(self, binding: Binding) -> None:

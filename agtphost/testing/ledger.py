@@ -12,7 +12,7 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.writer import Entry
 
 
-class Promptly(EntryCollector):
+class PromptCollector(EntryCollector):
     """A collector that hands entries over immediately, and continues immediately."""
 
     def note_finished(self, entries: Sequence[Entry], settle: Callable[[], None], seconds: float = 0.0) -> None:
@@ -33,7 +33,7 @@ class PromptLedger(Ledger):
 
     def __init__(self, store: Any, signer: Any, reactor: Any, **options: Any) -> None:
         super().__init__(store, signer, reactor, **options)
-        self._collecting = Promptly(reactor, self._write_at_once)
+        self._collecting = PromptCollector(reactor, self._write_at_once)
 
     def start(self) -> None:
         """Read the contents of the store; see :meth:`agtphost.audit.ledger.Ledger.start`."""

@@ -81,7 +81,7 @@ def loaded_of(
         parts,
         directory=directory,
         identity=lambda: (key, _tls(config)),
-        given=ExtraEndpoints(declared=declarations.declared, find=declarations.find, plugins=plugins),
+        given=ExtraEndpoints(declared=declarations.load_declared, find=declarations.find, plugins=plugins),
         volatile=True,
     )
     if loaded is None:

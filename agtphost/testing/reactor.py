@@ -15,7 +15,7 @@ from agtphost.handlers.asyncio_loop import AsyncioLoop, await_result
 from agtphost.handlers.threads import Threads
 
 
-class _NoThreads:
+class _InlineThreadPool:
     """A thread pool without threads: the caller runs each function immediately."""
 
     done = 0
@@ -44,12 +44,12 @@ class MemoryReactor(Clock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._pool = _NoThreads()
+        self._pool = _InlineThreadPool()
         self._followed: list[Any] = []
         self._settling_is_due = False
 
     @property
-    def aside(self) -> int:
+    def offloaded(self) -> int:
         """Number of functions that a real host would have run in a thread."""
         return self._pool.done
 
@@ -126,7 +126,7 @@ def run_reactor_until(over: Deferred[Any], reactor: Any) -> None:
         reactor._stopThreadPool()
 
 
-class InTurn(Threads):
+class InlineExecutor(Threads):
     """An executor that runs the functions of ``blocking = true`` immediately, in the test's own thread."""
 
     def run(self, function: Callable[[], Any]) -> Deferred[Any]:
@@ -137,7 +137,7 @@ class InTurn(Threads):
             return fail()
 
 
-class LoopInTurn(AsyncioLoop):
+class InlineLoop(AsyncioLoop):
     """A loop that runs the functions of ``asyncio = true`` to their end, while the test's own thread waits."""
 
     def run(self, begin: Callable[[], Awaitable[Any]]) -> Deferred[Any]:

@@ -17,7 +17,7 @@ from agtphost.audit.drafts import Change
 from agtphost.audit.grouping import HOLD, MOST_SKIPPED, Grouping
 from agtphost.audit.state import Admitted
 from agtphost.audit.writer import Entry, Submission
-from agtphost.testing.ledger import Promptly
+from agtphost.testing.ledger import PromptCollector
 from tests.audit.drafting import draft
 from tests.audit.test_ledger import Counting, running
 
@@ -264,7 +264,7 @@ def test_everything_is_handed_over_at_the_end() -> None:
 def test_a_ledger_without_a_thread_writes_large_entries_as_well() -> None:
     """Nothing rests where nobody waits: in tests of whole hosts every record is there at once."""
     clock, groups = Clock(), list[list[Entry]]()
-    kept = Promptly(clock, lambda entries, octets: groups.append(entries))
+    kept = PromptCollector(clock, lambda entries, octets: groups.append(entries))
     each = [large_entry(), large_entry()]
     for one in each:
         kept.add(one, 0)

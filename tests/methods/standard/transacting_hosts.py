@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.stores import MemoryStore
 from agtphost.testing import Answer, MemoryHost, TestAgent
-from agtphost.testing.ledger import Promptly
+from agtphost.testing.ledger import PromptCollector
 
 SETTINGS: Mapping[str, Any] = {
     "methods": {
@@ -51,9 +51,9 @@ def at_once(
     monkeypatch: pytest.MonkeyPatch, host: MemoryHost, method: str, given: Mapping[str, Any], by: TestAgent
 ) -> list[int]:
     """The statuses of five calls, none of whose records is durable before the last of them has begun."""
-    waiting: list[Promptly] = []
+    waiting: list[PromptCollector] = []
     with monkeypatch.context() as slow:
-        slow.setattr(Promptly, "_next_turn", lambda self: waiting.append(self))
+        slow.setattr(PromptCollector, "_next_turn", lambda self: waiting.append(self))
         answers = [host.begin(method, "/", given, caller=by, connection=host.connect(by)) for _ in range(5)]
         host.clock.settle()
     assert waiting, "the control: something waits"

@@ -104,7 +104,7 @@ class TurnHost(MemoryHost):
     def connect(self, caller: Any = None, **more: Any) -> MemoryConnection:
         """What the other side does with what it sends and gets is none of the host's time."""
         made = super().connect(caller, **more)
-        receive, send = made._received, made.send
+        receive, send = made._receive, made.send
 
         def received(octets: bytes) -> None:
             began = time.thread_time()
@@ -115,7 +115,7 @@ class TurnHost(MemoryHost):
             for at in range(0, len(octets), CHUNK):
                 self.turns.counted(send, octets[at : at + CHUNK])
 
-        made._received, made.send = received, sent  # type: ignore[method-assign]
+        made._receive, made.send = received, sent  # type: ignore[method-assign]
         return made
 
     def settle(self) -> None:
