@@ -18,8 +18,8 @@ from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.identity.peer import Assurance
 from agtphost.registry.catalogue import Cards
-from agtphost.registry.elsewhere import AgentsElsewhere
-from agtphost.registry.invoking import Invoking
+from agtphost.registry.elsewhere import RemoteAgentClient
+from agtphost.registry.invoking import InvokeCards
 from agtphost.registry.mcp_servers import McpServers
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.upstream.https import trust_of
@@ -50,7 +50,7 @@ def invocation_binding(
                 "The card leads back to this host, and to no agent.",
                 remedy="Have the card name where the agent is.",
             )
-        provider = providers.of(url)
+        provider = providers.find(url)
         if provider is None or not provider.settings.origin.startswith("https:"):
             return None
         settings = provider.settings
@@ -64,7 +64,7 @@ def invocation_binding(
         )
         return factory.external(reference, provider.fields, trust_of(settings.ca))
 
-    handler = Invoking(AgentsElsewhere(make, peers, cards.require_call))
+    handler = InvokeCards(RemoteAgentClient(make, peers, cards.require_call))
     handler.cards = cards
     statement = "Call an agent by its card: what is hosted here, and agents elsewhere."
     binding = Binding.native(

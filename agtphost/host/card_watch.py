@@ -13,7 +13,7 @@ from agtphost.host.core import Core
 from agtphost.host.kept_cards import CardRegistry
 from agtphost.host.looking import PeriodicService
 from agtphost.iagtp import ILedger
-from agtphost.registry.maintenance import Maintenance
+from agtphost.registry.maintenance import CardMaintenance
 
 LOOK_EVERY = 5.0
 """Seconds between two rounds: half of the shortest time between two probes."""
@@ -35,7 +35,7 @@ class CardWatch(PeriodicService):
         async def submit(changes: Sequence[Change], events: Sequence[StreamEvent]) -> None:
             await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
 
-        self.maintenance = Maintenance(
+        self.maintenance = CardMaintenance(
             registered=kept.registered, leases=kept.leases, submit=submit, reactor=reactor, now=seconds
         )
 

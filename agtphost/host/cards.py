@@ -21,15 +21,15 @@ from agtphost.host.plugins import problems_of
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.registry.card import Card
+from agtphost.registry.card import AgentCard
 from agtphost.registry.catalogue import Cards
 from agtphost.registry.changing import ChangeCards
-from agtphost.registry.endpoints import Endpoints
-from agtphost.registry.fetching import Fetching
+from agtphost.registry.endpoints import EndpointChecker
+from agtphost.registry.fetching import CardFetcher
 from agtphost.registry.finding import FindCards
 from agtphost.registry.generated import HostedCards
-from agtphost.registry.maintenance import Terms
-from agtphost.registry.pacing import Paced
+from agtphost.registry.maintenance import MaintenanceSettings
+from agtphost.registry.pacing import RateLimitedHandler
 from agtphost.registry.providers import Providers, origin_of
 from agtphost.registry.showing import ShowCards
 from agtphost.vocabulary.scopes import missing
@@ -86,7 +86,7 @@ def cards_of(
         on.seconds,
     )
     engine = on.lasting.searching.engine_for(on.config, on.loaded.model, volatile=on.loaded.volatile)
-    finding = Paced(FindCards(cards, engine, logging=section.log_queries))
+    finding = RateLimitedHandler(FindCards(cards, engine, logging=section.log_queries))
     handlers: dict[str, IBuiltInHandler] = {"QUERY": shown, "FIND": finding}
     of_cards = tuple(
         # Operators are known by their certificate's key and are not agents.
@@ -104,21 +104,21 @@ def cards_of(
     return cards, (*of_cards, invocation_binding(cards, terms.providers, factory, peers, own))
 
 
-def find_terms(on: HostServices) -> Terms | None:
+def find_terms(on: HostServices) -> MaintenanceSettings | None:
     """Return the terms by which registered cards are maintained, or None without a registry."""
     return None if on.config.registry is None else _terms(on, on.config.registry)
 
 
-def _terms(on: HostServices, section: RegistrySection) -> Terms:
+def _terms(on: HostServices, section: RegistrySection) -> MaintenanceSettings:
     try:
         providers = Providers(on.reactor, section.provider)
     except (OSError, ValueError) as error:
         fault = ConfigFault(location=("registry", "provider"), message=f"has a ca that cannot be used: {error}")
         raise ConfigurationError(problems_of(on.config, [fault])) from None
-    where = Endpoints(development=on.config.host.development, allowed=providers.allowed())
+    where = EndpointChecker(development=on.config.host.development, allowed=providers.allowed_networks())
     keys = {each.origin: card_keys(each, on.config) for each in section.provider if each.card_keys}
 
-    def judged(card: Card) -> str:
+    def judged(card: AgentCard) -> str:
         return signature_of(card.document, keys.get(origin_of(card.endpoint), {}))
 
     def lets(owner: str, url: str) -> bool:
@@ -126,12 +126,12 @@ def _terms(on: HostServices, section: RegistrySection) -> Terms:
         agent = on.loaded.directory.by_id(owner) if owner and needed else None
         return not owner or not missing(frozenset() if agent is None else agent.scopes, needed)
 
-    return Terms(
-        fetch=Fetching(on.reactor, providers, where),
+    return MaintenanceSettings(
+        fetch=CardFetcher(on.reactor, providers, where),
         judge=judged,
         endpoints=where,
         providers=providers,
-        lets=lets,
+        has_scopes=lets,
         refetch_seconds=section.refetch_seconds,
         forget_days=section.forget_days,
     )

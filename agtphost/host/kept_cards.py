@@ -8,25 +8,25 @@ from typing import Any
 
 from agtphost.audit.state import StateTable
 from agtphost.iagtp import ILedger
-from agtphost.registry.entry import Entry
+from agtphost.registry.entry import CardEntry
 from agtphost.registry.leases import Leases
-from agtphost.registry.registered import Registered
+from agtphost.registry.registered import RegisteredCards
 
 
 @dataclass(frozen=True, kw_only=True)
 class CardRegistry:
     """The registered cards and their leases."""
 
-    registered: Registered
+    registered: RegisteredCards
     leases: Leases
 
     @classmethod
     def for_host(cls, held: StateTable, ledger: ILedger, reactor: Any, seconds: Callable[[], float]) -> CardRegistry:
         """Build the cards and leases of one host."""
-        registered = Registered(held)
+        registered = RegisteredCards(held)
         leases = Leases(reactor, seconds)
 
-        def changed(card_id: str, entry: Entry | None) -> None:
+        def changed(card_id: str, entry: CardEntry | None) -> None:
             if entry is None:
                 leases.drop(card_id)
             else:

@@ -27,7 +27,7 @@ DEFAULT = "invoke"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class CardOperation:
     """An operation that an agent offers."""
 
     name: str
@@ -41,7 +41,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class AgentCard:
     """An agent card that was parsed."""
 
     octets: bytes
@@ -55,7 +55,7 @@ class Card:
     authentication: str
     """One of :data:`AUTHENTICATION`."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[CardOperation, ...]
     """At least one: a card without operations has :data:`DEFAULT`, made of its ``inputs`` and ``outputs``."""
 
     tags: tuple[str, ...] = ()

@@ -24,11 +24,11 @@ from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.registry import reading
 from agtphost.registry.card import WITHDRAWN
-from agtphost.registry.endpoints import Endpoints
-from agtphost.registry.entry import LOST, REGISTERED, Entry
-from agtphost.registry.generated import Generated, HostedCards
+from agtphost.registry.endpoints import EndpointChecker
+from agtphost.registry.entry import LOST, REGISTERED, CardEntry
+from agtphost.registry.generated import GeneratedCard, HostedCards
 from agtphost.registry.leases import Leases
-from agtphost.registry.registered import Registered
+from agtphost.registry.registered import RegisteredCards
 from agtphost.vocabulary.reasons import Reason
 
 REGISTER = "registry:register"
@@ -45,7 +45,7 @@ Scopes = Callable[[str], tuple[str, ...]]
 class Listed:
     """A card together with its state, as one caller sees it."""
 
-    entry: Entry
+    entry: CardEntry
     state: str
     tier: int | None
     """Trust tier of the card's agent; None if no agent is known."""
@@ -53,12 +53,12 @@ class Listed:
     seen: float | None
     """When its agent was last seen, in seconds since the Unix epoch."""
 
-    generated: Generated | None = None
+    generated: GeneratedCard | None = None
     """The generated card of what is hosted here; None for registered cards."""
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the JSON object of this card in lists."""
-        return self.entry.shown(self.state, self.tier, self.seen)
+        return self.entry.to_json(self.state, self.tier, self.seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,12 @@ class Target:
     state: str
     endpoint: str
     provider: str
-    entry: Entry = field(repr=False)
+    entry: CardEntry = field(repr=False)
     agent: Agent | None = field(default=None, repr=False)
     """The hosted agent that the card describes."""
 
     @property
-    def elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """Return whether the card was registered, and its agent is not hosted here."""
         return self.entry.kind == REGISTERED
 
@@ -111,7 +111,7 @@ class Cards:
 
     def __init__(
         self,
-        registered: Registered,
+        registered: RegisteredCards,
         leases: Leases,
         hosted: HostedCards,
         authorization: Authorization,
@@ -138,7 +138,7 @@ class Cards:
         """
         shows = self._shows(context)
         hosted = map(self._of_host, self.hosted.all(context, after))
-        registered = (self._of_registered(entry) for entry in self.registered.after(after) if shows(entry))
+        registered = (self._of_registered(entry) for entry in self.registered.entries_after(after) if shows(entry))
         return merge(hosted, registered, key=lambda each: each.entry.id)
 
     def get(self, context: BuiltInContext, card_id: str) -> Listed:
@@ -155,7 +155,7 @@ class Cards:
             raise not_found(Reason.CARD_UNKNOWN)
         return self._of_host(found)
 
-    def entry(self, context: BuiltInContext, card_id: str) -> Entry:
+    def entry(self, context: BuiltInContext, card_id: str) -> CardEntry:
         """Return the entry of one card; see :meth:`get`."""
         return self.get(context, card_id).entry
 
@@ -164,13 +164,13 @@ class Cards:
         generated = listed.generated
         return self.registered.octets(listed.entry.id) if generated is None else generated.octets
 
-    def owns(self, context: BuiltInContext, entry: Entry) -> bool:
+    def owns(self, context: BuiltInContext, entry: CardEntry) -> bool:
         """Return whether the caller registered the card and proves its Agent-ID by certificate."""
         caller = context.caller
         proven = context.assurance is Assurance.CERTIFICATE
         return proven and caller is not None and bool(entry.owner) and caller.agent_id == entry.owner
 
-    def _shows(self, context: BuiltInContext) -> Callable[[Entry], bool]:
+    def _shows(self, context: BuiltInContext) -> Callable[[CardEntry], bool]:
         """
         Return a function that tells whether a registered card is shown to this caller; equal cases are checked once.
         """
@@ -180,7 +180,7 @@ class Cards:
         # Grants and authorizations by other agents name single cards, so the result cannot be shared.
         apart = any(context.authority()[-2:])
 
-        def admits(entry: Entry, url: str) -> bool:
+        def admits(entry: CardEntry, url: str) -> bool:
             if apart:
                 return context.admits(self.binding(entry, url))
             rule = entry.public, self._scopes(url)
@@ -189,14 +189,14 @@ class Cards:
                 known = judged[rule] = context.admits(self.binding(entry, url))
             return known
 
-        def shows(entry: Entry) -> bool:
+        def shows(entry: CardEntry) -> bool:
             if self.owns(context, entry):
                 return True
-            return admits(entry, entry.endpoint) and any(admits(entry, url) for url in entry.called)
+            return admits(entry, entry.endpoint) and any(admits(entry, url) for url in entry.called_urls)
 
         return shows
 
-    def binding(self, entry: Entry, url: str) -> Binding:
+    def binding(self, entry: CardEntry, url: str) -> Binding:
         """
         Return the binding that represents calling one URL of a registered card.
 
@@ -214,7 +214,7 @@ class Cards:
             min_assurance=Assurance.NONE if entry.public and not scopes else Assurance.GATEWAY,
         )
 
-    def require_call(self, context: BuiltInContext, entry: Entry, url: str) -> None:
+    def require_call(self, context: BuiltInContext, entry: CardEntry, url: str) -> None:
         """
         Refuse a caller who may not call a URL by a registered card.
 
@@ -246,14 +246,14 @@ class Cards:
                 )
             )
 
-    def _of_host(self, found: Generated) -> Listed:
+    def _of_host(self, found: GeneratedCard) -> Listed:
         return Listed(entry=found.entry, state=found.state, tier=found.tier, seen=None, generated=found)
 
-    def _of_registered(self, entry: Entry) -> Listed:
-        seen = self.leases.seen(entry.id)
+    def _of_registered(self, entry: CardEntry) -> Listed:
+        seen = self.leases.seen_at(entry.id)
         return Listed(entry=entry, state=self.leases.state(entry.id), tier=self.tier(entry), seen=seen)
 
-    def tier(self, entry: Entry) -> int | None:
+    def tier(self, entry: CardEntry) -> int | None:
         """Trust tier of the agent that registered a card; None where none is known."""
         agent = self._find(entry.owner) if entry.owner else None
         return None if agent is None else agent.posture.trust_tier
@@ -285,7 +285,7 @@ class Cards:
             }
             kind = entry.kind
         else:
-            operations = self._elsewhere(entry)
+            operations = self._remote_operations(entry)
             kind = "agtp" if urlsplit(entry.endpoint).scheme == "agtp" else "https"
         return Target(
             kind=kind,
@@ -298,10 +298,10 @@ class Cards:
             agent=None if generated is None else generated.agent,
         )
 
-    def _elsewhere(self, entry: Entry) -> dict[str, TargetOperation]:
+    def _remote_operations(self, entry: CardEntry) -> dict[str, TargetOperation]:
         octets = self.registered.octets(entry.id)
         try:
-            card = reading.read(octets, Endpoints.everywhere())
+            card = reading.read(octets, EndpointChecker.allow_all())
         except reading.CardFaults as error:
             # The card was valid when it registered; the rules have become stricter since.
             raise Refusal(Reason.CARD_INVALID, f"The card is no longer valid: {error}.") from None
@@ -309,8 +309,8 @@ class Cards:
             each.name: TargetOperation(
                 method="POST",
                 path="",
-                input_schema=None if each.input_schema is None else _compiled(each.input_schema),
-                output_schema=None if each.output_schema is None else _compiled(each.output_schema),
+                input_schema=None if each.input_schema is None else _compile(each.input_schema),
+                output_schema=None if each.output_schema is None else _compile(each.output_schema),
                 binding=None,
                 endpoint=each.endpoint or card.endpoint,
             )
@@ -318,5 +318,5 @@ class Cards:
         }
 
 
-def _compiled(schema: Mapping[str, Any]) -> CompiledSchema:
+def _compile(schema: Mapping[str, Any]) -> CompiledSchema:
     return compile_schema(schema, role="tool" if schema.get("type", "object") == "object" else "output")

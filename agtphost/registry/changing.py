@@ -21,10 +21,10 @@ from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
 from agtphost.registry import leases, reading
-from agtphost.registry.card import ACTIVE, DEPRECATED, WITHDRAWN, Card
+from agtphost.registry.card import ACTIVE, DEPRECATED, WITHDRAWN, AgentCard
 from agtphost.registry.catalogue import REGISTER, Cards
-from agtphost.registry.endpoints import Endpoints
-from agtphost.registry.entry import LIVE, Entry
+from agtphost.registry.endpoints import EndpointChecker
+from agtphost.registry.entry import LIVE, CardEntry
 from agtphost.registry.generated import HostedCards
 from agtphost.registry.registered import entry_of
 from agtphost.vocabulary import jsontext
@@ -39,7 +39,7 @@ PATHS = frozenset({"public", "search"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class FetchedCard:
     """A card as fetched from its URL."""
 
     octets: bytes
@@ -47,10 +47,10 @@ class Fetched:
     """ETag that the URL's server sent."""
 
 
-Fetch = Callable[[str], Awaitable[Fetched]]
+Fetch = Callable[[str], Awaitable[FetchedCard]]
 """Fetches a card; raises a Refusal if that fails."""
 
-Judge = Callable[[Card], str]
+Judge = Callable[[AgentCard], str]
 """Returns the result of checking a card's signatures, such as ``verified``."""
 
 
@@ -72,7 +72,7 @@ class ChangeCards:
         cards: Cards,
         authorization: Authorization,
         known: Callable[[], Sequence[Agent]],
-        endpoints: Endpoints,
+        endpoints: EndpointChecker,
         fetch: Fetch,
         judge: Judge,
         adapters: Sequence[str] = (),
@@ -109,7 +109,7 @@ class ChangeCards:
 
     # Who
 
-    def _require(self, context: BuiltInContext) -> str:
+    def _require_registrar(self, context: BuiltInContext) -> str:
         """
         Return the Agent-ID of the registering agent, or an empty text for operators.
 
@@ -121,21 +121,21 @@ class ChangeCards:
             context, REGISTER, f"Cards are registered by operators, and by agents with the scope {REGISTER}."
         )
 
-    def _require_own(self, context: BuiltInContext, card_id: str, entry: Entry | None) -> str:
+    def _require_own(self, context: BuiltInContext, card_id: str, entry: CardEntry | None) -> str:
         """
         Return the owner of a card that the caller may change; an agent may change only its own cards.
 
         :raises Refusal: 403 if the caller may not change the card.
         """
-        agent_id = self._require(context)
+        agent_id = self._require_registrar(context)
         caller = context.caller
         if not agent_id:
             return "" if entry is None else entry.owner
-        if (entry is not None and entry.owner != agent_id) or caller is None or not self._under(card_id, caller):
+        if (entry is not None and entry.owner != agent_id) or caller is None or not self._is_under(card_id, caller):
             raise Refusal(Reason.CARD_NOT_YOURS, details={"id": card_id})
         return agent_id
 
-    def _under(self, card_id: str, agent: Agent) -> bool:
+    def _is_under(self, card_id: str, agent: Agent) -> bool:
         """
         Return whether an id is an agent's name or Agent-ID, or below it; a name that several agents share does not
         count.
@@ -147,7 +147,7 @@ class ChangeCards:
             each.name == agent.name and each.agent_id != agent.agent_id for each in self._known()
         )
 
-    def _require_match(self, given: Mapping[str, Any], entry: Entry | None) -> None:
+    def _require_match(self, given: Mapping[str, Any], entry: CardEntry | None) -> None:
         """
         Require that the card is the one that the caller read, or that it does not exist yet.
 
@@ -167,7 +167,7 @@ class ChangeCards:
 
     async def _register(self, context: BuiltInContext) -> Answer:
         given = context.input
-        self._require(context)
+        self._require_registrar(context)
         lifetime, public = _lifetime(given), given.get("public")
         if public is not None and not isinstance(public, bool):
             raise parameters.invalid("public", "public must be true or false.", "Leave it out, or send true.")
@@ -181,7 +181,7 @@ class ChangeCards:
             fetched = await self._fetch(url)
             octets, source, etag = fetched.octets, url, fetched.etag
         else:
-            octets, source, etag = _sent(given), UPLOAD, ""
+            octets, source, etag = _read_sent_card(given), UPLOAD, ""
         card = self._read(octets)
         entry = self._cards.registered.get(card.id)
         owner = self._require_own(context, card.id, entry)
@@ -213,10 +213,10 @@ class ChangeCards:
         if public is not None:
             self._publish(context, value, public)
         changes = self._cards.registered.put(card.id, value, version, former)
-        self._cards.leases.saw(card.id)
+        self._cards.leases.renew(card.id)
         made = entry_of(card.id, value)
         return Answer(
-            result={**self._shown(made), "created": entry is None, "changed": not same},
+            result={**self._to_json(made), "created": entry is None, "changed": not same},
             changes=changes,
             extra={"card": {"id": card.id, "version": made.number, "sha256": made.digest, "source": source}},
         )
@@ -233,12 +233,12 @@ class ChangeCards:
             value.pop("public", None)
             value["public_requested"] = True
 
-    def _end_publicity(self, context: BuiltInContext, value: dict[str, Any], card: Card) -> None:
+    def _end_publicity(self, context: BuiltInContext, value: dict[str, Any], card: AgentCard) -> None:
         """End that a card is public if an agent changed its substance; the agent has to ask for it again."""
         if not value.get("public") or self._authorization.operates(context):
             return
         try:
-            known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
+            known = reading.read(str(value["card"]).encode(), EndpointChecker.allow_all())
         except reading.CardFaults:
             # A card that the present rules reject cannot be compared, so it counts as changed.
             known = None
@@ -247,11 +247,11 @@ class ChangeCards:
                 value.pop(member, None)
             value["public_requested"] = True
 
-    def _read(self, octets: bytes) -> Card:
+    def _read(self, octets: bytes) -> AgentCard:
         try:
             return reading.read(octets, self._endpoints)
         except reading.CardFaults as error:
-            raise refused(error) from None
+            raise to_refusal(error) from None
 
     def _require_free(self, card_id: str) -> None:
         if HostedCards.is_of_host(card_id, self._adapters) or card_id in PATHS:
@@ -261,25 +261,25 @@ class ChangeCards:
                 details={"id": card_id},
             )
 
-    def _shown(self, entry: Entry) -> dict[str, Any]:
-        return entry.shown(LIVE, self._cards.tier(entry), self._now())
+    def _to_json(self, entry: CardEntry) -> dict[str, Any]:
+        return entry.to_json(LIVE, self._cards.tier(entry), self._now())
 
     # RENEW, WITHDRAW
 
-    def _renew(self, context: BuiltInContext, entry: Entry) -> Answer:
+    def _renew(self, context: BuiltInContext, entry: CardEntry) -> Answer:
         lifetime = _lifetime(context.input)
-        self._cards.leases.saw(entry.id)
+        self._cards.leases.renew(entry.id)
         if lifetime is None or lifetime == entry.lifetime:
-            return Answer(result=self._shown(entry), extra={"card": {"id": entry.id}})
+            return Answer(result=self._to_json(entry), extra={"card": {"id": entry.id}})
         value, version = self._cards.registered.item(entry.id)
         value["lifetime"] = lifetime
         return Answer(
-            result=self._shown(entry_of(entry.id, value)),
+            result=self._to_json(entry_of(entry.id, value)),
             changes=self._cards.registered.put(entry.id, value, version, None),
             extra={"card": {"id": entry.id, "lifetime": lifetime}},
         )
 
-    def _withdraw(self, context: BuiltInContext, entry: Entry) -> Answer:
+    def _withdraw(self, context: BuiltInContext, entry: CardEntry) -> Answer:
         given = context.input
         if given.get("remove") in (True, "true"):
             return Answer(
@@ -300,7 +300,7 @@ class ChangeCards:
             value["successor"] = successor
         told = {"id": entry.id, "status": status, **({"successor": successor} if successor else {})}
         return Answer(
-            result=self._shown(entry_of(entry.id, value)),
+            result=self._to_json(entry_of(entry.id, value)),
             changes=self._cards.registered.put(entry.id, value, version, None),
             extra={"card": told},
         )
@@ -336,20 +336,20 @@ class ChangeCards:
         )
         made = entry_of(card_id, value)
         return Answer(
-            result=self._shown(made),
+            result=self._to_json(made),
             changes=self._cards.registered.put(card_id, value, version, former),
             extra={"card": {"id": card_id, "version": made.number, "sha256": made.digest, "approved": True}},
         )
 
     @staticmethod
-    def _read_pending(pending: Mapping[str, Any]) -> Card:
+    def _read_pending(pending: Mapping[str, Any]) -> AgentCard:
         """
         Return the card that waits for an approval; it was checked under the rules of the time when it was fetched.
         """
         try:
-            return reading.read(str(pending["card"]).encode(), Endpoints.everywhere())
+            return reading.read(str(pending["card"]).encode(), EndpointChecker.allow_all())
         except reading.CardFaults as error:
-            raise refused(error) from None
+            raise to_refusal(error) from None
 
     def _approve_public(self, context: BuiltInContext, card_id: str, value: dict[str, Any], version: int) -> Answer:
         """
@@ -372,13 +372,13 @@ class ChangeCards:
             raise Refusal(Reason.CARD_CHANGED, details={"current_etag": entry.digest})
         self._publish(context, value, public)
         return Answer(
-            result=self._shown(entry_of(card_id, value)),
+            result=self._to_json(entry_of(card_id, value)),
             changes=self._cards.registered.put(card_id, value, version, None),
             extra={"card": {"id": card_id, "sha256": entry.digest, "public": public}},
         )
 
 
-def refused(error: reading.CardFaults) -> Refusal:
+def to_refusal(error: reading.CardFaults) -> Refusal:
     """Return the refusal of an invalid card."""
     first = error.faults[0]
     member = first.member or "card"
@@ -393,7 +393,7 @@ def refused(error: reading.CardFaults) -> Refusal:
     )
 
 
-def _sent(given: Mapping[str, Any]) -> bytes:
+def _read_sent_card(given: Mapping[str, Any]) -> bytes:
     """Return the octets of a sent card: a text is kept as it is, an object is encoded."""
     card = given.get("card")
     if isinstance(card, str):

@@ -19,10 +19,10 @@ from agtphost.handlers.context import EndpointError
 from agtphost.handlers.external import ExternalService
 from agtphost.registry.card import DEFAULT
 from agtphost.registry.catalogue import Target
-from agtphost.registry.entry import Entry
+from agtphost.registry.entry import CardEntry
 from agtphost.vocabulary.reasons import Reason
 
-MOST_KEPT = 256
+MAX_SERVICES = 256
 """Endpoints whose connections are kept open."""
 
 KEY = "idempotency-key"
@@ -30,14 +30,14 @@ KEY = "idempotency-key"
 
 INVOKE = "/invoke"
 
-Judge = Callable[[BuiltInContext, Entry, str], None]
+Judge = Callable[[BuiltInContext, CardEntry, str], None]
 """Refuses a caller who may not call a URL by a card: :meth:`agtphost.registry.catalogue.Cards.require_call`."""
 
 Make = Callable[[str], ExternalService | None]
 """Returns a service that calls a URL without retries; None if no configured provider has the URL."""
 
 
-class Hosts(Protocol):
+class PeerHosts(Protocol):
     """Other AGTP hosts that can be called."""
 
     def call(
@@ -51,7 +51,7 @@ class Hosts(Protocol):
         """
 
 
-class AgentsElsewhere:
+class RemoteAgentClient:
     """
     Client of agents that are not hosted here.
 
@@ -60,7 +60,7 @@ class AgentsElsewhere:
     :param judge: see :data:`Judge`; it is asked before every request, including retries and paths below the card's URL.
     """
 
-    def __init__(self, make: Make, hosts: Hosts, judge: Judge) -> None:
+    def __init__(self, make: Make, hosts: PeerHosts, judge: Judge) -> None:
         self._make = make
         self._judge = judge
         self._hosts = hosts
@@ -83,9 +83,9 @@ class AgentsElsewhere:
             named = None if operation == DEFAULT else operation
             self._judge(context, target.entry, url)
             return await self._hosts.call(context, url, target.entry.id, named, given)
-        return await self._posted(context, target, operation, url, given), {}
+        return await self._post(context, target, operation, url, given), {}
 
-    async def _posted(
+    async def _post(
         self, context: BuiltInContext, target: Target, operation: str, url: str, given: Mapping[str, Any]
     ) -> Any:
         called = target.operations[operation]
@@ -94,17 +94,17 @@ class AgentsElsewhere:
         if len(target.operations) > 1 and url == target.endpoint and "operation" not in properties:
             sent["operation"] = operation
         try:
-            return await self._asked(url, context, target, sent)
+            return await self._request(url, context, target, sent)
         except EndpointError as error:
             if error.details.get("upstream_status") not in (404, 405) or url.endswith(INVOKE):
-                raise _failed(error) from None
+                raise _to_refusal(error) from None
         # A card names either the URL to post to or the one above it: if the first has no resource, try the second.
         try:
-            return await self._asked(url.rstrip("/") + INVOKE, context, target, sent)
+            return await self._request(url.rstrip("/") + INVOKE, context, target, sent)
         except EndpointError as error:
-            raise _failed(error) from None
+            raise _to_refusal(error) from None
 
-    async def _asked(self, url: str, context: BuiltInContext, target: Target, sent: Mapping[str, Any]) -> Any:
+    async def _request(self, url: str, context: BuiltInContext, target: Target, sent: Mapping[str, Any]) -> Any:
         self._judge(context, target.entry, url)
         service = self._service(url)
         asked = context.narrow()
@@ -131,7 +131,7 @@ class AgentsElsewhere:
             if service is None:
                 raise not_provided(url)
             self._services[url] = service
-            if len(self._services) > MOST_KEPT:
+            if len(self._services) > MAX_SERVICES:
                 _, oldest = self._services.popitem(last=False)
                 oldest.close()
         self._services.move_to_end(url)
@@ -150,7 +150,7 @@ def not_provided(url: str) -> Refusal:
     )
 
 
-def _failed(error: EndpointError) -> Refusal:
+def _to_refusal(error: EndpointError) -> Refusal:
     status = error.details.get("upstream_status", 0)
     if error.name == "upstream_timeout":
         return Refusal(Reason.UPSTREAM_TIMEOUT)

@@ -24,7 +24,7 @@ class EndpointFault(ValueError):
     """A URL that cannot be an agent's endpoint; the message is a predicate."""
 
 
-class Endpoints:
+class EndpointChecker:
     """
     Checker of endpoint URLs.
 
@@ -39,13 +39,13 @@ class Endpoints:
         self._policy = AddressPolicy((*allowed, *(LOOPBACK if development else ())))
 
     @classmethod
-    def everywhere(cls) -> Endpoints:
+    def allow_all(cls) -> EndpointChecker:
         """
         Return a checker for cards that were checked before: providers decide at each call whether the URL is called.
         """
         return cls(development=True, allowed=(ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
 
-    def checked(self, value: Any) -> str:
+    def check(self, value: Any) -> str:
         """
         Return the URL unchanged if it is valid.
 

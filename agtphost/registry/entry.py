@@ -23,7 +23,7 @@ STATES = (LIVE, LATE, LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CardEntry:
     """The registry's entry of one card, without the card's octets."""
 
     id: str
@@ -59,7 +59,7 @@ class Entry:
     public_requested: bool = False
     """Whether the agent that registered the card asked for it to be public, and no operator has decided yet."""
 
-    called: tuple[str, ...] = ()
+    called_urls: tuple[str, ...] = ()
     """One URL of each origin that calls of the card go to: of its operations, or its endpoint if it has none."""
 
     lifetime: float | None = None
@@ -102,7 +102,7 @@ class Entry:
             ("Card-Status", self.status),
         )
 
-    def shown(self, state: str, tier: int | None, seen: float | None) -> dict[str, Any]:
+    def to_json(self, state: str, tier: int | None, seen: float | None) -> dict[str, Any]:
         """
         Return the JSON object of the card in lists and searches.
 

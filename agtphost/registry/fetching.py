@@ -11,8 +11,8 @@ from twisted.web.iweb import IResponse
 from agtphost.errors import Refusal
 from agtphost.handlers.parameters import invalid
 from agtphost.registry.card import MEDIA_TYPE
-from agtphost.registry.changing import Fetched
-from agtphost.registry.endpoints import EndpointFault, Endpoints
+from agtphost.registry.changing import FetchedCard
+from agtphost.registry.endpoints import EndpointFault, EndpointChecker
 from agtphost.registry.providers import Providers
 from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
 from agtphost.upstream.https import HTTPSClient, read
@@ -29,19 +29,19 @@ class NotModified(Exception):
     """The card at the URL is the one that was fetched before."""
 
 
-class Fetching:
+class CardFetcher:
     """
     Fetcher of cards.
 
     :param endpoints: the URLs that may be fetched.
     """
 
-    def __init__(self, reactor: Any, providers: Providers, endpoints: Endpoints) -> None:
+    def __init__(self, reactor: Any, providers: Providers, endpoints: EndpointChecker) -> None:
         self._reactor = reactor
         self._providers = providers
         self._endpoints = endpoints
 
-    async def __call__(self, url: str, etag: str = "") -> Fetched:
+    async def __call__(self, url: str, etag: str = "") -> FetchedCard:
         """
         Fetch the card at a URL.
 
@@ -50,14 +50,14 @@ class Fetching:
         :raises NotModified: the card is the known version.
         """
         try:
-            self._endpoints.checked(url)
+            self._endpoints.check(url)
         except EndpointFault as error:
             raise invalid("url", f"url {error}.", "Send the https URL of the card.") from None
-        provider = self._providers.of(url)
+        provider = self._providers.find(url)
         plain = provider is not None and provider.settings.origin.startswith("http:")
         if not url.startswith("https:") and not plain:
             raise invalid("url", "url must be an https URL.", "Send the https URL of the card.")
-        client = self._providers.foreign if provider is None else provider.client
+        client = self._providers.unlisted_client if provider is None else provider.client
         fields = {**({} if provider is None else provider.fields), "Accept": f"{MEDIA_TYPE}, application/json"}
         if etag:
             fields["If-None-Match"] = etag
@@ -77,7 +77,7 @@ class Fetching:
             )
         tags = response.headers.getRawHeaders(b"etag", [])
         tag = tags[0].decode("latin-1") if len(tags) == 1 and len(tags[0]) <= 256 else ""
-        return Fetched(octets=octets, etag=tag if tag.isascii() and tag.isprintable() else "")
+        return FetchedCard(octets=octets, etag=tag if tag.isascii() and tag.isprintable() else "")
 
 
 async def _get(client: HTTPSClient, url: str, fields: Headers) -> tuple[IResponse, bytes]:

@@ -46,15 +46,15 @@ def _filter(name: str, value: Any, prefix: str) -> Accepts:
     where = f"{prefix}{name}"
     if name in ("capability", "capabilities"):
         wanted = _words(where, value)
-        return lambda listed: wanted <= _folded(listed.entry.capabilities)
+        return lambda listed: wanted <= _casefold(listed.entry.capabilities)
     if name in ("tag", "tags"):
         wanted = _words(where, value)
-        return lambda listed: wanted <= _folded(listed.entry.tags)
+        return lambda listed: wanted <= _casefold(listed.entry.tags)
     if name in ("language", "supported_language", "supported_languages"):
         wanted = _words(where, value)
         return lambda listed: all(any(_speaks(each, word) for each in listed.entry.languages) for word in wanted)
     if name == "authentication":
-        ways = {_way(where, each) for each in (value if isinstance(value, list) else [value])}
+        ways = {_read_authentication(where, each) for each in (value if isinstance(value, list) else [value])}
         return lambda listed: listed.entry.authentication in ways
     if name == "provider":
         wanted = _words(where, value)
@@ -95,7 +95,7 @@ def _words(where: str, value: Any) -> set[str]:
     return {text.casefold() for text in texts}
 
 
-def _folded(words: tuple[str, ...]) -> set[str]:
+def _casefold(words: tuple[str, ...]) -> set[str]:
     return {word.casefold() for word in words}
 
 
@@ -105,7 +105,7 @@ def _speaks(listed: str, wanted: str) -> bool:
     return own == wanted or own.startswith(f"{wanted}-")
 
 
-def _way(where: str, value: Any) -> str:
+def _read_authentication(where: str, value: Any) -> str:
     found = authentication_of(value)
     if found is None:
         raise invalid(where, f"{where} is not a kind of authentication.", "Use none, API key, OAuth2 or mTLS.")

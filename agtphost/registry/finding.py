@@ -32,14 +32,14 @@ DEFAULT = 10
 MOST = 200
 """Results of one answer."""
 
-FURTHEST = 1_000_000
+MAX_SKIP = 1_000_000
 LONGEST = 4_000
 """Characters of a query."""
 
 MOST_HITS = 2_000
 """Index entries that are examined for one answer: cards, and operations of cards."""
 
-BESIDE = 3
+OPERATIONS_PER_CARD = 3
 """Matching operations that are listed with one card."""
 
 MOST_INDEXES = 16
@@ -48,12 +48,12 @@ MOST_INDEXES = 16
 SUMMARY = ("id", "name", "description", "state", "status", "trust", "certification")
 """Members of a result without ``include_metadata``."""
 
-LONGEST_SAID = 160
+LONGEST_DESCRIPTION = 160
 """Characters of an operation's description in a result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexPlace:
     """The card or operation that an index entry describes."""
 
     card: int
@@ -64,11 +64,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IndexedCards:
     """An index, and the place of each of its entries."""
 
     index: Index
-    places: Sequence[Place]
+    places: Sequence[IndexPlace]
 
 
 @implementer(IBuiltInHandler)
@@ -86,7 +86,7 @@ class FindCards:
         self._cards = cards
         self._engine = engine
         self._logging = logging
-        self._known: OrderedDict[bytes, Known] = OrderedDict()
+        self._known: OrderedDict[bytes, IndexedCards] = OrderedDict()
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -102,7 +102,7 @@ class FindCards:
             raise parameters.invalid("query", said, "Describe what is wanted, such as: translate a letter.")
         text = query.strip() or None
         top = parameters.count(given, "top", DEFAULT, MOST)
-        skip = parameters.start(given, "skip", FURTHEST)
+        skip = parameters.start(given, "skip", MAX_SKIP)
         ranked, whole, lost = (
             _flag(given, name, default)
             for name, default in (("ranked", True), ("include_metadata", False), ("include_unavailable", False))
@@ -111,7 +111,7 @@ class FindCards:
         if not isinstance(asked, dict):
             raise parameters.invalid("filters", "filters must be an object.", "Send filters by name.")
         filters = read_filters(asked, prefix="filters.")
-        cards, known = await self._engine.offload(self._gathered, self._cards.all(context))
+        cards, known = await self._engine.offload(self._collect, self._cards.all(context))
 
         def admits(number: int) -> bool:
             listed = cards[known.places[number].card]
@@ -133,20 +133,20 @@ class FindCards:
         }
         if found.degraded:
             told["degraded"] = found.degraded[:256]
-        return Answer(result=told, extra={"search": self._noted(query)})
+        return Answer(result=told, extra={"search": self._to_record(query)})
 
-    def _gathered(self, listed: Iterable[Listed]) -> tuple[list[Listed], Known]:
+    def _collect(self, listed: Iterable[Listed]) -> tuple[list[Listed], IndexedCards]:
         cards = [each for each in listed if each.entry.status != WITHDRAWN]
-        return cards, self._of(cards)
+        return cards, self._index_of(cards)
 
-    def _noted(self, query: str) -> Mapping[str, Any]:
+    def _to_record(self, query: str) -> Mapping[str, Any]:
         """Return the record's members of a search: the query itself only if the operator enabled that."""
         if self._logging:
             return {"query": query[:LONGEST]}
         return {"query_sha256": sha256(query.encode("utf-8", "surrogatepass")).hexdigest(), "query_length": len(query)}
 
     def _results(
-        self, found: Found, known: Known, cards: Sequence[Listed], *, ranked: bool, whole: bool
+        self, found: Found, known: IndexedCards, cards: Sequence[Listed], *, ranked: bool, whole: bool
     ) -> Iterator[dict[str, Any]]:
         scores: dict[int, float] = {}
         beside: dict[int, list[dict[str, Any]]] = {}
@@ -154,7 +154,7 @@ class FindCards:
             place = known.places[number]
             scores.setdefault(place.card, score)
             told = beside.setdefault(place.card, [])
-            if place.name and found.engine and len(told) < BESIDE:
+            if place.name and found.engine and len(told) < OPERATIONS_PER_CARD:
                 told.append({"name": place.name, "description": place.description, "score": round(score, 4)})
         order = list(scores)
         if not ranked:
@@ -168,37 +168,37 @@ class FindCards:
                 result["operations"] = beside[card]
             yield result
 
-    def _of(self, cards: Sequence[Listed]) -> Known:
+    def _index_of(self, cards: Sequence[Listed]) -> IndexedCards:
         """Return the index over some cards; the same cards share one."""
         digest = sha256("\n".join(f"{each.entry.id} {each.entry.digest}" for each in cards).encode()).digest()
         known = self._known.get(digest)
         if known is None:
-            places: list[Place] = []
+            places: list[IndexPlace] = []
             entries: list[Entry] = []
             for number, listed in enumerate(cards):
                 for place, entry in self._entries(number, listed):
                     places.append(place)
                     entries.append(entry)
-            known = keep(self._known, digest, Known(self._engine.index(entries), places), MOST_INDEXES)
+            known = keep(self._known, digest, IndexedCards(self._engine.index(entries), places), MOST_INDEXES)
         else:
             self._known.move_to_end(digest)
         return known
 
-    def _entries(self, number: int, listed: Listed) -> Iterator[tuple[Place, Entry]]:
+    def _entries(self, number: int, listed: Listed) -> Iterator[tuple[IndexPlace, Entry]]:
         entry = listed.entry
         words = (word.replace("-", " ").replace("_", " ") for word in (*entry.capabilities, *entry.tags))
         said = " ".join((entry.description, *words, *entry.languages, entry.provider))
-        yield Place(number), Entry(entry.name, said, entry.languages)
+        yield IndexPlace(number), Entry(entry.name, said, entry.languages)
         document = jsontext.decode(self._cards.octets(listed))
         for each in document.get("operations") or ():
             name, description = str(each.get("name", "")), str(each.get("description", ""))
-            short = description.strip().partition("\n")[0][:LONGEST_SAID]
-            yield Place(number, name, short), Entry(name, description, entry.languages)
+            short = description.strip().partition("\n")[0][:LONGEST_DESCRIPTION]
+            yield IndexPlace(number, name, short), Entry(name, description, entry.languages)
 
 
 def _summary(listed: Listed, *, whole: bool) -> dict[str, Any]:
     """Return a result's members of a card: those of HAIDIP-021, and how far it can be trusted."""
-    shown = listed.shown()
+    shown = listed.to_json()
     if whole:
         return shown
     return {name: shown[name] for name in SUMMARY if name in shown}

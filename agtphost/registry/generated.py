@@ -25,7 +25,7 @@ from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.registry.card import MTLS, NONE, REQUIRED
-from agtphost.registry.entry import LIVE, LOST, Entry
+from agtphost.registry.entry import LIVE, LOST, CardEntry
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 
@@ -66,30 +66,30 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Offered:
+class AdmittedOperations:
     """The operations that a caller may call, of one or many subjects."""
 
     admitted: Operations
     by_name: Mapping[str, Binding]
-    written: bytes
+    encoded: bytes
     """The operations encoded as in a card."""
 
     open_to_all: bool
 
 
-NOTHING = Offered((), {}, b"[]", False)
+NOTHING = AdmittedOperations((), {}, b"[]", False)
 """The operations of a card that is shown to a caller who may call none of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
+class GeneratedCard:
     """A generated card and what it was made of."""
 
-    entry: Entry
-    ends: tuple[bytes, bytes]
+    entry: CardEntry
+    text_around: tuple[bytes, bytes]
     """The card's text before and after its operations."""
 
-    offered: Offered
+    offered: AdmittedOperations
     state: str
     tier: int | None
     agent: Agent | None
@@ -97,7 +97,7 @@ class Generated:
     @property
     def octets(self) -> bytes:
         """Return the card."""
-        return b"".join((self.ends[0], self.offered.written, self.ends[1]))
+        return b"".join((self.text_around[0], self.offered.encoded, self.text_around[1]))
 
     @property
     def operations(self) -> Mapping[str, Binding]:
@@ -138,21 +138,21 @@ class HostedCards:
         self._url = url
         self._now = now
         self._lock = Lock()
-        self._made: OrderedDict[tuple[str, str, Offered], Generated] = OrderedDict()
-        self._sets: OrderedDict[tuple[tuple[str, int], ...], Offered] = OrderedDict()
+        self._made: OrderedDict[tuple[str, str, AdmittedOperations], GeneratedCard] = OrderedDict()
+        self._sets: OrderedDict[tuple[tuple[str, int], ...], AdmittedOperations] = OrderedDict()
         names = distinct_tool_names(
-            NamedEndpoint(method=each.method, path=each.path, declared=declared(each)) for each in endpoints
+            NamedEndpoint(method=each.method, path=each.path, declared=declared_tool_name(each)) for each in endpoints
         )
         self._endpoints = tuple((names[f"{each.method} {each.path}"], each) for each in endpoints)
         self._common = tuple(each for each in self._endpoints if not each[1].agents)
-        self._apart = frozenset[str]().union(*(each.agents for each in endpoints))
+        self._restricted_agents = frozenset[str]().union(*(each.agents for each in endpoints))
 
     @staticmethod
     def is_of_host(card_id: str, adapters: Iterable[str] = ()) -> bool:
         """Return whether a card id is reserved: no card can be registered under it."""
         return card_id.partition(":")[0].lower() in (AGENT, "mcp", "a2a", "acp", *adapters)
 
-    def all(self, context: BuiltInContext, after: str = "") -> Iterator[Generated]:
+    def all(self, context: BuiltInContext, after: str = "") -> Iterator[GeneratedCard]:
         """
         Yield cards in the order of their ids: those of which the caller may call something, and public agents.
 
@@ -163,26 +163,26 @@ class HostedCards:
         # Adapters change their servers in the reactor's thread, so these are listed here.
         return self._all(context, list(self._upstreams(context)), after)
 
-    def _all(self, context: BuiltInContext, upstreams: list[Subject], after: str) -> Iterator[Generated]:
+    def _all(self, context: BuiltInContext, upstreams: list[Subject], after: str) -> Iterator[GeneratedCard]:
         subjects = [each for each in (*self._agents(context), *upstreams) if each.id > after]
         subjects.sort(key=lambda each: each.id)
-        judged: dict[int, Offered | None] = {}
+        judged: dict[int, AdmittedOperations | None] = {}
         for subject in subjects:
             which = id(subject.operations)
             if which not in judged:
-                judged[which] = self._offered(subject.operations, context)
+                judged[which] = self._select_admitted(subject.operations, context)
             offered = self._of_public(subject, judged[which])
             if offered is not None:
-                yield self._shown(subject, offered)
+                yield self._generate(subject, offered)
 
-    def get(self, context: BuiltInContext, card_id: str) -> Generated | None:
+    def get(self, context: BuiltInContext, card_id: str) -> GeneratedCard | None:
         """Return one card; None if it does not exist or the caller may not see it."""
         kind, _, name = card_id.partition(":")
         subjects = self._agents(context, name) if kind == AGENT else self._upstreams(context, kind, name)
         for subject in subjects:
             if subject.name == name:
-                offered = self._of_public(subject, self._offered(subject.operations, context))
-                return None if offered is None else self._shown(subject, offered)
+                offered = self._of_public(subject, self._select_admitted(subject.operations, context))
+                return None if offered is None else self._generate(subject, offered)
         return None
 
     # What there is
@@ -191,10 +191,10 @@ class HostedCards:
         sees = self._visibility.in_lists(context)
         for agent in self._directory.list_hosted():
             if (name is None or agent.name == name) and sees(agent):
-                yield _of_agent(agent, self._of(agent))
+                yield _of_agent(agent, self._operations_of(agent))
 
-    def _of(self, agent: Agent) -> Operations:
-        if agent.agent_id not in self._apart:
+    def _operations_of(self, agent: Agent) -> Operations:
+        if agent.agent_id not in self._restricted_agents:
             return self._common
         return tuple(each for each in self._endpoints if not each[1].agents or agent.agent_id in each[1].agents)
 
@@ -216,7 +216,7 @@ class HostedCards:
 
     # What is shown of it
 
-    def _offered(self, operations: Operations, context: BuiltInContext) -> Offered | None:
+    def _select_admitted(self, operations: Operations, context: BuiltInContext) -> AdmittedOperations | None:
         """Return the operations that the caller may call; None if there are none."""
         admitted = tuple((name, each) for name, each in operations if _admits(context, each))
         if not admitted:
@@ -227,7 +227,7 @@ class HostedCards:
             if known is not None:
                 self._sets.move_to_end(key)
                 return known
-        made = Offered(
+        made = AdmittedOperations(
             admitted,
             dict(admitted),
             jsontext.encode([_operation(name, each) for name, each in admitted]),
@@ -236,14 +236,14 @@ class HostedCards:
         with self._lock:
             return keep(self._sets, key, made, MOST_SETS)
 
-    def _of_public(self, subject: Subject, offered: Offered | None) -> Offered | None:
+    def _of_public(self, subject: Subject, offered: AdmittedOperations | None) -> AdmittedOperations | None:
         """Return what a caller may call of a subject; for a public agent :data:`NOTHING` instead of None."""
         return NOTHING if offered is None and self._is_public(subject) else offered
 
     def _is_public(self, subject: Subject) -> bool:
         return subject.agent is not None and self._visibility.public
 
-    def _shown(self, subject: Subject, offered: Offered) -> Generated:
+    def _generate(self, subject: Subject, offered: AdmittedOperations) -> GeneratedCard:
         key = subject.id, subject.state, offered
         with self._lock:
             made = self._made.get(key)
@@ -254,7 +254,7 @@ class HostedCards:
         with self._lock:
             return keep(self._made, key, made, MOST_KEPT)
 
-    def _card(self, subject: Subject, offered: Offered) -> Generated:
+    def _card(self, subject: Subject, offered: AdmittedOperations) -> GeneratedCard:
         capabilities, tags, languages = subject.words
         authentication, endpoint = NONE if offered.open_to_all else MTLS, self._endpoint(subject)
         document: dict[str, Any] = {
@@ -262,7 +262,7 @@ class HostedCards:
             "name": subject.title,
             "description": subject.description,
             "capabilities": list(capabilities),
-            "operations": _Here(),
+            "operations": _OperationsPlaceholder(),
             "endpoint": endpoint,
             "authentication": "mTLS" if authentication == MTLS else NONE,
             "supported_languages": list(languages),
@@ -272,11 +272,11 @@ class HostedCards:
             "provider": subject.provider,
         }
         said = {name: value for name, value in document.items() if name in REQUIRED or value not in ("", [])}
-        before, after = _around(said)
+        before, after = _split_card(said)
         digest = sha256(before)
-        digest.update(offered.written)
+        digest.update(offered.encoded)
         digest.update(after)
-        entry = Entry(
+        entry = CardEntry(
             id=subject.id,
             kind=subject.kind,
             name=subject.title,
@@ -293,7 +293,7 @@ class HostedCards:
             public=offered.open_to_all or self._is_public(subject),
             owner="" if subject.agent is None else subject.agent.agent_id,
         )
-        return Generated(entry, (before, after), offered, subject.state, subject.tier, subject.agent)
+        return GeneratedCard(entry, (before, after), offered, subject.state, subject.tier, subject.agent)
 
     def _endpoint(self, subject: Subject) -> str:
         if self._url is not None:
@@ -309,11 +309,11 @@ def _admits(context: BuiltInContext, binding: Binding) -> bool:
     return context.admits(replace(binding, agents=frozenset()))
 
 
-class _Here:
+class _OperationsPlaceholder:
     """A placeholder for the operations of a card."""
 
 
-def _around(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
+def _split_card(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the text of a card before and after its operations; there are members on both sides."""
     names = list(said)
     at = names.index("operations")
@@ -322,7 +322,7 @@ def _around(said: Mapping[str, Any]) -> tuple[bytes, bytes]:
     return before[:-1] + b',"operations":', b"," + after[1:]
 
 
-def declared(binding: Binding) -> str | None:
+def declared_tool_name(binding: Binding) -> str | None:
     """Return the tool name that an endpoint's own declaration sets."""
     said = binding.details.get("semantic", {})
     name = said.get("mcp_tool_name") if isinstance(said, Mapping) else None
@@ -380,12 +380,12 @@ def _of_upstream(kind: str, told: Mapping[str, Any], tools: Sequence[Binding], s
         words=(_words(told.get("skills"), told.get("agents")), (), ()),
         provider="",
         version="",
-        operations=tuple((_called(each, name), each) for each in tools),
+        operations=tuple((_operation_name(each, name), each) for each in tools),
         state=LIVE if str(told.get("state", "up")) in _UP else LOST,
     )
 
 
-def _called(binding: Binding, upstream: str) -> str:
+def _operation_name(binding: Binding, upstream: str) -> str:
     for member in ("mcp_tool", "a2a_action", "acp_action"):
         if member in binding.extra:
             return str(binding.extra[member])

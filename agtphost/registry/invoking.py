@@ -43,7 +43,7 @@ PASSED_ON = frozenset({"retry-after"})
 """Header fields of a refusal that also apply to the caller of the outer call."""
 
 
-class Elsewhere(Protocol):
+class RemoteAgents(Protocol):
     """Client of agents that are not hosted here."""
 
     def call(
@@ -58,7 +58,7 @@ class Elsewhere(Protocol):
 
 
 @implementer(IBuiltInHandler)
-class Invoking:
+class InvokeCards:
     """
     Handler of EXECUTE on ``/cards/{id}``.
 
@@ -67,9 +67,9 @@ class Invoking:
 
     kind = "built_in"
 
-    def __init__(self, elsewhere: Elsewhere) -> None:
+    def __init__(self, elsewhere: RemoteAgents) -> None:
         self.cards: Cards = None  # type: ignore[assignment]
-        self._elsewhere = elsewhere
+        self._remote_agents = elsewhere
 
     async def handle(self, context: BuiltInContext) -> Answer:
         """
@@ -88,7 +88,7 @@ class Invoking:
             raise Refusal(
                 Reason.AGENT_UNAUTHENTICATED, "A caller without credentials cannot call any operation of this agent."
             )
-        name, given = _chosen(target, parameters.text(context.input, "action"), given)
+        name, given = _choose_operation(target, parameters.text(context.input, "action"), given)
         operation = target.operations[name]
         beside: Mapping[str, Any] = {}
         if operation.binding is None:
@@ -96,12 +96,12 @@ class Invoking:
             # call is authorized again by its URL immediately before each request.
             self.cards.require_call(context, target.entry, operation.endpoint or target.endpoint)
             check_input(operation, given)
-            result, beside = await self._elsewhere.call(context, target, name, given)
+            result, beside = await self._remote_agents.call(context, target, name, given)
             check_output(operation, result)
         else:
-            result = await self._hosted(context, target, operation.binding, given)
-        if target.elsewhere:
-            self.cards.leases.saw(card_id)
+            result = await self._call_hosted(context, target, operation.binding, given)
+        if target.is_remote:
+            self.cards.leases.renew(card_id)
         return Answer(result=result, extra={"card": card_id[:256], "operation": name[:128], **beside})
 
     async def _each(self, context: BuiltInContext, card_id: str, batch: Any) -> Answer:
@@ -122,22 +122,22 @@ class Invoking:
         for given in batch:
             asked = {**action, "parameters": given}
             response = await context.invocation.ask("EXECUTE", context.path, asked)
-            told.append(_told(response))
+            told.append(_to_json(response))
         return Answer(result={"results": told, "count": len(told)}, extra={"card": card_id[:256]})
 
-    async def _hosted(self, context: BuiltInContext, target: Target, binding: Binding, given: Mapping[str, Any]) -> Any:
+    async def _call_hosted(self, context: BuiltInContext, target: Target, binding: Binding, given: Mapping[str, Any]) -> Any:
         method, path, input = call_of(target, binding, given)
-        relay = Relay(context) if context.invocation.streams else None
+        relay = InterimRelay(context) if context.invocation.streams else None
         response = await context.invocation.ask(method, path, input, relay)
         if response.status == 503 and binding.idempotent and _reason(response) == Reason.UPSTREAM_LOST:
             # Whether the call had an effect is unknown, so only idempotent operations are repeated.
             response = await context.invocation.ask(method, path, input, relay)
         if relay is not None:
-            await relay.over()
+            await relay.wait_sent()
         return _outcome(response)
 
 
-class Relay:
+class InterimRelay:
     """Relay of interim messages of an inner call to the outer one: each is sealed, one after the other."""
 
     def __init__(self, context: BuiltInContext) -> None:
@@ -150,15 +150,15 @@ class Relay:
         result = body.get("result")
         event = result.get("event", result) if isinstance(result, dict) else result
         said = event if isinstance(event, dict) else {"event": event}
-        self._last.addCallback(lambda _: Deferred.fromCoroutine(_emitted(self._context, said)))
+        self._last.addCallback(lambda _: Deferred.fromCoroutine(_emit(self._context, said)))
 
-    async def over(self) -> None:
+    async def wait_sent(self) -> None:
         """Wait until all messages are sent."""
         last, self._last = self._last, Deferred()
         await last
 
 
-async def _emitted(context: BuiltInContext, event: Mapping[str, Any]) -> None:
+async def _emit(context: BuiltInContext, event: Mapping[str, Any]) -> None:
     try:
         await context.emit(event)
     except Refusal as refusal:
@@ -171,7 +171,7 @@ def _object(value: Any, name: str) -> dict[str, Any]:
     return value
 
 
-def _chosen(target: Target, action: str | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _choose_operation(target: Target, action: str | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """
     Return the name of the requested operation, and its input without members that belong to the registry.
 
@@ -292,7 +292,7 @@ def _outcome(response: Response) -> Any:
     body = _body(response)
     succeeded = 200 <= response.status < 300 and response.status != Status.AUTHORIZATION_REQUIRED
     if not succeeded or awaits_approval(response.status, body):
-        raise _again(response, body)
+        raise _to_outer_refusal(response, body)
     result = body["result"] if "result" in body and "attribution" in body else body
     said = result.get("tool_response") if isinstance(result, dict) else None
     if not isinstance(said, dict):
@@ -310,7 +310,7 @@ def _outcome(response: Response) -> Any:
     return said["structuredContent"] if "structuredContent" in said else {"content": said.get("content", [])}
 
 
-def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
+def _to_outer_refusal(response: Response, body: Mapping[str, Any]) -> Refusal:
     """Return the refusal of an inner call as a refusal of the outer one."""
     reason = str(body.get("reason") or Reason.INVOCATION_FAILED)
     details = {name: value for name, value in body.items() if name not in OWN}
@@ -324,7 +324,7 @@ def _again(response: Response, body: Mapping[str, Any]) -> Refusal:
     )
 
 
-def _told(response: Response) -> dict[str, Any]:
+def _to_json(response: Response) -> dict[str, Any]:
     """Return the JSON object of one answer of a batch."""
     body = _body(response)
     told: dict[str, Any] = {"status": response.status, "audit_id": response.audit_id}

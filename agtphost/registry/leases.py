@@ -55,17 +55,17 @@ log = Logger()
 
 
 class _Lease:
-    __slots__ = ("at", "heard", "lifetime", "owner", "since", "state")
+    __slots__ = ("due_at", "last_seen", "lifetime", "owner", "lost_since", "state")
 
     def __init__(self, owner: str, lifetime: float, heard: float, since: float | None) -> None:
         self.owner = owner
         self.lifetime = lifetime
-        self.heard = heard
-        self.since = since
+        self.last_seen = heard
+        self.lost_since = since
         """When it was lost; None if it is not lost."""
 
         self.state = LIVE
-        self.at: float | None = None
+        self.due_at: float | None = None
         """When its state is checked next, on the clock."""
 
 
@@ -81,14 +81,14 @@ class Leases:
     def __init__(self, clock: IReactorTime, now: Callable[[], float], told: Told = lambda card_id, since: None) -> None:
         self._clock = clock
         self._now = now
-        self.told = told
+        self.on_change = told
         self._leases: dict[str, _Lease] = {}
-        self._of: dict[str, dict[str, _Lease]] = {}
+        self._by_owner: dict[str, dict[str, _Lease]] = {}
         self._due: SortedBlocks[str] = SortedBlocks()
         self._lost: deque[tuple[float, str]] = deque()
         self._held_back: set[str] = set()
         self._timer: Any = None
-        self._looking: Steps | None = None
+        self._update_steps: Steps | None = None
         self.frozen = False
         """Whether states are frozen."""
 
@@ -111,7 +111,7 @@ class Leases:
             self.drop(card_id)
             lease = self._leases[card_id] = _Lease(owner, lifetime, self._clock.seconds(), lost_since)
             if owner:
-                self._of.setdefault(owner, {})[card_id] = lease
+                self._by_owner.setdefault(owner, {})[card_id] = lease
             self._expect(card_id, lease)
         elif known.lifetime != lifetime:
             known.lifetime = lifetime
@@ -121,55 +121,55 @@ class Leases:
         """Remove the lease of a card."""
         lease = self._leases.pop(card_id, None)
         self._held_back.discard(card_id)
-        if lease is not None and lease.at is not None:
-            self._due.drop((lease.at, card_id))
+        if lease is not None and lease.due_at is not None:
+            self._due.drop((lease.due_at, card_id))
         if lease is not None and lease.owner:
-            cards = self._of[lease.owner]
+            cards = self._by_owner[lease.owner]
             del cards[card_id]
             if not cards:
-                del self._of[lease.owner]
+                del self._by_owner[lease.owner]
 
     def state(self, card_id: str) -> str:
         """Return the state of a card; a card without a lease is live."""
         lease = self._leases.get(card_id)
         return LIVE if lease is None else lease.state
 
-    def seen(self, card_id: str) -> float | None:
+    def seen_at(self, card_id: str) -> float | None:
         """Return when a card's agent was last seen, in seconds since the Unix epoch; None if it has no lease."""
         lease = self._leases.get(card_id)
-        return None if lease is None else self._now() - (self._clock.seconds() - lease.heard)
+        return None if lease is None else self._now() - (self._clock.seconds() - lease.last_seen)
 
     # Signs of life
 
-    def saw(self, card_id: str) -> None:
+    def renew(self, card_id: str) -> None:
         """Renew the lease of one card."""
         lease = self._leases.get(card_id)
         if lease is not None:
-            self._heard(card_id, lease)
+            self._renew(card_id, lease)
 
-    def saw_agent(self, agent_id: str) -> None:
+    def renew_agent(self, agent_id: str) -> None:
         """Renew the leases of all cards of an agent that called."""
-        for card_id, lease in self._of.get(agent_id, {}).items():
-            self._heard(card_id, lease)
+        for card_id, lease in self._by_owner.get(agent_id, {}).items():
+            self._renew(card_id, lease)
 
     def watch(self, group: ObservedGroup) -> None:
         """Renew the leases of the agents whose calls are among newly sealed records."""
-        if self._of:
+        if self._by_owner:
             for agent_id in {
                 str(record.members.get("caller_id"))
                 for record in group.records
                 if record.members.get("identity_assurance") == PROVEN
             }:
-                self.saw_agent(agent_id)
+                self.renew_agent(agent_id)
 
-    def _heard(self, card_id: str, lease: _Lease) -> None:
-        lease.heard = self._clock.seconds()
-        if lease.state != LIVE or lease.since is not None:
-            lost, lease.state, lease.since = lease.since, LIVE, None
+    def _renew(self, card_id: str, lease: _Lease) -> None:
+        lease.last_seen = self._clock.seconds()
+        if lease.state != LIVE or lease.lost_since is not None:
+            lost, lease.state, lease.lost_since = lease.lost_since, LIVE, None
             self._held_back.discard(card_id)
             self._expect(card_id, lease)
             if lost is not None:
-                self.told(card_id, None)
+                self.on_change(card_id, None)
 
     # Time
 
@@ -177,22 +177,22 @@ class Leases:
         """Stop all timers."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
-        self._timer = self._looking = None
+        self._timer = self._update_steps = None
 
     def _expect(self, card_id: str, lease: _Lease) -> None:
         lifetimes = 1 if lease.state == LIVE else LOST_AFTER
-        self._at(lease.heard + lifetimes * lease.lifetime, card_id, lease)
+        self._at(lease.last_seen + lifetimes * lease.lifetime, card_id, lease)
 
     def _at(self, moment: float, card_id: str, lease: _Lease) -> None:
-        if lease.at is not None:
-            self._due.drop((lease.at, card_id))
-        lease.at = moment
+        if lease.due_at is not None:
+            self._due.drop((lease.due_at, card_id))
+        lease.due_at = moment
         self._due.put((moment, card_id), card_id)
         self._set_timer()
 
     def _set_timer(self) -> None:
         first = self._due.first()
-        if first is None or self._looking is not None:
+        if first is None or self._update_steps is not None:
             return
         moment = first[0][0]
         if self._timer is not None and self._timer.active():
@@ -203,27 +203,27 @@ class Leases:
 
     def _look(self) -> None:
         """Update the states whose time has come, in slices: the leases of all cards may end at the same moment."""
-        if self._looking is None:
-            self._looking = self._looked()
+        if self._update_steps is None:
+            self._update_steps = self._update_due()
         began = time.thread_time()
-        for _ in self._looking:
+        for _ in self._update_steps:
             if time.thread_time() - began > TURN / 2:
                 self._timer = self._clock.callLater(0, self._look)
                 return
-        self._looking = None
+        self._update_steps = None
         self._set_timer()
 
-    def _looked(self) -> Steps:
+    def _update_due(self) -> Steps:
         """Update the state of each lease whose time has come, one a step."""
         now, falling = self._clock.seconds(), []
         while (first := self._due.first()) is not None and first[0][0] <= now:
             place, card_id = first
             self._due.drop(place)
             lease = self._leases[card_id]
-            lease.at = None
+            lease.due_at = None
             if lease.state == LOST:
                 continue
-            silent = now - lease.heard
+            silent = now - lease.last_seen
             if silent >= LOST_AFTER * lease.lifetime:
                 falling.append(card_id)
             elif silent >= lease.lifetime:
@@ -239,7 +239,7 @@ class Leases:
         """Yield the leases that are still silent for too long; an agent may have called between the steps."""
         for card_id in card_ids:
             lease = self._leases.get(card_id)
-            if lease is not None and now - lease.heard >= LOST_AFTER * lease.lifetime:
+            if lease is not None and now - lease.last_seen >= LOST_AFTER * lease.lifetime:
                 yield card_id, lease
 
     def _fall(self, falling: list[str], now: float) -> Steps:
@@ -264,9 +264,9 @@ class Leases:
             self._lost.clear()
             for card_id, lease in self._silent(overdue, now):
                 self._held_back.add(card_id)
-                if lease.state == LOST and lease.since is not None:
-                    lease.since = None
-                    self.told(card_id, None)
+                if lease.state == LOST and lease.lost_since is not None:
+                    lease.lost_since = None
+                    self.on_change(card_id, None)
                 lease.state = LATE
                 self._at(now + WINDOW, card_id, lease)
                 yield
@@ -279,7 +279,7 @@ class Leases:
             if lease.state != LOST:
                 lease.state = LOST
                 self._lost.append((now, card_id))
-                if lease.since is None:
-                    lease.since = self._now()
-                self.told(card_id, lease.since)
+                if lease.lost_since is None:
+                    lease.lost_since = self._now()
+                self.on_change(card_id, lease.lost_since)
             yield

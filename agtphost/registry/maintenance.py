@@ -21,14 +21,14 @@ from twisted.web.http_headers import Headers
 from agtphost.audit.drafts import HOST_CHAIN, Change, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.errors import Refusal
 from agtphost.registry import reading
-from agtphost.registry.card import Card
+from agtphost.registry.card import AgentCard
 from agtphost.registry.changing import Judge
-from agtphost.registry.endpoints import Endpoints
-from agtphost.registry.entry import Entry
-from agtphost.registry.fetching import Fetching, NotModified
+from agtphost.registry.endpoints import EndpointChecker
+from agtphost.registry.entry import CardEntry
+from agtphost.registry.fetching import CardFetcher, NotModified
 from agtphost.registry.leases import Leases
 from agtphost.registry.providers import Provider, Providers
-from agtphost.registry.registered import Registered
+from agtphost.registry.registered import RegisteredCards
 from agtphost.upstream.failures import UpstreamLost
 from agtphost.upstream.https import read
 
@@ -48,12 +48,12 @@ log = Logger()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class MaintenanceSettings:
     """The settings of the configuration in force."""
 
-    fetch: Fetching
+    fetch: CardFetcher
     judge: Judge
-    endpoints: Endpoints
+    endpoints: EndpointChecker
     providers: Providers
     refetch_seconds: float
     forget_days: float
@@ -66,7 +66,7 @@ class Terms:
 
 
 @dataclass(kw_only=True)
-class Maintenance:
+class CardMaintenance:
     """
     Maintenance of registered cards.
 
@@ -77,25 +77,25 @@ class Maintenance:
     :param now: returns seconds since the Unix epoch.
     """
 
-    registered: Registered
+    registered: RegisteredCards
     leases: Leases
     submit: Submit
     reactor: Any
     now: Callable[[], float]
-    terms: Terms | None = None
+    terms: MaintenanceSettings | None = None
     """None without a registry in the configuration; then :meth:`look` does nothing."""
 
-    _last: dict[tuple[str, str], float] = field(default_factory=dict)
+    _last_run: dict[tuple[str, str], float] = field(default_factory=dict)
     _failing: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.leases.told = self._told
-        self.registered.watch(self._changed)
+        self.leases.on_change = self._on_lease_change
+        self.registered.watch(self._on_change)
 
-    def _changed(self, card_id: str, entry: Entry | None) -> None:
+    def _on_change(self, card_id: str, entry: CardEntry | None) -> None:
         if entry is None:
             for kind in ("fetch", "probe"):
-                self._last.pop((kind, card_id), None)
+                self._last_run.pop((kind, card_id), None)
             self._failing.discard(card_id)
 
     async def look(self) -> None:
@@ -110,7 +110,7 @@ class Maintenance:
         if tasks:
             await DeferredList(tasks)
 
-    async def _entries(self) -> AsyncIterator[Entry]:
+    async def _entries(self) -> AsyncIterator[CardEntry]:
         """Yield all entries; the reactor gets a turn in between."""
         for number, card_id in enumerate(self.registered.ids(), 1):
             entry = self.registered.get(card_id)
@@ -119,7 +119,7 @@ class Maintenance:
             if not number % IN_A_TURN:
                 await deferLater(self.reactor, 0)
 
-    async def _tasks(self, terms: Terms) -> list[Any]:
+    async def _tasks(self, terms: MaintenanceSettings) -> list[Any]:
         moment = self.reactor.seconds()
         found: list[Any] = []
         probing = terms.providers.probing
@@ -128,9 +128,9 @@ class Maintenance:
                 break
             if entry.source.startswith("http") and self._is_due("fetch", entry.id, terms.refetch_seconds, moment):
                 found.append(self._fetch(entry, terms))
-            provider = terms.providers.of(entry.endpoint) if probing else None
+            provider = terms.providers.find(entry.endpoint) if probing else None
             every = None if provider is None else provider.settings.probe_seconds
-            if provider is None or every is None or not terms.lets(entry.owner, entry.endpoint):
+            if provider is None or every is None or not terms.has_scopes(entry.owner, entry.endpoint):
                 continue
             if self._is_due("probe", entry.id, every, moment):
                 found.append(self._probe(entry, provider))
@@ -140,15 +140,15 @@ class Maintenance:
         """Return whether a task of a card is due, and if so note the time."""
         # A registered or loaded card counts as just fetched. A probe is due immediately, to learn whether its agent is
         # there.
-        last = self._last.setdefault((kind, card_id), moment if kind == "fetch" else -seconds)
+        last = self._last_run.setdefault((kind, card_id), moment if kind == "fetch" else -seconds)
         if moment < last + seconds:
             return False
-        self._last[kind, card_id] = moment
+        self._last_run[kind, card_id] = moment
         return True
 
     # Leases
 
-    def _told(self, card_id: str, since: float | None) -> None:
+    def _on_lease_change(self, card_id: str, since: float | None) -> None:
         """Make durable that a card was lost or seen again, so that a restart does not delay its removal."""
         value, version = self.registered.item(card_id)
         if not value or value.get("lost_since") == since:
@@ -159,18 +159,18 @@ class Maintenance:
         kind = "card-lost" if since is not None else "card-found"
         self._write(self.registered.put(card_id, value, version, None), kind, card_id)
 
-    async def _forget(self, terms: Terms) -> None:
+    async def _forget(self, terms: MaintenanceSettings) -> None:
         before = self.now() - terms.forget_days * DAY
         async for entry in self._entries():
             if entry.lost_since is not None and entry.lost_since <= before:
                 log.info("the card {id} is removed: its agent was silent for too long", id=entry.id)
-                await self._written(self.registered.removal(entry.id), "card-forgotten", entry.id)
+                await self._store(self.registered.removal(entry.id), "card-forgotten", entry.id)
 
     def _write(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
-        writing = Deferred.fromCoroutine(self._written(changes, kind, card_id, **more))
+        writing = Deferred.fromCoroutine(self._store(changes, kind, card_id, **more))
         writing.addErrback(lambda failure: log.failure("the new state of a card could not be stored", failure=failure))
 
-    async def _written(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
+    async def _store(self, changes: Sequence[Change], kind: str, card_id: str, **more: Any) -> None:
         event = StreamEvent(chain=HOST_CHAIN, event_type=kind, fields={"card_id": card_id, **more})
         try:
             await self.submit(changes, (event,))
@@ -182,30 +182,30 @@ class Maintenance:
 
     # Fetching
 
-    async def _fetch(self, entry: Entry, terms: Terms) -> None:
+    async def _fetch(self, entry: CardEntry, terms: MaintenanceSettings) -> None:
         value, _ = self.registered.item(entry.id)
-        if not terms.lets(entry.owner, entry.source):
-            self._ill(entry, "the agent that registered it does not have the scopes of the URL's provider")
+        if not terms.has_scopes(entry.owner, entry.source):
+            self._mark_failed(entry, "the agent that registered it does not have the scopes of the URL's provider")
             return
         try:
             fetched = await terms.fetch(entry.source, str(value.get("etag", "")))
             card = reading.read(fetched.octets, terms.endpoints)
         except NotModified:
-            self._well(entry.id)
+            self._mark_fetched(entry.id)
             return
         except Refusal as error:
-            self._ill(entry, error.explanation)
+            self._mark_failed(entry, error.explanation)
             return
         except reading.CardFaults as error:
-            self._ill(entry, f"the document at its URL is not a valid card: {error}")
+            self._mark_failed(entry, f"the document at its URL is not a valid card: {error}")
             return
         if card.id != entry.id:
-            self._ill(entry, f"the card at its URL has another id: {card.id[:64]}")
+            self._mark_failed(entry, f"the card at its URL has another id: {card.id[:64]}")
             return
-        self._well(entry.id)
-        await self._compared(entry.id, card, fetched.etag, terms)
+        self._mark_fetched(entry.id)
+        await self._apply_fetched(entry.id, card, fetched.etag, terms)
 
-    async def _compared(self, card_id: str, card: Card, etag: str, terms: Terms) -> None:
+    async def _apply_fetched(self, card_id: str, card: AgentCard, etag: str, terms: MaintenanceSettings) -> None:
         value, version = self.registered.item(card_id)
         if not value:
             return
@@ -214,16 +214,16 @@ class Maintenance:
             if pending is not None or value.get("etag", "") != etag:
                 value.pop("pending", None)
                 value["etag"] = etag
-                await self._written(self.registered.put(card_id, value, version, None), "card-as-approved", card_id)
+                await self._store(self.registered.put(card_id, value, version, None), "card-as-approved", card_id)
             return
-        known = reading.read(str(value["card"]).encode(), Endpoints.everywhere())
+        known = reading.read(str(value["card"]).encode(), EndpointChecker.allow_all())
         digest, signature = sha256(card.octets).hexdigest(), terms.judge(card)
         if known.substance == card.substance:
             former = dict(value)
             value.pop("pending", None)
             value.update(card=text, number=value["number"] + 1, updated=self.now(), etag=etag, signature=signature)
             changes = self.registered.put(card_id, value, version, former)
-            await self._written(changes, "card-updated", card_id, sha256=digest)
+            await self._store(changes, "card-updated", card_id, sha256=digest)
         elif pending is None or pending["digest"] != digest:
             value["pending"] = {
                 "card": text,
@@ -239,13 +239,13 @@ class Maintenance:
                 members=", ".join(value["pending"]["differs"]),
             )
             changes = self.registered.put(card_id, value, version, None)
-            await self._written(changes, "card-quarantined", card_id, sha256=digest)
+            await self._store(changes, "card-quarantined", card_id, sha256=digest)
 
-    def _well(self, card_id: str) -> None:
+    def _mark_fetched(self, card_id: str) -> None:
         self._failing.discard(card_id)
-        self.leases.saw(card_id)
+        self.leases.renew(card_id)
 
-    def _ill(self, entry: Entry, why: str) -> None:
+    def _mark_failed(self, entry: CardEntry, why: str) -> None:
         """Log that a card could not be fetched, once until it can be fetched again."""
         if entry.id not in self._failing:
             self._failing.add(entry.id)
@@ -253,7 +253,7 @@ class Maintenance:
 
     # Probing
 
-    async def _probe(self, entry: Entry, provider: Provider) -> None:
+    async def _probe(self, entry: CardEntry, provider: Provider) -> None:
         """Renew the lease if the endpoint answers: every answer but a server error counts."""
         asking = Deferred.fromCoroutine(_head(provider, entry.endpoint))
         asking.addTimeout(PROBE_TIMEOUT, self.reactor)
@@ -262,7 +262,7 @@ class Maintenance:
         except (UpstreamLost, TimeoutError, CancelledError):
             return
         if code < 500:
-            self.leases.saw(entry.id)
+            self.leases.renew(entry.id)
 
 
 async def _head(provider: Provider, url: str) -> int:
@@ -274,7 +274,7 @@ async def _head(provider: Provider, url: str) -> int:
     return int(response.code)
 
 
-def differing(known: Card, card: Card) -> list[str]:
+def differing(known: AgentCard, card: AgentCard) -> list[str]:
     """Return the members that need an approval and differ between two versions of a card."""
     names = ("name", "endpoint", "authentication", "operations")
     return [name for name, one, other in zip(names, known.substance, card.substance, strict=True) if one != other]

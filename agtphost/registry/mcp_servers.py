@@ -37,14 +37,14 @@ MOST = 100
 LONGEST = 100
 """Characters of a description, as in the official registry."""
 
-UNSAID = "0.0.0"
+UNKNOWN_VERSION = "0.0.0"
 """The version of a server that has none, or one that is not allowed in a path."""
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}", re.ASCII)
 _UNFIT = re.compile(r"[^a-zA-Z0-9._-]")
 
 
-class Servers(Protocol):
+class McpServerSource(Protocol):
     """The hosted MCP servers: :class:`agtphost.adapters.mcp.adapter.McpAdapter`."""
 
     def describe_protocols(self) -> Any:
@@ -68,7 +68,7 @@ class McpServers:
 
     def __init__(
         self,
-        adapter: Servers,
+        adapter: McpServerSource,
         server_id: str,
         front: Callable[[str], str] | None = None,
         now: Callable[[], float] = time.time,
@@ -91,7 +91,7 @@ class McpServers:
         named = context.path_parameters.get("name")
         if named is None:
             return self._list(context)
-        found = [each for each in self._told(context) if each["server"]["name"] == named]
+        found = [each for each in self._list_entries(context) if each["server"]["name"] == named]
         if not found:
             raise not_found(
                 Reason.UNKNOWN_MCP_SERVER, "This host has no MCP server of that name that the caller may call."
@@ -109,9 +109,9 @@ class McpServers:
         since = parameters.moment(given, "updated_since")
         search = (parameters.text(given, "search") or "").lower()
         version = parameters.text(given, "version")
-        after = _after(given.get("cursor"))
+        after = _decode_cursor(given.get("cursor"))
         found = []
-        for each in self._told(context):
+        for each in self._list_entries(context):
             server, updated = each["server"], each["_meta"][META]["updatedAt"]
             if server["name"] <= after or search not in server["name"].lower():
                 continue
@@ -125,7 +125,7 @@ class McpServers:
             metadata["nextCursor"] = base64.urlsafe_b64encode(name.encode()).decode("ascii").rstrip("=")
         return Answer(result={"servers": found[:limit], "metadata": metadata})
 
-    def _told(self, context: BuiltInContext) -> list[dict[str, Any]]:
+    def _list_entries(self, context: BuiltInContext) -> list[dict[str, Any]]:
         """Return the servers of which the caller may call a tool, sorted by name."""
         if not execution.may_execute(context):
             return []
@@ -150,10 +150,10 @@ class McpServers:
             "name": f"{self._namespace}/{_UNFIT.sub('-', name)}",
             "title": str(info.get("title") or info.get("name") or name)[:LONGEST],
             "description": self._description(name, info, tools),
-            "version": version if _VERSION.fullmatch(version) and version != LATEST else UNSAID,
-            **self._reached(name),
+            "version": version if _VERSION.fullmatch(version) and version != LATEST else UNKNOWN_VERSION,
+            **self._transport(name),
         }
-        updated = times.stamp(self._updated(name, server, tools))
+        updated = times.stamp(self._updated_at(name, server, tools))
         official = {"status": "active", "publishedAt": updated, "updatedAt": updated, "isLatest": True}
         return {"server": server, "_meta": {META: official}}
 
@@ -162,7 +162,7 @@ class McpServers:
         text = said if isinstance(said, str) and said.strip() else f"{len(tools)} tools of {name}, behind {self._host}"
         return " ".join(text.split())[:LONGEST]
 
-    def _reached(self, name: str) -> dict[str, Any]:
+    def _transport(self, name: str) -> dict[str, Any]:
         if self._front is not None:
             return {"remotes": [{"type": "streamable-http", "url": self._front(name)}]}
         bridge = {
@@ -179,7 +179,7 @@ class McpServers:
         }
         return {"packages": [bridge]}
 
-    def _updated(self, name: str, server: Mapping[str, Any], tools: list[Binding]) -> float:
+    def _updated_at(self, name: str, server: Mapping[str, Any], tools: list[Binding]) -> float:
         """Return since when a server's entry is as it is: when this host first saw its version, title and tools."""
         if name not in self._seen:
             self._seen[name] = "", 0.0
@@ -192,7 +192,7 @@ class McpServers:
         return since
 
 
-def _after(cursor: Any) -> str:
+def _decode_cursor(cursor: Any) -> str:
     if cursor is None:
         return ""
     try:

@@ -22,7 +22,7 @@ BURST = 30.0
 
 
 @implementer(IBuiltInHandler)
-class Paced:
+class RateLimitedHandler:
     """
     Handler that limits the rate of another handler.
 

@@ -49,7 +49,7 @@ class Providers:
         self._by_origin = {each.origin: Provider(reactor, each, resolver) for each in sections}
 
     @property
-    def foreign(self) -> HTTPSClient:
+    def unlisted_client(self) -> HTTPSClient:
         """Return the client of origins that no provider is configured for."""
         if self._foreign is None:
             self._foreign = HTTPSClient(
@@ -57,7 +57,7 @@ class Providers:
             )
         return self._foreign
 
-    def of(self, url: str) -> Provider | None:
+    def find(self, url: str) -> Provider | None:
         """Return the provider of a URL; None if the operator has configured none."""
         return self._by_origin.get(origin_of(url))
 
@@ -67,7 +67,7 @@ class Providers:
 
         :param urls: every URL by which the place is known here; the scopes of all their providers are needed.
         """
-        found = (self.of(url) for url in urls)
+        found = (self.find(url) for url in urls)
         return tuple(dict.fromkeys(scope for each in found if each is not None for scope in each.settings.scopes))
 
     @property
@@ -75,7 +75,7 @@ class Providers:
         """Return whether at least one provider has its endpoints probed."""
         return any(each.settings.probe_seconds is not None for each in self._by_origin.values())
 
-    def allowed(self) -> tuple[IPNetwork, ...]:
+    def allowed_networks(self) -> tuple[IPNetwork, ...]:
         """Return the non-public networks that agents may be in."""
         return tuple(each for one in self._by_origin.values() for each in one.settings.allow_addresses)
 

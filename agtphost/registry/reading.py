@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.contract.schemas import SchemaError, compile_schema
-from agtphost.registry.card import API_KEY, DEFAULT, MTLS, NONE, OAUTH2, Card, Operation
-from agtphost.registry.endpoints import EndpointFault, Endpoints
+from agtphost.registry.card import API_KEY, DEFAULT, MTLS, NONE, OAUTH2, AgentCard, CardOperation
+from agtphost.registry.endpoints import EndpointFault, EndpointChecker
 from agtphost.registry.shorthand import NotASchema, is_plain, schema_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.escaping import escape
@@ -80,7 +80,7 @@ def authentication_of(said: Any) -> str | None:
     return _WORDS.get(re.sub(r"[\s_.-]+", "", said.lower()))
 
 
-def read(octets: bytes, endpoints: Endpoints) -> Card:
+def read(octets: bytes, endpoints: EndpointChecker) -> AgentCard:
     """
     Parse a card.
 
@@ -94,18 +94,18 @@ def read(octets: bytes, endpoints: Endpoints) -> Card:
         raise CardFaults([Fault("", f"is not JSON: {error}")]) from None
     if not isinstance(document, dict):
         raise CardFaults([Fault("", "must be a JSON object")])
-    return _Reader(document, endpoints).card(octets)
+    return _CardReader(document, endpoints).card(octets)
 
 
-class _Reader:
-    def __init__(self, document: Mapping[str, Any], endpoints: Endpoints) -> None:
+class _CardReader:
+    def __init__(self, document: Mapping[str, Any], endpoints: EndpointChecker) -> None:
         self._document = document
         self._endpoints = endpoints
         self._faults: list[Fault] = []
         self._schemas = 0
 
-    def card(self, octets: bytes) -> Card:
-        found = Card(
+    def card(self, octets: bytes) -> AgentCard:
+        found = AgentCard(
             octets=octets,
             id=self._id(),
             name=self._text("name", LONGEST_NAME, required=True),
@@ -126,12 +126,12 @@ class _Reader:
         for name in ("license", "last_update"):
             self._text(name, LONGEST_TEXT)
         if len(octets) > LONGEST and not self._faults:
-            self._wrong("", f"is longer than {LONGEST} octets")
+            self._report("", f"is longer than {LONGEST} octets")
         if self._faults:
             raise CardFaults(self._faults)
         return found
 
-    def _wrong(self, member: str, message: str) -> None:
+    def _report(self, member: str, message: str) -> None:
         if len(self._faults) < MOST_FAULTS:
             self._faults.append(Fault(member, message))
 
@@ -140,11 +140,11 @@ class _Reader:
     def _id(self) -> str:
         value = self._document.get("id")
         if not isinstance(value, str) or not value:
-            self._wrong("id", "is missing" if value is None else "must be a text")
+            self._report("id", "is missing" if value is None else "must be a text")
         elif len(value) > LONGEST_ID:
-            self._wrong("id", f"is longer than {LONGEST_ID} characters")
+            self._report("id", f"is longer than {LONGEST_ID} characters")
         elif _ID.fullmatch(value) is None or _MARKUP & set(value) or value.strip("./") == "":
-            self._wrong("id", "must be a slug, UUID or URI: visible ASCII characters, without quotes and brackets")
+            self._report("id", "must be a slug, UUID or URI: visible ASCII characters, without quotes and brackets")
         else:
             return value
         return ""
@@ -153,20 +153,20 @@ class _Reader:
         value = self._document.get(member)
         if value is None:
             if required:
-                self._wrong(member, "is missing")
+                self._report(member, "is missing")
             return ""
-        return self._said(member, value, longest, required=required, keep=keep)
+        return self._check_text(member, value, longest, required=required, keep=keep)
 
-    def _said(self, member: str, value: Any, longest: int, *, required: bool = False, keep: str = "") -> str:
+    def _check_text(self, member: str, value: Any, longest: int, *, required: bool = False, keep: str = "") -> str:
         """Check a text that is shown to people unchanged; return an empty text if it is invalid."""
         if not isinstance(value, str):
-            self._wrong(member, "must be a text")
+            self._report(member, "must be a text")
         elif required and not value.strip():
-            self._wrong(member, "is empty")
+            self._report(member, "is empty")
         elif len(value) > longest:
-            self._wrong(member, f"is longer than {longest} characters")
+            self._report(member, f"is longer than {longest} characters")
         elif escape(value, keep=keep) != value:
-            self._wrong(
+            self._report(
                 member,
                 "has control, invisible or direction characters, which would display it as something else: remove them",
             )
@@ -185,19 +185,19 @@ class _Reader:
         value = self._document.get(member)
         if value is None:
             if required:
-                self._wrong(member, "is missing")
+                self._report(member, "is missing")
             return ()
         if not isinstance(value, list):
-            self._wrong(member, "must be an array")
+            self._report(member, "must be an array")
             return ()
         if len(value) > MOST_WORDS:
-            self._wrong(member, f"has more than {MOST_WORDS} entries")
+            self._report(member, f"has more than {MOST_WORDS} entries")
             return ()
         found = []
         for at, each in enumerate(value):
-            word = self._said(f"{member}[{at}]", each, LONGEST_WORD, required=True)
+            word = self._check_text(f"{member}[{at}]", each, LONGEST_WORD, required=True)
             if word and fits is not None and not fits(word):
-                self._wrong(f"{member}[{at}]", unfit)
+                self._report(f"{member}[{at}]", unfit)
             found.append(word)
         return tuple(found)
 
@@ -206,7 +206,7 @@ class _Reader:
         found = authentication_of(said)
         if found is None:
             missing = "is missing" if said is None else "is not known"
-            self._wrong("authentication", f"{missing}: use none, API key, OAuth2 or mTLS")
+            self._report("authentication", f"{missing}: use none, API key, OAuth2 or mTLS")
         return found or NONE
 
     def _provider(self) -> str:
@@ -214,24 +214,24 @@ class _Reader:
         if isinstance(value, dict):
             # A2A cards have an object here.
             named = next((name for name in ("name", "organization") if name in value), "name")
-            return self._said(f"provider.{named}", value.get(named), LONGEST_TEXT)
+            return self._check_text(f"provider.{named}", value.get(named), LONGEST_TEXT)
         return self._text("provider", LONGEST_TEXT)
 
     def _endpoint(self, member: str, value: Any, *, required: bool = False) -> str:
         if value is None:
             if required:
-                self._wrong(member, "is missing")
+                self._report(member, "is missing")
             return ""
         try:
-            return self._endpoints.checked(value)
+            return self._endpoints.check(value)
         except EndpointFault as error:
-            self._wrong(member, str(error))
+            self._report(member, str(error))
             return ""
 
     # Operations
 
-    def _operations(self) -> tuple[Operation, ...]:
-        top = Operation(
+    def _operations(self) -> tuple[CardOperation, ...]:
+        top = CardOperation(
             name=DEFAULT,
             description=str(self._document.get("description") or "")[:LONGEST_DESCRIPTION],
             input_schema=self._schema("", self._document, "input_schema", "inputs"),
@@ -241,35 +241,35 @@ class _Reader:
         if listed is None:
             return (top,)
         if not isinstance(listed, list):
-            self._wrong("operations", "must be an array")
+            self._report("operations", "must be an array")
             return (top,)
         if len(listed) > MOST_OPERATIONS:
-            self._wrong("operations", f"has more than {MOST_OPERATIONS} entries")
+            self._report("operations", f"has more than {MOST_OPERATIONS} entries")
             return (top,)
-        found: dict[str, Operation] = {}
+        found: dict[str, CardOperation] = {}
         for at, each in enumerate(listed):
             operation = self._operation(f"operations[{at}]", each)
             if operation is not None and operation.name in found:
-                self._wrong(f"operations[{at}].name", "is the name of two operations")
+                self._report(f"operations[{at}].name", "is the name of two operations")
             elif operation is not None:
                 found[operation.name] = operation
             if len(self._faults) >= MOST_FAULTS:
                 break
         return tuple(found.values()) or (top,)
 
-    def _operation(self, place: str, given: Any) -> Operation | None:
+    def _operation(self, place: str, given: Any) -> CardOperation | None:
         if not isinstance(given, dict):
-            self._wrong(place, "must be an object")
+            self._report(place, "must be an object")
             return None
         name = given.get("name")
         if not isinstance(name, str) or _OPERATION.fullmatch(name) is None or "/" in name:
             what = "is missing" if name is None else "must have 1 to 128 visible ASCII characters without a slash"
-            self._wrong(f"{place}.name", what)
+            self._report(f"{place}.name", what)
             return None
         described = given.get("description", "")
-        return Operation(
+        return CardOperation(
             name=name,
-            description=self._said(f"{place}.description", described, LONGEST_DESCRIPTION, keep="\n\t"),
+            description=self._check_text(f"{place}.description", described, LONGEST_DESCRIPTION, keep="\n\t"),
             input_schema=self._schema(place, given, "input_schema", "inputs"),
             output_schema=self._schema(place, given, "output_schema", "outputs"),
             endpoint=self._endpoint(f"{place}.endpoint", given.get("endpoint")),
@@ -283,7 +283,7 @@ class _Reader:
         try:
             schema = schema_of(given[member])
         except NotASchema as error:
-            self._wrong(f"{where}.{error.member}" if error.member else where, str(error))
+            self._report(f"{where}.{error.member}" if error.member else where, str(error))
             return None
         if is_plain(given[member]):
             # A few type words cannot make a costly schema, so it is not compiled here.
@@ -291,13 +291,13 @@ class _Reader:
         size = len(jsontext.encode(schema))
         self._schemas += size
         if self._schemas > MOST_COMPILED:
-            self._wrong(where, f"and the schemas before it have more than {MOST_COMPILED} octets")
+            self._report(where, f"and the schemas before it have more than {MOST_COMPILED} octets")
             return None
         try:
             plain = schema.get("type", "object") == "object"
             compile_schema(schema, role="tool" if plain else "output", share=1)
         except SchemaError as error:
             fault = error.faults[0]
-            self._wrong(f"{where}{fault.pointer}", fault.message)
+            self._report(f"{where}{fault.pointer}", fault.message)
             return None
         return schema

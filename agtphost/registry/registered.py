@@ -15,22 +15,22 @@ from typing import Any
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.registry.card import ACTIVE, NONE
-from agtphost.registry.entry import REGISTERED, Entry
+from agtphost.registry.entry import REGISTERED, CardEntry
 from agtphost.registry.reading import authentication_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.holdings import CARD, CARD_VERSION
 from agtphost.vocabulary.origins import origin_of
 
-KEPT = 20
+MAX_VERSIONS = 20
 """Former versions of a card that are kept."""
 
-SAID = 300
+SEARCHED_CHARACTERS = 300
 """Characters of an operation's description that searches read."""
 
-Watcher = Callable[[str, Entry | None], object]
+Watcher = Callable[[str, CardEntry | None], object]
 
 
-class Registered:
+class RegisteredCards:
     """
     All registered cards, by id.
 
@@ -38,14 +38,14 @@ class Registered:
     """
 
     def __init__(self, held: StateTable) -> None:
-        self._held = held
-        self._entries: dict[str, Entry] = {}
+        self._state = held
+        self._entries: dict[str, CardEntry] = {}
         self._ids: list[str] = []
         self._watchers: list[Watcher] = []
         self.changes = 0
         """Counter of all changes; caches that are built from all cards compare it."""
 
-        held.watch(CARD, self._changed)
+        held.watch(CARD, self._on_change)
 
     def watch(self, watcher: Watcher) -> None:
         """Call the watcher for every card now and after each change; its entry is None if the card is removed."""
@@ -53,7 +53,7 @@ class Registered:
         for card_id, entry in self._entries.items():
             watcher(card_id, entry)
 
-    def _changed(self, card_id: str, item: StateItem | None) -> None:
+    def _on_change(self, card_id: str, item: StateItem | None) -> None:
         self.changes += 1
         if item is None:
             if self._entries.pop(card_id, None) is not None:
@@ -71,11 +71,11 @@ class Registered:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, card_id: str) -> Entry | None:
+    def get(self, card_id: str) -> CardEntry | None:
         """Return the entry of one card; None if it is not registered."""
         return self._entries.get(card_id)
 
-    def after(self, card_id: str = "") -> Iterator[Entry]:
+    def entries_after(self, card_id: str = "") -> Iterator[CardEntry]:
         """Yield all entries with a greater id, in the order of ids."""
         at = bisect_left(self._ids, f"{card_id}\0") if card_id else 0
         ids = self._ids[at:]
@@ -91,17 +91,17 @@ class Registered:
         Return a copy of a card's item to change, and the version that the change is based on; ``{}`` and 0 if none
         exists.
         """
-        item = self._held.get(CARD, card_id)
+        item = self._state.get(CARD, card_id)
         return ({}, 0) if item is None else (dict(item.value), item.version)
 
     def octets(self, card_id: str) -> bytes:
         """Return the card as it was received."""
-        item = self._held.get(CARD, card_id)
+        item = self._state.get(CARD, card_id)
         return b"" if item is None else str(item.value["card"]).encode()
 
     def version(self, card_id: str, number: int) -> Mapping[str, Any] | None:
         """Return a former version with its ``card``, ``number`` and ``updated``; None if it is not kept."""
-        item = self._held.get(CARD_VERSION, _place(card_id, number))
+        item = self._state.get(CARD_VERSION, _place(card_id, number))
         return item.value if item is not None and item.value["number"] == number else None
 
     # Changing
@@ -128,17 +128,17 @@ class Registered:
         value, version = self.item(card_id)
         owner = str(value.get("owner", ""))
         found = Change(kind=CARD, key=card_id, value=None, owner=owner, expected=version)
-        places = (_place(card_id, slot) for slot in range(KEPT))
-        kept = [place for place in places if self._held.get(CARD_VERSION, place) is not None]
+        places = (_place(card_id, slot) for slot in range(MAX_VERSIONS))
+        kept = [place for place in places if self._state.get(CARD_VERSION, place) is not None]
         return (found, *(Change(kind=CARD_VERSION, key=place, value=None, owner=owner) for place in kept))
 
 
 def _place(card_id: str, number: int) -> str:
     """Return the key of a former version; it reuses the slot of the version :data:`KEPT` before it."""
-    return f"{number % KEPT} {card_id}"
+    return f"{number % MAX_VERSIONS} {card_id}"
 
 
-def _called(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _called_urls(document: Mapping[str, Any]) -> tuple[str, ...]:
     """
     Return one URL of each origin that calls of a card go to: lists check the rights to each origin, for every card.
     """
@@ -147,7 +147,7 @@ def _called(document: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple({origin_of(url): url for url in reversed(urls)}.values()) or (endpoint,)
 
 
-def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
+def entry_of(card_id: str, value: Mapping[str, Any]) -> CardEntry:
     """Return the entry of a stored card, which was checked strictly before it was stored."""
     octets = str(value["card"]).encode()
     document = jsontext.decode(octets, max_depth=jsontext.SIGNED_DEPTH)
@@ -155,7 +155,7 @@ def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
     provider = document.get("provider") or ""
     if isinstance(provider, dict):
         provider = str(provider.get("name", provider.get("organization", "")))
-    return Entry(
+    return CardEntry(
         id=card_id,
         kind=REGISTERED,
         name=document["name"],
@@ -175,13 +175,13 @@ def entry_of(card_id: str, value: Mapping[str, Any]) -> Entry:
         owner=str(value["owner"]),
         public=value.get("public") is True and (not value["owner"] or bool(value.get("public_by"))),
         public_requested=bool(value.get("public_requested")),
-        called=_called(document),
+        called_urls=_called_urls(document),
         lifetime=value.get("lifetime"),
         lost_since=value.get("lost_since"),
         pending=pending["digest"] if pending else "",
         signature=str(value.get("signature", "none")),
         certification=document.get("certification"),
         operations=tuple(
-            (each["name"], each.get("description", "")[:SAID]) for each in document.get("operations") or ()
+            (each["name"], each.get("description", "")[:SEARCHED_CHARACTERS]) for each in document.get("operations") or ()
         ),
     )

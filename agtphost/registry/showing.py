@@ -55,7 +55,7 @@ class ShowCards:
         filters = read_filters(given, known=_OWN)
         limit = parameters.count(given, "limit", DEFAULT, MOST)
         public = given.get("public") in (True, "true")
-        listed = self.cards.all(context, _after(given.get("cursor")))
+        listed = self.cards.all(context, _decode_cursor(given.get("cursor")))
 
         def wanted(each: Listed) -> bool:
             return (each.entry.public or not public) and filters.admits(each)
@@ -83,7 +83,7 @@ class ShowCards:
                 )
             octets, former = str(kept["card"]).encode(), {"version": number, "current_version": listed.entry.number}
         if parameters.choice(context.input, "form", ("card", "entry"), "card") == "entry":
-            return Answer(result={**listed.shown(), **former, "card": jsontext.decode(octets)})
+            return Answer(result={**listed.to_json(), **former, "card": jsontext.decode(octets)})
         return Answer(body=octets, content_type=MEDIA_TYPE, headers=_fields(listed, octets, former))
 
 
@@ -100,7 +100,7 @@ def cursor_of(card_id: str) -> str:
     return base64.urlsafe_b64encode(card_id.encode()).decode("ascii").rstrip("=")
 
 
-def _after(cursor: Any) -> str:
+def _decode_cursor(cursor: Any) -> str:
     if cursor is None:
         return ""
     try:

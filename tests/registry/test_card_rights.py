@@ -333,7 +333,7 @@ def test_what_agents_made_public_before_is_not_public_now(monkeypatch: pytest.Mo
     value, version = held.item("translator:open")
     value["public"] = True
     (change,) = held.put("translator:open", value, version, None)
-    held._changed("translator:open", type("Item", (), {"value": change.value})())  # type: ignore[arg-type]
+    held._on_change("translator:open", type("Item", (), {"value": change.value})())  # type: ignore[arg-type]
     assert "translator:open" not in stage.host.list()
     assert stage.host.get("translator:open").status == 200
 

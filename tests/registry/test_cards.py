@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.endpoints import EndpointChecker
 from agtphost.registry.reading import read
 from tests.registry.hosts import DRAFT, RegistryHost, card, text_of
 
@@ -43,7 +43,7 @@ def test_everything_hosted_has_a_card_for_whoever_may_call_something_of_it(host:
 def test_a_generated_card_is_one_that_any_registry_takes(host: RegistryHost) -> None:
     """It has every member that a card must have, empty ones too: the strict reader of this host reads each."""
     for card_id in HOSTED:
-        found = read(host.get(card_id, host.demo).body, Endpoints(development=True))
+        found = read(host.get(card_id, host.demo).body, EndpointChecker(development=True))
         assert (found.id, "capabilities" in found.document) == (card_id, True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.endpoints import EndpointChecker
 from agtphost.registry.reading import CardFaults, read
 from agtphost.registry.shorthand import schema_of
 from agtphost.vocabulary import jsontext
@@ -127,7 +127,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
 def test_a_hostile_card_is_refused_by_its_member(member: str, members: dict[str, Any]) -> None:
     """The first fault names it, exactly or with the place inside a schema."""
     with pytest.raises(CardFaults) as refused:
-        read(jsontext.encode(card(**members)), Endpoints())
+        read(jsontext.encode(card(**members)), EndpointChecker())
     found = refused.value.faults[0].member
     assert found == member or (member and found.startswith((f"{member}/", f"{member}."))), found
 
@@ -157,8 +157,8 @@ def test_the_cards_around_the_hostile_ones_are_read() -> None:
         {"x": "y" * (200 << 10)},
     ]
     for members in sound:
-        read(text_of(card(**members)).encode(), Endpoints())
-    read(jsontext.encode(card(endpoint="http://127.0.0.1:8080/")), Endpoints(development=True))
+        read(text_of(card(**members)).encode(), EndpointChecker())
+    read(jsontext.encode(card(endpoint="http://127.0.0.1:8080/")), EndpointChecker(development=True))
 
 
 def test_the_shorthand_is_a_schema() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Peer
-from agtphost.registry.pacing import Paced
+from agtphost.registry.pacing import RateLimitedHandler
 from tests.registry.draft_client import DraftError
 from tests.registry.draft_registry import KEY, TRANSLATOR, DraftRegistry, serving
 from tests.registry.served import NARROW, TOKEN, Registry, deploy, provider_tls
@@ -172,7 +172,7 @@ def test_strangers_search_sixty_times_a_minute() -> None:
         def handle(self, context: Any) -> Any:
             return answered
 
-    paced = Paced(Handler(), lambda: now)  # type: ignore[arg-type]
+    paced = RateLimitedHandler(Handler(), lambda: now)  # type: ignore[arg-type]
     stranger: Any = SimpleNamespace(caller=None, peer=Peer(address="192.0.2.7", transport="http"))
     another: Any = SimpleNamespace(caller=None, peer=Peer(address="192.0.2.8", transport="http"))
     known: Any = SimpleNamespace(caller=object(), peer=stranger.peer)

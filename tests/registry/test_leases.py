@@ -6,7 +6,7 @@ from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft
 from agtphost.registry.leases import Leases
-from agtphost.registry.maintenance import Maintenance
+from agtphost.registry.maintenance import CardMaintenance
 from agtphost.testing.reactor import MemoryReactor
 from tests.registry.hosts import RegistryHost, card
 
@@ -83,18 +83,18 @@ def test_states_stand_still_where_more_than_a_third_is_lost() -> None:
         for _ in range(seconds // 10):
             clock.advance(10)
             for card_id in beating:
-                leases.saw(card_id)
+                leases.renew(card_id)
 
     beat(190)
     assert [leases.state(card_id) for card_id in names] == ["lost"] * 3 + ["live"] * 6
     assert not leases.frozen, "exactly a third is no more than that"
     for card_id in names:
-        leases.saw(card_id)
+        leases.renew(card_id)
     beating = names[4:]
     beat(190)
     assert leases.frozen and {leases.state(card_id) for card_id in names[:4]} == {"late"}
-    leases.saw("c0")
-    leases.saw("c1")
+    leases.renew("c0")
+    leases.renew("c1")
     beating = [*names[:2], *names[4:]]
     beat(70)
     assert not leases.frozen
@@ -111,7 +111,7 @@ def test_without_self_preservation_all_would_be_lost() -> None:
     assert {leases.state(card_id) for card_id in ("one", "two", "three")} == {"late"} and leases.frozen
 
 
-def kept(host: RegistryHost, **terms: Any) -> Maintenance:
+def kept(host: RegistryHost, **terms: Any) -> CardMaintenance:
     """What a running host has look after its cards."""
     ledger = host.core.on.evidence.ledger
 
@@ -119,7 +119,7 @@ def kept(host: RegistryHost, **terms: Any) -> Maintenance:
         await ledger.submit(Draft(chain=HOST_CHAIN, payload={}, changes=tuple(changes), events=tuple(events)))
 
     cards = host.core.on.lasting.cards
-    return Maintenance(
+    return CardMaintenance(
         registered=cards.registered, leases=cards.leases, submit=submit, reactor=host.clock, now=host.seconds, **terms
     )
 

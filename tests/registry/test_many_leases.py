@@ -66,14 +66,14 @@ def test_leases_that_end_together_end_in_turns() -> None:
     of = registry.leases
     found = [registry.later(61.0)]
     assert {of.state(f"c{n}") for n in range(MANY)} == {LATE}
-    of.saw_agent("b")
+    of.renew_agent("b")
     registry.turns.ahead += 60.0 * LOST_AFTER - 61.0
-    of.saw_agent("b")
+    of.renew_agent("b")
     registry.turns.taken.clear()
     registry.turns.until(lambda: len(registry.lost) > 10)
     assert len(registry.lost) < SILENT, "all in one turn: nobody could be heard of meanwhile"
     saved = next(f"c{n}" for n in range(SILENT) if f"c{n}" not in registry.lost)
-    of.saw(saved)
+    of.renew(saved)
     registry.turns.settle()
     found.append(max(registry.turns.taken))
     assert sorted([*registry.lost, saved]) == sorted(f"c{n}" for n in range(SILENT))
@@ -93,6 +93,6 @@ def test_all_at_once_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "TURN", 1e9)
     registry = Registry()
     registry.later(61.0)
-    registry.leases.saw_agent("b")
+    registry.leases.renew_agent("b")
     assert registry.later(60.0 * LOST_AFTER - 61.0) > most() and len(registry.lost) == SILENT
     registry.leases.stop()

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from agtphost.config.registry import Provider
-from agtphost.registry.endpoints import Endpoints
+from agtphost.registry.endpoints import EndpointChecker
 from agtphost.vocabulary.origins import origin_of
 from tests.rows import each_row
 
@@ -59,4 +59,4 @@ def test_plain_http_is_no_origin(origin: str) -> None:
     """On loopback neither, where a card may say it: the message says what to write in its place."""
     with pytest.raises(ValidationError, match=r"https://localhost:PORT.*ca.*allow_addresses"):
         Provider(origin=origin)
-    assert Endpoints(development=True).checked("http://127.0.0.1:8080")
+    assert EndpointChecker(development=True).check("http://127.0.0.1:8080")

@@ -23,8 +23,8 @@ from agtphost.cli.root import agtp
 from agtphost.host.cards import find_terms
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
-from agtphost.registry.fetching import MAX_OCTETS, Fetching
-from agtphost.registry.maintenance import Maintenance, Terms
+from agtphost.registry.fetching import MAX_OCTETS, CardFetcher
+from agtphost.registry.maintenance import CardMaintenance, MaintenanceSettings
 from agtphost.registry.providers import Providers
 from agtphost.testing.identities import key_of
 from tests.handlers.upstreams import Authority, Server, answer
@@ -67,7 +67,7 @@ async def elsewhere(
     # The host is in memory, and so is its reactor: what it fetches comes over real sockets all the same.
     monkeypatch.setattr(
         "agtphost.host.cards.Fetching",
-        lambda clock, providers, where: Fetching(reactor, Providers(reactor, given), where),
+        lambda clock, providers, where: CardFetcher(reactor, Providers(reactor, given), where),
     )
     try:
         yield host, site, f"{origin}/card.json"
@@ -75,7 +75,7 @@ async def elsewhere(
         await maybeDeferred(server.port.stopListening)
 
 
-async def looked(host: RegistryHost, seconds: float, terms: Terms, maintenance: Maintenance) -> None:
+async def looked(host: RegistryHost, seconds: float, terms: MaintenanceSettings, maintenance: CardMaintenance) -> None:
     """So much later, what is due is done."""
     host.clock.advance(seconds)
     maintenance.terms = terms
@@ -224,7 +224,7 @@ async def test_nothing_is_fetched_for_an_agent_without_the_scopes(
         await looked(host, 3_601, terms, kept(host))
         assert (len(site.asked) > asked) is not bool(scopes), site.asked
         owners = ("", host.translator.agent_id, reader.agent_id, "0" * 64)
-        assert [terms.lets(owner, url) for owner in owners] == [True, not scopes, True, not scopes]
+        assert [terms.has_scopes(owner, url) for owner in owners] == [True, not scopes, True, not scopes]
 
 
 def test_what_signatures_of_a_card_are_worth() -> None:
