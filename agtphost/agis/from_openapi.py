@@ -31,7 +31,7 @@ from agtphost.agis.to_openapi import CONTRACTS, OWN, SAID
 from agtphost.agis.words import parts, words
 from agtphost.contract.openapi.importing import HTTP_METHODS, OpenAPIError
 from agtphost.contract.openapi.names import choose_path as named_path
-from agtphost.contract.openapi.operation import Operation, error_name, read_operation
+from agtphost.contract.openapi.operation import ImportedOperation, error_name, read_operation
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.text import DocumentTextError, read_document
 from agtphost.contract.openapi.upstream import Facts
@@ -197,7 +197,7 @@ class _Reading:
         self._made.add(endpoint, notes)
 
     def _name(
-        self, http: str, read: Operation, path: str, action: str, notes: list[tuple[str, str]]
+        self, http: str, read: ImportedOperation, path: str, action: str, notes: list[tuple[str, str]]
     ) -> tuple[str, str]:
         """Return method and path: the verb of the operationId or summary, and the nouns of the path."""
         if action and words().is_verb(action):
@@ -237,7 +237,7 @@ class _Reading:
             notes.append(("path", f"the original path was {line_of(path)}"))
         return method, found
 
-    def _nouns(self, read: Operation) -> Iterator[str]:
+    def _nouns(self, read: ImportedOperation) -> Iterator[str]:
         """Yield nouns for the object of an operation on /."""
         yield from reversed(parts(read.operation_id)[1:])
         yield line_of(_object(self._document, "info").get("title"), 100)
@@ -247,7 +247,7 @@ class _Reading:
         http: str,
         method: str,
         path: str,
-        read: Operation,
+        read: ImportedOperation,
         given: Mapping[str, Any],
         notes: list[tuple[str, str]],
     ) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from agtphost.cli.options import EXISTING, Connection, connection_options
 from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.target import Target, resolve
 from agtphost.contract.manifest_parts import PartError, PartReader
-from agtphost.contract.manifest_validation import Finding, examine, examine_answer
+from agtphost.contract.manifest_validation import ManifestFinding, examine, examine_answer
 from agtphost.identity.jws import JWSError
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.manifest_signature import verify_manifest
@@ -152,7 +152,7 @@ def validate(
         def add(reply: Reply) -> str | None:
             part = _body(reply)
             token = parts.add(part, len(reply.body)) if isinstance(part, Mapping) else None
-            written = parts.written(part) if isinstance(part, Mapping) else part
+            written = parts.with_encoded_endpoints(part) if isinstance(part, Mapping) else part
             problems.append(_signature_problem(written, keys) if keys else None)
             return token
 
@@ -216,7 +216,7 @@ def _read_all(client: Client, target: Target, add: Callable[[Reply], str | None]
 
 def _join_parts(parts: PartReader) -> Mapping[str, Any]:
     try:
-        return parts.whole()
+        return parts.to_manifest()
     except PartError as error:
         raise _incomplete_error(error) from None
 
@@ -276,11 +276,11 @@ def _signature_problem(manifest: Any, keys: Mapping[str, VerifyingKey]) -> str |
     return None
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: ManifestFinding) -> str:
     return f"{finding.rule}: {finding.pointer or '(document)'} {finding.message} (AGTP-API section {finding.section})"
 
 
-def _print(manifest: Mapping[str, Any], findings: list[Finding], *, verified: bool) -> None:
+def _print(manifest: Mapping[str, Any], findings: list[ManifestFinding], *, verified: bool) -> None:
     server = manifest["server"]
     print_fields(
         [

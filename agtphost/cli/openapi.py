@@ -23,7 +23,7 @@ from agtphost.vocabulary.catalog import Catalog, CatalogError
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-    from agtphost.contract.openapi.export import Exported
+    from agtphost.contract.openapi.export import ExportResult
 
 
 MOST_INDENTED = 4 << 20
@@ -166,7 +166,7 @@ def _members(
     yield f"\n{indent}}}".encode() if members else b"{}"
 
 
-def _tell(exported: Exported, output: Path | None, as_json: bool) -> None:
+def _tell(exported: ExportResult, output: Path | None, as_json: bool) -> None:
     if as_json:
         answer: dict[str, Any] = {"operations": exported.operations, "losses": list(exported.losses)}
         answer |= {"document": exported.document} if output is None else {"file": str(output)}

@@ -209,7 +209,7 @@ class ManifestReader:
         """
         assert self.reply is not None, "something was read"
         try:
-            document = self._parts.whole()
+            document = self._parts.to_manifest()
         except PartError as error:
             raise not_whole(error) from None
         return ServerManifest(
@@ -285,7 +285,7 @@ def _check_manifest(
     if not keys:
         return SignatureState.UNCHECKED, ""
     try:
-        verify_manifest(parts.written(document), keys)
+        verify_manifest(parts.with_encoded_endpoints(document), keys)
     except JWSError as error:
         return SignatureState.INVALID, f"The manifest's signature does not verify: {escape(str(error))}."
     return SignatureState.VERIFIED, ""

@@ -147,7 +147,7 @@ async def _manifest(
         while True:
             token = parts.add(document, octets)
             # One at a time: together they take twice the room of all endpoints.
-            signed = check_manifest(parts.written(document), keys)
+            signed = check_manifest(parts.with_encoded_endpoints(document), keys)
             check = signed if check is None or (check.ok and not signed.ok) else check
             if token is None:
                 break
@@ -156,7 +156,7 @@ async def _manifest(
                 said = f"Part {count + 1} of the manifest is answered {reply.status}: {escape(reply.reason)}"
                 return _result(ask, found, [*checks, Check(name="manifest", ok=False, detail=said)])
             document, octets, count = read_manifest(reply), len(reply.body), count + 1
-        whole = parts.whole()
+        whole = parts.to_manifest()
     except PartError as error:
         raise not_whole(error) from None
     return _result(ask, found, [*checks, check], whole, parts=count)

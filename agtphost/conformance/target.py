@@ -18,7 +18,7 @@ from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
 from agtphost.contract.manifest_parts import PartError, PartReader
-from agtphost.contract.manifest_validation import Finding, examine
+from agtphost.contract.manifest_validation import ManifestFinding, examine
 from agtphost.vocabulary.catalog import Catalog
 
 T = TypeVar("T")
@@ -236,12 +236,12 @@ class Target:
                 answer = self.ask("DISCOVER", "/", {"part": token})
                 value = answer.value
                 token = parts.add(value if isinstance(value, Mapping) else {}, len(answer.body))
-            return parts.whole()
+            return parts.to_manifest()
         except PartError as error:
             raise Failure(f"the manifest is incomplete: {error}") from None
 
     @cached_property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[ManifestFinding]:
         """The findings of `agtp manifest validate` for the manifest."""
         return examine(self.manifest, Catalog.load())
 

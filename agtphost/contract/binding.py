@@ -172,7 +172,7 @@ class Binding:
     """Further members that lists show: semantic block, schemas, annotations."""
 
     @property
-    def spoken(self) -> str:
+    def display_name(self) -> str:
         """Return the name that people read: ``files.read_file``, ``QUERY /library/{isbn}``."""
         return self.name or str(self.extra.get("action") or f"{self.method} {self.path}")
 
@@ -185,7 +185,7 @@ class Binding:
         if server and (self.unknown is not None or not self.details):
             # If the server has not listed the name, or it is a resource or prompt, the name is the caller's own text.
             return f"{server}.*"
-        return self.spoken
+        return self.display_name
 
     @classmethod
     def native(

@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contract:
+class BuiltInContract:
     """The contract of a built-in."""
 
     outcome: str
@@ -79,11 +79,11 @@ def _schemas(named: Mapping[str, str]) -> dict[str, Mapping[str, Any]]:
     return {name: _TABLE["types"][kind] for name, kind in named.items()}
 
 
-def _read(entry: Mapping[str, Any]) -> Contract:
+def _read(entry: Mapping[str, Any]) -> BuiltInContract:
     takes: dict[str, Mapping[str, Any]] = {}
     for group in entry.get("with", ()):
         takes |= _schemas(_TABLE["groups"][group])
-    return Contract(
+    return BuiltInContract(
         outcome=entry["outcome"],
         takes=takes | _schemas(entry.get("takes", {})),
         needs=tuple(entry.get("needs", ())),
@@ -99,12 +99,12 @@ FILTERED = tuple(_TABLE["groups"]["filter"])
 
 _CONTRACTS = {name: _read(entry) for name, entry in _TABLE["contracts"].items()}
 
-CONTRACTS: Mapping[tuple[str, str], Contract] = {
+CONTRACTS: Mapping[tuple[str, str], BuiltInContract] = {
     (name.partition(" ")[0], name.partition(" ")[2]): contract for name, contract in _CONTRACTS.items() if " " in name
 }
 """Contracts by method and path template."""
 
 
-def contract_of(method: str, path: str) -> Contract:
+def contract_of(method: str, path: str) -> BuiltInContract:
     """Return the contract of a built-in; those that carry payloads to a server share one for all protocols."""
     return CONTRACTS.get((method, path)) or _CONTRACTS.get(method) or _CONTRACTS[""]

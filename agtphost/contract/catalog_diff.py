@@ -29,7 +29,7 @@ class Bump(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CatalogChange:
     """A changed member of one method's entry."""
 
     method: str
@@ -49,7 +49,7 @@ class CatalogDiff:
     deprecated: tuple[str, ...]
     """Newly deprecated: current in the old catalog, or absent from it."""
 
-    changed: tuple[Change, ...]
+    changed: tuple[CatalogChange, ...]
     needed: Bump
     """The smallest version step that the changes allow."""
 
@@ -79,7 +79,7 @@ def compare(old: Catalog, new: Catalog) -> CatalogDiff:
     changed = tuple(change for name in both for change in _changes(old.entries[name], new.entries[name]))
     added = tuple(sorted(new.methods - old.methods))
     removed = tuple(sorted(old.methods - new.methods))
-    needed = _needed(old, new, bool(added), bool(removed), changed)
+    needed = _required_bump(old, new, bool(added), bool(removed), changed)
     return CatalogDiff(
         old_version=old.version,
         new_version=new.version,
@@ -96,11 +96,11 @@ _METADATA = ("deprecated_in", "removed_in", "successor")
 _COMPARED = ("categories", "description", *_METADATA, "floor", "standard")
 
 
-def _changes(old: CatalogEntry, new: CatalogEntry) -> Iterator[Change]:
+def _changes(old: CatalogEntry, new: CatalogEntry) -> Iterator[CatalogChange]:
     for member in _COMPARED:
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
-            yield Change(
+            yield CatalogChange(
                 method=old.name,
                 member=member,
                 before=list(before) if isinstance(before, tuple) else before,
@@ -108,7 +108,7 @@ def _changes(old: CatalogEntry, new: CatalogEntry) -> Iterator[Change]:
             )
 
 
-def _needed(old: Catalog, new: Catalog, added: bool, removed: bool, changed: Collection[Change]) -> Bump:
+def _required_bump(old: Catalog, new: Catalog, added: bool, removed: bool, changed: Collection[CatalogChange]) -> Bump:
     if removed:
         return Bump.MAJOR
     if added or old.legacy != new.legacy or any(change.member in _METADATA for change in changed):
@@ -187,7 +187,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class CatalogConflict:
     """A place of a deployment that the new catalog affects."""
 
     kind: Kind
@@ -231,7 +231,7 @@ class Artifact:
     document: Document
 
 
-def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list[Conflict]:
+def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list[CatalogConflict]:
     """
     Return what breaks in a deployment, or gets a warning, when ``new`` replaces ``old``.
 
@@ -242,7 +242,7 @@ def conflicts(artifacts: Iterable[Artifact], old: Catalog, new: Catalog) -> list
         name
         for artifact in everything
         if artifact.role is Role.HOST
-        for name in _listed(_policy(artifact.document.tree).get("custom"))
+        for name in _as_strings(_policy(artifact.document.tree).get("custom"))
     }
     scan = _Scan(old, new, customs)
     found = [conflict for artifact in everything for conflict in scan.artifact(artifact)]
@@ -255,7 +255,7 @@ def _policy(tree: Mapping[str, Any]) -> Mapping[str, Any]:
     return methods if isinstance(methods, Mapping) else {}
 
 
-def _listed(value: Any) -> list[str]:
+def _as_strings(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
@@ -271,10 +271,10 @@ class _Scan:
         self._old = old
         self._version = new.version
 
-    def artifact(self, artifact: Artifact) -> Iterator[Conflict]:
+    def artifact(self, artifact: Artifact) -> Iterator[CatalogConflict]:
         readers = {Role.HOST: self._host, Role.ENDPOINTS: self._endpoints, Role.RECIPES: self._recipes}
         for kind, location, method, message, breaking in readers[artifact.role](artifact.document.tree):
-            yield Conflict(
+            yield CatalogConflict(
                 kind=kind,
                 file=artifact.file,
                 line=artifact.document.line(location, 0),
@@ -338,7 +338,7 @@ class _Scan:
         policy = _policy(tree)
         top: Location = ("policies", "methods")
         for key in ("allow", "disallow"):
-            for index, name in enumerate(_listed(policy.get(key))):
+            for index, name in enumerate(_as_strings(policy.get(key))):
                 yield from self._method(Kind.POLICY, (*top, key, index), name, f"{key} names")
         aliases = policy.get("aliases")
         for name, target in aliases.items() if isinstance(aliases, Mapping) else ():

@@ -13,7 +13,7 @@ from agtphost.contract import handler_reference
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.endpoint import Deprecation, Endpoint, HandlerReference
 from agtphost.contract.examples import ENDPOINT, example, keyword_example, meant_members
-from agtphost.contract.hints import HintsOf, completed
+from agtphost.contract.hints import HintsOf, complete_declaration
 from agtphost.contract.metaschema import all_faults
 from agtphost.contract.method_parameters import hint, parameter_faults
 from agtphost.contract.schema_pool import SchemaPool
@@ -117,7 +117,7 @@ class Declaration:
 
     def endpoint(self, file: str, line: int) -> Endpoint | None:
         """Return the endpoint; None if anything is wrong."""
-        table, unfound = completed(self._table, self._rules.hints, self._say)
+        table, unfound = complete_declaration(self._table, self._rules.hints, self._say)
         if table is None:
             return None
         self._table = table
@@ -140,7 +140,7 @@ class Declaration:
             "required_scopes": self._names("required_scopes", scopes.is_token, "a scope token"),
             "agents": self._names("agents", is_agent_name, "the name of an agent"),
             "handler": self._handler(),
-            "deprecated": self._deprecated(),
+            "deprecated": self._read_deprecation(),
             "min_assurance": self._assurance(impact),
             "timeout": self._timeout(),
             "cost": self._cost(),
@@ -382,7 +382,7 @@ class Declaration:
             say=self._say,
         )
 
-    def _deprecated(self) -> Deprecation | None:
+    def _read_deprecation(self) -> Deprecation | None:
         block = self._table_at("deprecated", "[deprecated] with deprecated_in")
         if block is None:
             return None

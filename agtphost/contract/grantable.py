@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import UPSTREAMS, Narrowing, at_place, is_free, told
+from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, is_free, format_grant
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
 
 MOST_SUGGESTED = 3
@@ -57,7 +57,7 @@ class Grantable:
 
     def names(self) -> list[str]:
         """Return everything that a grant can name individually, sorted."""
-        return sorted({told(each) for each in (*self._bindings(), *self._tools()) if not is_free(each)})
+        return sorted({format_grant(each) for each in (*self._bindings(), *self._tools()) if not is_free(each)})
 
     def remark(self, text: str, contracts: Iterable[tuple[str, str]] = ()) -> str:
         """
@@ -72,7 +72,7 @@ class Grantable:
         named = upstream_of(text)
         if named is not None:
             return self._upstream(text, *named)
-        narrowing = Narrowing("", frozenset({text}))
+        narrowing = GrantSet("", frozenset({text}))
         everything = list(self._bindings())
         if text.startswith(CARDS) and any(each.path == CARD for each in everything):
             # A card that registers later can be granted as well.
@@ -99,7 +99,7 @@ class Grantable:
         theirs = [each for each in self._tools() if upstream in (each.extra.get(member) for member in UPSTREAMS)]
         if not theirs:
             return f"{text}: {upstream} has not listed its tools yet"
-        if any(Narrowing("", frozenset({text})).allows(each) for each in theirs):
+        if any(GrantSet("", frozenset({text})).allows(each) for each in theirs):
             return ""
         raise NotGrantable(f"the server {upstream} has nothing named {part}", self._close(text))
 

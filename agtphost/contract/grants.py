@@ -32,7 +32,7 @@ class Grant:
         return self.until is None or now < self.until
 
 
-def granted(value: Mapping[str, object]) -> Grant:
+def read_grant(value: Mapping[str, object]) -> Grant:
     """Return a grant from its state item."""
     until = value["until"]
     return Grant(

@@ -55,7 +55,7 @@ def read_handler(
         return None
     if kind == "composition":
         members(block, ("type", "recipe"), ("recipe",), ("handler",))
-        _declared((COMPOSITION_FAILED,), errors, kind, say)
+        _check_declared_errors((COMPOSITION_FAILED,), errors, kind, say)
         return HandlerReference(type=kind, recipe=_recipe(block, say))
     if kind == "external_service":
         members(block, service.MEMBERS, ("url", "method"), ("handler",))
@@ -125,7 +125,7 @@ def _service(
     def below(location: Location, message: str, hint: str) -> None:
         say(("handler", *location), message, hint)
 
-    _declared(service.UPSTREAM_ERRORS, errors, "external_service", say)
+    _check_declared_errors(service.UPSTREAM_ERRORS, errors, "external_service", say)
     found = service.read_service(block, below)
     if found is None:
         return None
@@ -180,7 +180,7 @@ def _declared_members(found: service.ServiceReference, properties: Mapping[str, 
             say(("handler", "whole_body"), said, "name it in query or input_headers")
 
 
-def _declared(wanted: Sequence[str], errors: Sequence[str] | None, kind: str, say: Say) -> None:
+def _check_declared_errors(wanted: Sequence[str], errors: Sequence[str] | None, kind: str, say: Say) -> None:
     """Check that the endpoint declares the failures of its binding kind (AGTP-API sections 12.1 and 12.3)."""
     if errors is None:
         return

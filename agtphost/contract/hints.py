@@ -19,7 +19,7 @@ DERIVED = ("description", "input_schema", "output_schema", "errors")
 Say = Callable[[Location, str, str], None]
 
 
-class NoHints(Exception):
+class HintsError(Exception):
     """The function cannot be found, or its hints cannot be expressed as JSON Schemas; the message says why."""
 
     def __init__(self, message: str, hint: str, place: tuple[str, int] | None = None) -> None:
@@ -53,9 +53,9 @@ HintsOf = Callable[[str], Hints | None]
 """Returns hints by dotted path; None for a function without a declaration. Raises :class:`NoHints`."""
 
 
-def completed(
+def complete_declaration(
     table: Mapping[str, Any], hints_of: HintsOf | None, say: Say
-) -> tuple[Mapping[str, Any] | None, NoHints | None]:
+) -> tuple[Mapping[str, Any] | None, HintsError | None]:
     """
     Complete a declaration with the members that its function provides.
 
@@ -71,7 +71,7 @@ def completed(
     absent = [name for name in DERIVED if name not in table]
     try:
         hints = hints_of(dotted)
-    except NoHints as error:
+    except HintsError as error:
         if not absent:
             return table, error
         where = "" if error.place is None else f"{error.place[0]}:{error.place[1]}: "
@@ -99,7 +99,7 @@ def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Loc
     for name, ours in (("input_schema", hints.input_schema), ("output_schema", hints.output_schema)):
         said = table.get(name)
         if isinstance(said, Mapping) and ours is not None:
-            yield from _between(name, said, ours)
+            yield from _compare_schemas(name, said, ours)
     errors = table.get("errors")
     if isinstance(errors, list):
         for error in hints.errors:
@@ -107,7 +107,7 @@ def contradictions(table: Mapping[str, Any], hints: Hints) -> Iterator[tuple[Loc
                 yield ("errors",), f"errors does not declare {error}, which the function says it raises"
 
 
-def _between(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
+def _compare_schemas(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[tuple[Location, str]]:
     given, taken = said.get("properties"), ours.get("properties")
     if not isinstance(given, Mapping) or not isinstance(taken, Mapping):
         return
@@ -125,7 +125,7 @@ def _between(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]) -> Ite
     for member, inner in given.items():
         types, hinted = _types(inner), _types(taken.get(member))
         if types and hinted and not (types <= hinted or ("number" in hinted and types <= {"integer", *hinted})):
-            text = f"{name} declares {member!r} as {_said(types)}, but the function's hint is {_said(hinted)}"
+            text = f"{name} declares {member!r} as {_join_types(types)}, but the function's hint is {_join_types(hinted)}"
             yield (name, "properties", member), text
 
 
@@ -134,5 +134,5 @@ def _types(schema: object) -> set[str]:
     return {kind} if isinstance(kind, str) else {str(each) for each in kind} if isinstance(kind, list) else set()
 
 
-def _said(types: set[str]) -> str:
+def _join_types(types: set[str]) -> str:
     return " or ".join(sorted(types))

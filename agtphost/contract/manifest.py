@@ -86,7 +86,7 @@ class Disclosure:
     """Agents that this reader may see."""
 
     @property
-    def shown(self) -> Sequence[Agent]:
+    def visible_agents(self) -> Sequence[Agent]:
         """Return the agents; none if the level is ``private``, for every reader."""
         return self.agents if self.level != "private" else ()
 
@@ -185,7 +185,7 @@ def build_manifest(
             *(dict(definition) for definition in surface.negotiated),
         ],
         "agent_disclosure": disclosure.level,
-        "hosted_agents": [project_agent(agent) for agent in disclosure.shown],
+        "hosted_agents": [project_agent(agent) for agent in disclosure.visible_agents],
         "agent_disclosure_notice": disclosure.notice,
         "apis": [dict(entry) for entry in surface.apis],
         "hosted_protocols": [dict(entry) for entry in surface.hosted_protocols],
@@ -277,10 +277,10 @@ def content_digest(manifest: Mapping[str, Any]) -> str:
 
     ``document_version`` and the ETag follow it (AGTP-API section 8.11).
     """
-    return run_to_end(digesting(manifest))
+    return run_to_end(content_digest_steps(manifest))
 
 
-def digesting(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
+def content_digest_steps(manifest: Mapping[str, Any]) -> Generator[None, None, str]:
     """Compute :func:`content_digest` in steps of some milliseconds."""
     content = {name: value for name, value in manifest.items() if name not in (SIGNATURE, "document_version")}
     server = manifest["server"]

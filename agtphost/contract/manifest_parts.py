@@ -132,7 +132,7 @@ class PartReader:
         self._documents.append(kept_members)
         return following
 
-    def written(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def with_encoded_endpoints(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an added part with its endpoints encoded, so that its canonical form is computed fast."""
         listed = document.get("endpoints")
         if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
@@ -142,7 +142,7 @@ class PartReader:
         except (ValueError, TypeError):
             return document
 
-    def whole(self) -> Mapping[str, Any]:
+    def to_manifest(self) -> Mapping[str, Any]:
         """
         Return the whole manifest of all parts; a manifest without parts is returned unchanged.
 
@@ -181,4 +181,4 @@ def merge_parts(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     reader = PartReader()
     for document in documents:
         reader.add(document, 0)
-    return reader.whole()
+    return reader.to_manifest()

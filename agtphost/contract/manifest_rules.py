@@ -25,7 +25,7 @@ HANDLERS = ("registered_function", "composition", "external_service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class ManifestRule:
     """A statement of the drafts about manifests."""
 
     id: str
@@ -41,13 +41,13 @@ class Rule:
     """Whether the drafts only recommend it, so a violation is a remark and not a fault."""
 
 
-def _rules() -> Iterator[Rule]:
+def _rules() -> Iterator[ManifestRule]:
     table = jsontext.decode(files(__package__).joinpath("manifest_rules.json").read_bytes())
     for subject, entry in table.items():
         for detail, says in entry["rules"].items():
             name, advice = f"{subject}.{detail.lstrip('~')}", detail.startswith("~")
-            yield Rule(id=name, section=entry["section"], says=says, advice=advice)
+            yield ManifestRule(id=name, section=entry["section"], says=says, advice=advice)
 
 
-RULES: Mapping[str, Rule] = {rule.id: rule for rule in _rules()}
+RULES: Mapping[str, ManifestRule] = {rule.id: rule for rule in _rules()}
 """Rules by id, from ``manifest_rules.json``; ``~`` there marks advice."""

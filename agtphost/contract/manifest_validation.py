@@ -44,7 +44,7 @@ Pointer = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ManifestFinding:
     """A fault or remark about a manifest."""
 
     pointer: str
@@ -69,31 +69,31 @@ class Finding:
         return {"rule": self.rule, "pointer": self.pointer, "message": self.message, "section": self.section}
 
 
-def examine_answer(headers: Mapping[str, str]) -> list[Finding]:
+def examine_answer(headers: Mapping[str, str]) -> list[ManifestFinding]:
     """
     Check the header fields that a manifest was sent with (AGTP-API sections 8.10 and 8.11).
 
     :param headers: fields by lower-case name.
     """
-    found: list[Finding] = []
+    found: list[ManifestFinding] = []
     kind = headers.get("content-type", "")
     if essence(kind) != MANIFEST_JSON:
         message = f"was sent as {kind[:64] or 'no media type'}, not {MANIFEST_JSON}"
         # Section 17.2 lets servers send plain JSON until the type is registered.
         rule = "own-type" if essence(kind) == JSON else "media-type"
-        found.append(Finding(pointer="", message=message, rule=f"manifest-retrieval.{rule}"))
+        found.append(ManifestFinding(pointer="", message=message, rule=f"manifest-retrieval.{rule}"))
     found.extend(
-        Finding(pointer="", message=f"was sent without {name}", rule=f"manifest-caching.{name.lower()}")
+        ManifestFinding(pointer="", message=f"was sent without {name}", rule=f"manifest-caching.{name.lower()}")
         for name in ("ETag", "Cache-Control")
         if name.lower() not in headers
     )
     if "agtp-api-version" not in headers:
         message = "was sent without AGTP-API-Version, so readers cannot tell when it changes (core v08 section 7.6)"
-        found.append(Finding(pointer="", message=message, rule="manifest-caching.api-version"))
+        found.append(ManifestFinding(pointer="", message=message, rule="manifest-caching.api-version"))
     return found
 
 
-def examine(manifest: Any, catalog: Catalog | None = None) -> list[Finding]:
+def examine(manifest: Any, catalog: Catalog | None = None) -> list[ManifestFinding]:
     """
     Check a manifest's structure; findings are in the document's order.
 
@@ -105,7 +105,7 @@ def examine(manifest: Any, catalog: Catalog | None = None) -> list[Finding]:
 
 class _Examination:
     def __init__(self, manifest: Any, catalog: Catalog | None) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[ManifestFinding] = []
         if not isinstance(manifest, Mapping):
             self._say((), "is not a JSON object", "manifest-structure.object")
             return
@@ -127,7 +127,7 @@ class _Examination:
 
     def _say(self, at: Pointer, message: str, rule: str) -> None:
         pointer = "".join(f"/{escape(token)}" for token in at)[:512]
-        self.findings.append(Finding(pointer=pointer, message=message, rule=rule))
+        self.findings.append(ManifestFinding(pointer=pointer, message=message, rule=rule))
 
     # Members of any kind
 
@@ -273,7 +273,7 @@ class _Examination:
         self._expect(endpoint, "namespace", at, _is_text, "text", "endpoint-contract.namespace", required=False)
         rule = "endpoint-deprecation.object"
         if self._expect(endpoint, "deprecated", at, _is_object, "an object", rule, required=False):
-            self._deprecated(endpoint["deprecated"], (*at, "deprecated"))
+            self._check_deprecation(endpoint["deprecated"], (*at, "deprecated"))
 
     def _endpoint_method(self, method: str, at: Pointer) -> None:
         if not is_method_name(method):
@@ -356,7 +356,7 @@ class _Examination:
                     (*at[:-1], "errors"), f"lacks {name}, which {kind} endpoints declare", "handler-binding.errors"
                 )
 
-    def _deprecated(self, block: Mapping[str, Any], at: Pointer) -> None:
+    def _check_deprecation(self, block: Mapping[str, Any], at: Pointer) -> None:
         self._expect(block, "deprecated_in", at, _is_text, "text", "endpoint-deprecation.deprecated-in")
         self._expect(block, "removed_in", at, _is_text, "text", "endpoint-deprecation.removed-in", required=False)
         rule = "endpoint-deprecation.successor"

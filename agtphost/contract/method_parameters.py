@@ -64,7 +64,7 @@ def parameter_faults(method: str, schema: object) -> Iterator[tuple[str, str]]:
     for name in demanded:
         if name not in properties or not isinstance(required, list) or name not in required:
             yield name, f"{method} needs the parameter {name}, but input_schema does not require it"
-        elif name == PROCEDURE and not _registered(properties[name]):
+        elif name == PROCEDURE and not _is_enumerated(properties[name]):
             yield name, f"{name} accepts any text; {method} runs only procedures of a registry, not free-form strings"
     if PROCEDURE in demanded:
         yield from _free_texts(method, table, properties)
@@ -99,7 +99,7 @@ def _takes_any_text(schema: object) -> bool:
     if any(name in schema for name in LISTED):
         return False
     types = _types(schema)
-    if ANYTHING in types or ("string" in types and not _bounded(schema)):
+    if ANYTHING in types or ("string" in types and not _is_restricted(schema)):
         return True
     inside: list[object] = []
     if "array" in types:
@@ -115,7 +115,7 @@ def _all(schema: Mapping[Any, object], *keywords: str) -> Iterator[object]:
         yield from value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
 
 
-def _bounded(schema: Mapping[Any, object]) -> bool:
+def _is_restricted(schema: Mapping[Any, object]) -> bool:
     """Return whether a text is restricted to a form that cannot contain a command."""
     form, pattern = schema.get("format"), schema.get("pattern")
     if isinstance(form, str) and form not in LOOSE_FORMATS:
@@ -132,7 +132,7 @@ def _takes_free(pattern: str) -> bool:
     return any(search((FREE * (length // len(FREE) + 1))[:length]) for length in LENGTHS)
 
 
-def _registered(schema: object) -> bool:
+def _is_enumerated(schema: object) -> bool:
     """Return whether a parameter accepts only certain texts."""
     if not isinstance(schema, Mapping):
         return False

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agtphost.contract.pattern_syntax import Chars, Node, Unread, parse
+from agtphost.contract.pattern_syntax import Chars, Node, UnsupportedPattern, parse
 
 MOST_POSITIONS = 2_000
 """Characters, and classes of them, of an expression whose repetitions are expanded."""
@@ -43,7 +43,7 @@ class Automaton:
         return self.states <= (FITTING_BEYOND if self.beyond_ascii else FITTING)
 
 
-class Allowance:
+class StepBudget:
     """
     The remaining budget for such constructions, shared by the expressions of one schema.
 
@@ -61,15 +61,15 @@ class Allowance:
         """
         self.steps -= steps
         if self.steps < 0:
-            raise Unread
+            raise UnsupportedPattern
 
 
-def automaton(pattern: str, allowance: Allowance) -> Automaton | None:
+def automaton(pattern: str, allowance: StepBudget) -> Automaton | None:
     """Return the automaton of an expression; None if it is too large, or uses unsupported syntax."""
     try:
         expression = parse(pattern)
-        return _Positions(allowance).explored(expression.node, expression.from_start, expression.to_end)
-    except (Unread, RecursionError):
+        return _Positions(allowance).build_automaton(expression.node, expression.from_start, expression.to_end)
+    except (UnsupportedPattern, RecursionError):
         return None
 
 
@@ -93,13 +93,13 @@ _NOTHING = _Part(True, 0, 0)
 
 
 class _Positions:
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: StepBudget) -> None:
         self._allowance = allowance
         self._chars: list[Chars] = []
         self._follow: list[int] = []
 
-    def explored(self, node: Node, from_start: bool, to_end: bool) -> Automaton:
-        whole = self._built(node)
+    def build_automaton(self, node: Node, from_start: bool, to_end: bool) -> Automaton:
+        whole = self._build(node)
         takes = self._symbols()
         always = 0 if from_start else whole.first
         # Sets of positions with the same successors are one state, so the successors identify the state.
@@ -140,12 +140,12 @@ class _Positions:
         found.discard(0)
         return list(found)
 
-    def _built(self, node: Node) -> _Part:
+    def _build(self, node: Node) -> _Part:
         self._allowance.take(1)
         match node:
             case ("chars", chars):
                 if len(self._chars) >= MOST_POSITIONS:
-                    raise Unread
+                    raise UnsupportedPattern
                 self._chars.append(chars)
                 self._follow.append(0)
                 here = 1 << (len(self._chars) - 1)
@@ -153,35 +153,35 @@ class _Positions:
             case ("all", nodes):
                 part = _NOTHING
                 for each in reversed(nodes):
-                    part = self._joined(self._built(each), part)
+                    part = self._concatenate(self._build(each), part)
                 return part
             case ("any", nodes):
-                parts = [self._built(each) for each in nodes]
+                parts = [self._build(each) for each in nodes]
                 first = last = 0
                 for part in parts:
                     first, last = first | part.first, last | part.last
                 return _Part(any(part.empty for part in parts), first, last)
             case ("times", inner, least, most):
-                return self._repeated(inner, least, most)
-        raise Unread
+                return self._build_repetition(inner, least, most)
+        raise UnsupportedPattern
 
-    def _repeated(self, inner: Node, least: int, most: int | None) -> _Part:
+    def _build_repetition(self, inner: Node, least: int, most: int | None) -> _Part:
         if most is None:
-            part = self._built(inner)
+            part = self._build(inner)
             self._link(part.last, part.first)
             rest = part if least else _Part(True, part.first, part.last)
             mandatory = max(least - 1, 0)
         else:
             rest = _NOTHING
             for _ in range(most - least):
-                part = self._joined(self._built(inner), rest)
+                part = self._concatenate(self._build(inner), rest)
                 rest = _Part(True, part.first, part.last)
             mandatory = least
         for _ in range(mandatory):
-            rest = self._joined(self._built(inner), rest)
+            rest = self._concatenate(self._build(inner), rest)
         return rest
 
-    def _joined(self, left: _Part, right: _Part) -> _Part:
+    def _concatenate(self, left: _Part, right: _Part) -> _Part:
         self._link(left.last, right.first)
         first = left.first | right.first if left.empty else left.first
         last = left.last | right.last if right.empty else right.last

@@ -26,7 +26,7 @@ _CODE = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})", re.ASCII)
 _PLAIN = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
 
 
-class Unread(Exception):
+class UnsupportedPattern(Exception):
     """The expression has unsupported syntax: a look-around, a boundary, a flag, a class by property."""
 
 
@@ -49,13 +49,13 @@ def parse(pattern: str) -> Expression:
     :raises Unread: it has unsupported syntax.
     """
     from_start = pattern.startswith("^")
-    reader = _Reader(pattern, 1 if from_start else 0)
+    reader = _PatternReader(pattern, 1 if from_start else 0)
     node = reader.alternatives()
     to_end = reader.at < len(pattern) and pattern[reader.at] == "$"
     if reader.at + to_end != len(pattern):
-        raise Unread
+        raise UnsupportedPattern
     if node[0] == "any" and (from_start or to_end):
-        raise Unread  # The anchor belongs to one alternative only.
+        raise UnsupportedPattern  # The anchor belongs to one alternative only.
     return Expression(node, from_start, to_end)
 
 
@@ -74,7 +74,7 @@ _ANY = _except(((0x0A, 0x0A),))
 _CLASSES = {"d": _DIGIT, "w": _WORD, "s": _SPACE, "D": _except(_DIGIT), "W": _except(_WORD), "S": _except(_SPACE)}
 
 
-class _Reader:
+class _PatternReader:
     def __init__(self, pattern: str, at: int) -> None:
         self._pattern = pattern
         self.at = at
@@ -85,7 +85,7 @@ class _Reader:
     def _next(self) -> str:
         found = self._peek()
         if not found:
-            raise Unread
+            raise UnsupportedPattern
         self.at += 1
         return found
 
@@ -99,7 +99,7 @@ class _Reader:
     def _row(self) -> Node:
         row: list[Node] = []
         while (char := self._peek()) and char not in "|)$":
-            row.append(self._counted(self._atom()))
+            row.append(self._read_repetition(self._atom()))
         return ("all", row)
 
     def _atom(self) -> Node:
@@ -108,7 +108,7 @@ class _Reader:
             self.at = group.end()
             inner = self.alternatives()
             if self._next() != ")":
-                raise Unread
+                raise UnsupportedPattern
             return inner
         char = self._next()
         if char == "[":
@@ -116,12 +116,12 @@ class _Reader:
         if char == ".":
             return ("chars", _ANY)
         if char == "\\":
-            return ("chars", self._escaped())
+            return ("chars", self._read_escape())
         if char in "^(*+?{":
-            raise Unread
+            raise UnsupportedPattern
         return ("chars", ((ord(char), ord(char)),))
 
-    def _counted(self, atom: Node) -> Node:
+    def _read_repetition(self, atom: Node) -> Node:
         char = self._peek()
         if char and char in "*+?":
             self.at += 1
@@ -129,7 +129,7 @@ class _Reader:
         elif char == "{":
             count = _COUNT.match(self._pattern, self.at)
             if count is None:
-                raise Unread
+                raise UnsupportedPattern
             self.at = count.end()
             least = int(count[1])
             most = least if count[2] is None else int(count[3]) if count[3] else None
@@ -138,10 +138,10 @@ class _Reader:
         if self._peek() == "?":
             self.at += 1  # Laziness does not change whether there is a match.
         if self._peek() in ("*", "+", "{") or (most is not None and most < least):
-            raise Unread
+            raise UnsupportedPattern
         return ("times", atom, least, most)
 
-    def _escaped(self) -> Chars:
+    def _read_escape(self) -> Chars:
         code = _CODE.match(self._pattern, self.at)
         if code is not None:
             self.at = code.end()
@@ -152,7 +152,7 @@ class _Reader:
             return _CLASSES[char]
         char = _PLAIN.get(char, char)
         if char.isalnum():
-            raise Unread
+            raise UnsupportedPattern
         return ((ord(char), ord(char)),)
 
     def _class(self) -> Chars:
@@ -160,17 +160,17 @@ class _Reader:
         self.at += negated
         found: list[tuple[int, int]] = []
         if self._peek() == "]":
-            raise Unread
+            raise UnsupportedPattern
         while (char := self._next()) != "]":
             if char == "[" or (char in "&~-" and self._peek() == char):
-                raise Unread  # Nested classes and set operations are not supported.
-            ranges = self._escaped() if char == "\\" else ((ord(char), ord(char)),)
+                raise UnsupportedPattern  # Nested classes and set operations are not supported.
+            ranges = self._read_escape() if char == "\\" else ((ord(char), ord(char)),)
             if self._peek() == "-" and self._pattern[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
                 char = self._next()
-                last = self._escaped() if char == "\\" else ((ord(char), ord(char)),)
+                last = self._read_escape() if char == "\\" else ((ord(char), ord(char)),)
                 if len(ranges) != 1 or len(last) != 1 or ranges[0][0] != ranges[0][1] or last[0][0] != last[0][1]:
-                    raise Unread
+                    raise UnsupportedPattern
                 ranges = ((ranges[0][0], last[0][0]),)
             found.extend(ranges)
         return _except(tuple(found)) if negated else tuple(sorted(set(found)))

@@ -177,10 +177,10 @@ def read_policy(
     :param registered: methods that count as known: those of endpoints, and of other supported catalog versions.
     :param wildcards_accepted: ``[policies] wildcards_accepted``.
     """
-    return _Reader(catalog, given.custom if custom is None else custom, registered).read(given, wildcards_accepted)
+    return _PolicyReader(catalog, given.custom if custom is None else custom, registered).read(given, wildcards_accepted)
 
 
-class _Reader:
+class _PolicyReader:
     def __init__(self, catalog: Catalog, custom: Sequence[str], registered: Collection[str]) -> None:
         self._catalog = catalog
         self._errors: list[Problem] = []
@@ -192,7 +192,7 @@ class _Reader:
         admitted = None if given.allow == "*" else frozenset(self._names("allow", given.allow))
         verbs = LEGACY if given.legacy == "*" else () if given.legacy == "NONE" else given.legacy
         kept = dict(self._aliases(given.aliases))
-        refused = frozenset(self._disallowed(given.disallow, kept, verbs))
+        refused = frozenset(self._read_disallowed(given.disallow, kept, verbs))
         policy = MethodPolicy(
             allow=admitted,
             disallow=refused,
@@ -228,7 +228,7 @@ class _Reader:
             else:
                 yield name
 
-    def _disallowed(self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]) -> Iterator[str]:
+    def _read_disallowed(self, names: Sequence[str], aliases: Mapping[str, str], verbs: Sequence[str]) -> Iterator[str]:
         """
         Yield the methods of ``disallow``; it is compared after aliases, so an alias in it never matches (spec reading
         43).
@@ -266,7 +266,7 @@ class _Reader:
             where = f"redirects: {entry.from_method} {entry.from_path or 'on every path'}"
             if key in seen:
                 self._error(f"{where} has two entries")
-            elif self._chained(entry, entries):
+            elif self._is_chained(entry, entries):
                 self._error(
                     f"{where} leads to a method and path that are redirected again", "name the final method and path"
                 )
@@ -286,7 +286,7 @@ class _Reader:
         return len(self._errors) == faults and len(names) == 2
 
     @staticmethod
-    def _chained(entry: Redirect, entries: Sequence[Redirect]) -> bool:
+    def _is_chained(entry: Redirect, entries: Sequence[Redirect]) -> bool:
         """Return whether a redirect, including this one, applies to the target of ``entry``."""
         path = entry.to_path if entry.to_path is not None else entry.from_path
         return any(

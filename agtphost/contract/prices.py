@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from agtphost.config.prices import PriceSection
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import Narrowing, names_of
+from agtphost.contract.rights import GrantSet, names_of
 from agtphost.vocabulary import budget
 
 COST_ESTIMATE = "Cost-Estimate"
@@ -26,7 +26,7 @@ class Price:
     confidence: float = 1.0
 
 
-def declared(cost: Mapping[str, Decimal]) -> Price:
+def declared_price(cost: Mapping[str, Decimal]) -> Price:
     """Return the price of an endpoint that declares its cost; minimum and maximum are equal."""
     return Price(minimum=cost, expected=cost, maximum=cost)
 
@@ -41,7 +41,7 @@ class PriceList:
     def __init__(self, sections: Sequence[PriceSection] = ()) -> None:
         self._entries = [
             (
-                Narrowing(agent_id="", grants=frozenset({each.call})),
+                GrantSet(agent_id="", grants=frozenset({each.call})),
                 Price(
                     minimum={**each.expected, **each.min},
                     expected=each.expected,
@@ -55,23 +55,23 @@ class PriceList:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def of(self, binding: Binding) -> Price | None:
+    def price_of(self, binding: Binding) -> Price | None:
         """Return the price of a call: the operator's estimate, or the declared cost; None if there is neither."""
         if self._entries:
             names = names_of(binding)
             for named, price in self._entries:
                 if named.names(names):
                     return price
-        return None if not binding.cost else declared(binding.cost)
+        return None if not binding.cost else declared_price(binding.cost)
 
     def limit_of(self, binding: Binding) -> Mapping[str, Decimal] | None:
         """Return the lowest Budget-Limit that allows a call; None if its price is unknown."""
-        price = self.of(binding)
+        price = self.price_of(binding)
         return None if price is None else price.maximum
 
     def apply(self, binding: Binding) -> Binding:
         """Return a binding with its price as its cost, which every answer states."""
-        price = self.of(binding) if self._entries else None
+        price = self.price_of(binding) if self._entries else None
         if price is None:
             return binding
         fields = tuple(field for field in binding.headers if field[0] != COST_ESTIMATE)

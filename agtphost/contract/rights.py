@@ -71,7 +71,7 @@ def at_place(method: str, path: str) -> tuple[str, str]:
     return f"{method} {template}", f"* {template}"
 
 
-def told(binding: Binding) -> str:
+def format_grant(binding: Binding) -> str:
     """Return the grant of a binding as people write it, with the names of the path's parameters."""
     if any(member in binding.extra for member in UPSTREAMS) or (binding.tier == "B" and binding.name):
         return names_of(binding)[0]
@@ -79,7 +79,7 @@ def told(binding: Binding) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class GrantSet:
     """
     The most that an agent may call: its grants in force. Without grants, only what needs none.
 

@@ -17,7 +17,7 @@ import jsonschema_rs
 
 from agtphost.contract.schema_cost import Cost
 from agtphost.contract.schema_keywords import escape
-from agtphost.contract.schema_places import MAX_APPLIED, MAX_WAYS, Applied, Place, growth_faults
+from agtphost.contract.schema_places import MAX_APPLIED, MAX_WAYS, AppliedSchemas, SchemaPlace, growth_faults
 from agtphost.contract.schema_rules import MAX_EXPRESSIONS, MAX_OCTETS, MAX_SCHEMAS, Walk, tokens
 from agtphost.vocabulary import jsontext
 
@@ -26,7 +26,7 @@ MARGIN = 1_024
 
 _NONE: list[str] = []
 _COST = Cost()
-_LEAF = Place(same=_NONE, named={}, other=_NONE, every=_NONE, indexed=_NONE, rest=_NONE, items=_NONE, cost=_COST)
+_LEAF = SchemaPlace(same=_NONE, named={}, other=_NONE, every=_NONE, indexed=_NONE, rest=_NONE, items=_NONE, cost=_COST)
 """The value of most places, from which nothing leads on; it is never changed."""
 
 
@@ -36,7 +36,7 @@ class _Part:
 
     sound: bool
     octets: int = 0
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, SchemaPlace] = field(default_factory=dict)
     """Places by pointer from the top of the schema."""
 
     names: tuple[str, ...] = ()
@@ -91,10 +91,10 @@ class SchemaChecks:
             return 0
         if top.single and not any(part.targets for part in every):
             return octets if self._is_bounded(top, parts, definitions) else 0
-        places = _together(every)
+        places = _merge_places(every)
         if not all(places.keys() >= part.targets for part in every):
             return 0
-        return octets if next(growth_faults(Applied(places, MAX_WAYS)), None) is None else 0
+        return octets if next(growth_faults(AppliedSchemas(places, MAX_WAYS)), None) is None else 0
 
     def _is_bounded(self, top: _Part, parts: Mapping[str, _Part], definitions: Mapping[str, Any]) -> bool:
         """
@@ -114,7 +114,7 @@ class SchemaChecks:
             key = name, frozenset((each, id(definitions[each])) for each in reached)
             known = self._applied.get(key)
             if known is None:
-                applied = Applied(_together(reached.values()), MAX_WAYS, f"/$defs/{escape(name)}")
+                applied = AppliedSchemas(_merge_places(reached.values()), MAX_WAYS, f"/$defs/{escape(name)}")
                 faulty = next(growth_faults(applied), None) is not None
                 known = self._applied[key] = MAX_APPLIED if faulty else applied.found, applied.ways
             most = max(most, 1 + known[0])
@@ -170,7 +170,7 @@ class SchemaChecks:
         return known
 
 
-def _is_single(place: Place, definitions: Collection[str]) -> bool:
+def _is_single(place: SchemaPlace, definitions: Collection[str]) -> bool:
     """Return whether a place is only a reference to a definition, or has one schema for each step down."""
     if place.every or place.items or len(place.other) > 1 or len(place.rest) > 1:
         return False
@@ -180,20 +180,20 @@ def _is_single(place: Place, definitions: Collection[str]) -> bool:
     return len(place.same) == 1 and place.same[0] in definitions and not leads_on
 
 
-def _together(parts: Iterable[_Part]) -> dict[str, Place]:
-    places: dict[str, Place] = {}
+def _merge_places(parts: Iterable[_Part]) -> dict[str, SchemaPlace]:
+    places: dict[str, SchemaPlace] = {}
     for part in parts:
         places.update(part.places)
     return places
 
 
-def _compact(place: Place) -> Place:
+def _compact(place: SchemaPlace) -> SchemaPlace:
     """Return the place without members that only a compilation needs, and with shared empty lists."""
     lists = (place.same, place.other, place.every, place.indexed, place.rest, place.items)
     if not place.named and not any(lists):
         return _LEAF
     same, other, every, indexed, rest, items = (each or _NONE for each in lists)
-    return Place(
+    return SchemaPlace(
         same=same,
         named=place.named or _LEAF.named,
         other=other,

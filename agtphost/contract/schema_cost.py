@@ -131,7 +131,7 @@ class Cost:
     def keyword(self, keyword: str, value: Any) -> None:
         """Add the cost of one keyword with a plain value; the value's shape is checked elsewhere."""
         if keyword == "enum" and isinstance(value, list):
-            self.value += _compared(value)
+            self.value += _comparison_cost(value)
         elif keyword == "const":
             self.value += COMPARED + FRACTION * isinstance(value, float) + MEMBER * _members(value)
         elif keyword == "required" and isinstance(value, list):
@@ -182,7 +182,7 @@ def _members(value: Any) -> int:
     return count
 
 
-def _compared(options: Sequence[Any]) -> int:
+def _comparison_cost(options: Sequence[Any]) -> int:
     if all(type(option) is str for option in options) or all(type(option) is int for option in options):
         return SAME_KIND
     return sum(COMPARED + FRACTION * isinstance(option, float) + MEMBER * _members(option) for option in options)
@@ -338,7 +338,7 @@ class Compiler:
                     state.indexed.append(below)
         return Budget(start, list(self._states.values()), unique=unique)
 
-    def _applied(self, roots: Counter[str]) -> Counter[str]:
+    def _count_applied(self, roots: Counter[str]) -> Counter[str]:
         applied: Counter[str] = Counter()
         for root, times in roots.items():
             for pointer, inner in self._together(root).items():
@@ -346,16 +346,16 @@ class Compiler:
         return applied
 
     def _state(self, roots: Counter[str], waiting: list[tuple[State, Counter[str]]]) -> State:
-        applied = self._applied(roots)
+        applied = self._count_applied(roots)
         key = frozenset(applied.items())
         known = self._states.get(key)
         if known is None:
             self._steps_left -= len(applied)
-            known = self._states[key] = self._made(applied)
+            known = self._states[key] = self._make_state(applied)
             waiting.append((known, applied))
         return known
 
-    def _made(self, applied: Counter[str]) -> State:
+    def _make_state(self, applied: Counter[str]) -> State:
         total = Cost(value=0)
         for pointer, times in applied.items():
             total.add(self._costs[pointer], times)

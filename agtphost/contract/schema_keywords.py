@@ -68,7 +68,7 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, str | int | Non
                     yield keyword, name, item
 
 
-def below(pointer: str, keyword: str, inner: str | int | None) -> str:
+def subschema_pointer(pointer: str, keyword: str, inner: str | int | None) -> str:
     """Return the JSON pointer of one of :func:`subschemas`."""
     here = f"{pointer}/{escape(keyword)}"
     return here if inner is None else f"{here}/{escape(inner)}"

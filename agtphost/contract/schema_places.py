@@ -24,7 +24,7 @@ INSTANCE_DEPTH = 64
 
 
 @dataclass(slots=True)
-class Place:
+class SchemaPlace:
     """A schema and where it leads, for counting."""
 
     same: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ INTO: Mapping[str, str] = {
 }
 
 
-def growth_faults(counting: Applied) -> Iterator[tuple[str, str]]:
+def growth_faults(counting: AppliedSchemas) -> Iterator[tuple[str, str]]:
     """Yield the faults of circular references, and of references that multiply."""
     try:
         applied = counting.found = counting.largest()
@@ -94,7 +94,7 @@ def _distinct(ways: Iterable[Counter[str]], among: Mapping[str, object]) -> _Way
     return frozenset(frozenset((at, times) for at, times in way.items() if at in among) for way in ways)
 
 
-class Applied:
+class AppliedSchemas:
     """
     Counter of the schemas that apply at one place of an instance.
 
@@ -103,7 +103,7 @@ class Applied:
     :param start: pointer of the schema to begin with; empty: the whole schema.
     """
 
-    def __init__(self, places: Mapping[str, Place], most_ways: int, start: str = "") -> None:
+    def __init__(self, places: Mapping[str, SchemaPlace], most_ways: int, start: str = "") -> None:
         self._places = places
         self._start = start
         self.found = 1
@@ -153,11 +153,11 @@ class Applied:
         while waiting:
             pointer = waiting.pop()
             if pointer not in down:
-                down[pointer] = list(self._steps(self.together(pointer)))
+                down[pointer] = list(self._steps(self.applied_with(pointer)))
                 waiting.extend(target for way in down[pointer] for target in way)
         return down
 
-    def together(self, pointer: str) -> Counter[str]:
+    def applied_with(self, pointer: str) -> Counter[str]:
         """Return the schemas that apply where ``pointer`` does, including itself, and how many times each."""
         known = self._together.get(pointer)
         if known is not None:
@@ -167,7 +167,7 @@ class Applied:
         self._open.add(pointer)
         found = Counter({pointer: 1})
         for target in self._places[pointer].same:
-            found.update(self.together(target))
+            found.update(self.applied_with(target))
             if found.total() > MAX_APPLIED:
                 # There are too many already; counting further only takes time.
                 break

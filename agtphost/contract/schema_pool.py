@@ -14,7 +14,7 @@ from typing import Any
 
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.schema_check import SchemaChecks
-from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form_faults, is_pattern, put_off
+from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form_faults, is_pattern, defer_compilation
 from agtphost.vocabulary import jsontext
 
 MAX_COMPILED = 1 << 18
@@ -57,7 +57,7 @@ class SchemaPool:
         if self._compiled < MAX_COMPILED:
             self._compiled += len(jsontext.encode(shared))
         elif not any(form_faults(schema, role)) and (octets := self._checks.measure(own, definitions)):
-            return put_off(shared, octets, role=role, strict=strict)
+            return defer_compilation(shared, octets, role=role, strict=strict)
         return compile_schema(shared, role=role, strict=strict)
 
     def share(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urljoin
 
-from agtphost.contract.schema_keywords import DIALECT, DRAFT_2019, LIST, MAP, MOVING, below, subschemas
+from agtphost.contract.schema_keywords import DIALECT, DRAFT_2019, LIST, MAP, MOVING, subschema_pointer, subschemas
 
 BASE = "schema:///"
 """The address of a schema without ``$id``."""
@@ -35,7 +35,7 @@ Scope = tuple[tuple[str, str], ...]
 """For each name of a dynamic anchor, the pointer of the outermost place that has it; sorted."""
 
 
-class TooMany(Exception):
+class TooManySchemas(Exception):
     """The schema has too many schemas when it is written out."""
 
 
@@ -61,7 +61,7 @@ def join(base: str, reference: str) -> str | None:
     return scheme + urljoin(f"http:{rest}", reference).removeprefix("http")
 
 
-def _emptied(keyword: str, value: Any) -> Any:
+def _without_subschemas(keyword: str, value: Any) -> Any:
     """Return a keyword's value without its subschemas, which are inserted one by one."""
     if isinstance(value, list) and (keyword in LIST or keyword == "items"):
         return []
@@ -102,7 +102,7 @@ class References:
 
     def _collect(self, schema: Any, pointer: str, resource: _Resource) -> None:
         if isinstance(schema, Mapping):
-            resource = self._entered(schema, pointer, resource)
+            resource = self._enter_resource(schema, pointer, resource)
         elif not pointer:
             return
         self._of[pointer] = resource
@@ -115,9 +115,9 @@ class References:
         if schema.get("$recursiveAnchor") is True and resource.pointer == pointer:
             resource.dynamic[_RECURSIVE] = pointer
         for keyword, inner, item in subschemas(schema):
-            self._collect(item, below(pointer, keyword, inner), resource)
+            self._collect(item, subschema_pointer(pointer, keyword, inner), resource)
 
-    def _entered(self, schema: Mapping[str, Any], pointer: str, resource: _Resource) -> _Resource:
+    def _enter_resource(self, schema: Mapping[str, Any], pointer: str, resource: _Resource) -> _Resource:
         identifier = schema.get("$id")
         address, _, fragment = identifier.partition("#") if isinstance(identifier, str) else ("", "", "")
         if self._numbered and "$ref" in schema:
@@ -184,7 +184,7 @@ class References:
 
     # The schema without them
 
-    def written_out(self) -> dict[str, Any]:
+    def write_out(self) -> dict[str, Any]:
         """
         Return the schema with only references to its own places; call it only if there are no faults.
 
@@ -201,13 +201,13 @@ class References:
 
     def _place(self, pointer: str, scope: Scope) -> None:
         """Note the anchors that are in scope at each place."""
-        scope = self._scopes[pointer] = self._within(scope, pointer)
+        scope = self._scopes[pointer] = self._scope_within(scope, pointer)
         schema = self._places[pointer]
         if isinstance(schema, Mapping):
             for keyword, inner, _ in subschemas(schema):
-                self._place(below(pointer, keyword, inner), scope)
+                self._place(subschema_pointer(pointer, keyword, inner), scope)
 
-    def _within(self, scope: Scope, pointer: str) -> Scope:
+    def _scope_within(self, scope: Scope, pointer: str) -> Scope:
         """Return the anchors in scope after entering the resource of a place: of each name the outermost stays."""
         found = dict(scope)
         for name, target in self._of[pointer].dynamic.items():
@@ -218,28 +218,28 @@ class References:
     def _copy(self, schema: Any, pointer: str, scope: Scope, *, whole: bool) -> Any:
         self._most -= 1
         if self._most < 0:
-            raise TooMany
+            raise TooManySchemas
         if not isinstance(schema, Mapping):
             return schema
-        scope = self._within(scope, pointer)
+        scope = self._scope_within(scope, pointer)
         copy: dict[str, Any] = {
-            keyword: _emptied(keyword, value)
+            keyword: _without_subschemas(keyword, value)
             for keyword, value in schema.items()
             if keyword not in MOVING and keyword != "$ref" and (whole or keyword not in ("$defs", "definitions"))
         }
         for keyword, inner, item in subschemas(schema):
             if keyword not in copy:
                 continue
-            made = self._copy(item, below(pointer, keyword, inner), scope, whole=whole)
+            made = self._copy(item, subschema_pointer(pointer, keyword, inner), scope, whole=whole)
             if inner is None:
                 copy[keyword] = made
             elif isinstance(inner, int):
                 copy[keyword].append(made)
             else:
                 copy[keyword][inner] = made
-        return self._led(copy, schema, pointer, scope)
+        return self._with_reference(copy, schema, pointer, scope)
 
-    def _led(self, copy: dict[str, Any], schema: Mapping[str, Any], pointer: str, scope: Scope) -> dict[str, Any]:
+    def _with_reference(self, copy: dict[str, Any], schema: Mapping[str, Any], pointer: str, scope: Scope) -> dict[str, Any]:
         leads = []
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in schema:
@@ -247,7 +247,7 @@ class References:
                 name = schema[keyword].partition("#")[2]
                 if keyword != "$ref" and self._of[target].dynamic.get(name) == target:
                     target = dict(scope).get(name, target)
-                leads.append(self._lead(target, self._within(scope, target)))
+                leads.append(self._lead(target, self._scope_within(scope, target)))
         if leads:
             copy["$ref"] = leads[0]
         if len(leads) > 1:

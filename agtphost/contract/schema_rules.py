@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import re2
 
-from agtphost.contract.pattern_automaton import Allowance, Automaton, automaton
+from agtphost.contract.pattern_automaton import StepBudget, Automaton, automaton
 from agtphost.contract.schema_cost import LARGEST, Budget, Compiler
 from agtphost.contract.schema_keywords import (
     DIALECT,
@@ -37,8 +37,8 @@ from agtphost.contract.schema_keywords import (
     escape,
     moving_of,
 )
-from agtphost.contract.schema_places import INTO, MAX_APPLIED, MAX_WAYS, Applied, Place, growth_faults
-from agtphost.contract.schema_references import References, TooMany
+from agtphost.contract.schema_places import INTO, MAX_APPLIED, MAX_WAYS, AppliedSchemas, SchemaPlace, growth_faults
+from agtphost.contract.schema_references import References, TooManySchemas
 
 MAX_OCTETS = 64 << 10
 """Octets of a schema's JSON text; the largest real ones have a third of this."""
@@ -99,7 +99,7 @@ def tokens(pointer: str) -> tuple[str, ...]:
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
-def plausible(schema: Any, most: int) -> bool:
+def may_fit(schema: Any, most: int) -> bool:
     """Return whether a schema can be small enough to be encoded: each member takes at least two octets."""
     waiting: list[Any] = [schema]
     octets = 0
@@ -139,7 +139,7 @@ class Walk:
                 return
             self._resolve()
         if not self.faults:
-            applied = Applied(self.places, MAX_WAYS // share)
+            applied = AppliedSchemas(self.places, MAX_WAYS // share)
             self.faults.extend(SchemaFault(pointer=at, message=said) for at, said in growth_faults(applied))
             if not self.faults:
                 self.applied = max(found.total() for found in applied.everywhere())
@@ -169,14 +169,14 @@ class Walk:
 
         self._closed = closed
         self._full = False
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, SchemaPlace] = {}
         """Every schema in the schema, by its JSON pointer."""
 
         self.states: dict[str, int] = {}
         """Every regular expression, with its number of states."""
 
         self._automata: dict[str, Automaton | None] = {}
-        self._allowance = Allowance(MAX_STEPS // share)
+        self._allowance = StepBudget(MAX_STEPS // share)
         self.references: list[tuple[str, str]] = []
         """Pointers of schemas with a reference, each with the pointer that it leads to."""
 
@@ -200,8 +200,8 @@ class Walk:
         try:
             links = References(self.cleaned, self._dialect, most=self._schemas)
             self.faults.extend(SchemaFault(pointer=pointer, message=message) for pointer, message in links.faults)
-            plain = {} if self.faults else links.written_out()
-        except TooMany:
+            plain = {} if self.faults else links.write_out()
+        except TooManySchemas:
             self._say("", f"has more than {self._schemas} schemas when its dynamic references are followed")
         if self.faults:
             return
@@ -210,7 +210,7 @@ class Walk:
         self.budget, self.applied, self.branching = walk.budget, walk.applied, walk.branching
 
     def _size(self, schema: Mapping[str, Any]) -> bool:
-        if not plausible(schema, self._octets):
+        if not may_fit(schema, self._octets):
             self._say("", f"has more than {self._octets} octets")
             return False
         try:
@@ -225,7 +225,7 @@ class Walk:
 
     def _schema(self, schema: Any, pointer: str, depth: int) -> Any:
         if isinstance(schema, bool):
-            self.places[pointer] = Place()
+            self.places[pointer] = SchemaPlace()
             return schema
         if not isinstance(schema, Mapping):
             self._say(pointer, "is neither a schema object nor true or false")
@@ -238,7 +238,7 @@ class Walk:
                 self._say("", f"has more than {self._schemas} schemas in it")
             self._full = True
             return True
-        place = self.places[pointer] = Place()
+        place = self.places[pointer] = SchemaPlace()
         cleaned: dict[str, Any] = {}
         for keyword, value in schema.items():
             here = f"{pointer}/{escape(keyword)}"
@@ -278,7 +278,7 @@ class Walk:
 
     # Where schemas stand inside a schema
 
-    def _one(self, place: Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+    def _one(self, place: SchemaPlace, keyword: str, value: Any, here: str, depth: int) -> Any:
         cleaned = self._schema(value, here, depth + 1)
         if keyword == "propertyNames":
             place.names = here
@@ -290,7 +290,7 @@ class Walk:
             getattr(place, INTO[keyword]).append(here)
         return cleaned
 
-    def _list(self, place: Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+    def _list(self, place: SchemaPlace, keyword: str, value: Any, here: str, depth: int) -> Any:
         if not isinstance(value, list) or keyword not in (*LIST, "items"):
             self._say(here, "has a value that the keyword does not accept")
             return []
@@ -302,7 +302,7 @@ class Walk:
             into.append(f"{here}/{index}")
         return cleaned
 
-    def _map(self, place: Place, keyword: str, value: Any, here: str, depth: int) -> Any:
+    def _map(self, place: SchemaPlace, keyword: str, value: Any, here: str, depth: int) -> Any:
         if not isinstance(value, Mapping):
             self._say(here, "is not an object")
             return {}
@@ -381,11 +381,11 @@ class Walk:
                 self._say(f"{pointer}/$ref", f"does not lead to a schema: #{target[:120]}")
 
 
-def _budget(places: Mapping[str, Place], applied: Applied, share: int) -> Budget:
+def _budget(places: Mapping[str, SchemaPlace], applied: AppliedSchemas, share: int) -> Budget:
     return Compiler(
         {pointer: place.cost for pointer, place in places.items()},
         {pointer: place.names for pointer, place in places.items() if place.names is not None},
-        applied.together,
+        applied.applied_with,
         applied.steps,
         most=MAX_APPLIED,
         share=share,

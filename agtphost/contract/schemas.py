@@ -207,13 +207,13 @@ class CompiledSchema:
             and ``keyword``. Values are never shown, only shortened names of properties. A large value has only its
             first fault, or, if the schema has alternatives, the fault that it is too large.
         """
-        if _explained(value, MAX_EXPLAINED // self._applied):
-            return [_described(error) for error in islice(self._iter_errors(value), MAX_FAULTS)]
+        if _is_explainable(value, MAX_EXPLAINED // self._applied):
+            return [_describe(error) for error in islice(self._iter_errors(value), MAX_FAULTS)]
         if self._branching:
             return [
                 {"path": "", "message": "does not match the schema, and is too large to list its faults", "keyword": ""}
             ]
-        return [_described(error) for error in self._first(value)]
+        return [_describe(error) for error in self._first(value)]
 
     def _first(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
         # The library copies the value that a fault is in: 15 ms for 15,000 objects where one text should be.
@@ -247,7 +247,7 @@ def compile_schema(schema: Mapping[str, Any], *, role: Role, strict: bool = Fals
     return compiled
 
 
-def put_off(schema: Mapping[str, Any], octets: int, *, role: Role, strict: bool = False) -> CompiledSchema:
+def defer_compilation(schema: Mapping[str, Any], octets: int, *, role: Role, strict: bool = False) -> CompiledSchema:
     """
     Return a checked schema that is compiled at its first use.
 
@@ -262,7 +262,7 @@ def _compile(schema: Mapping[str, Any], role: Role, strict: bool, share: int) ->
     faults.extend(walk.faults)
     if faults:
         raise SchemaError(faults)
-    cleaned = _closed(walk.cleaned) if strict else walk.cleaned
+    cleaned = _close_output(walk.cleaned) if strict else walk.cleaned
     return walk, _validator(cleaned, dialect_of(schema), asserting=role not in _ANY_DRAFT)
 
 
@@ -340,7 +340,7 @@ def _shape_faults(schema: Mapping[str, Any], role: Role) -> Iterable[SchemaFault
         yield SchemaFault(pointer="/additionalProperties", message="must be false: an input has no undeclared members")
 
 
-def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _close_output(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an output schema that refuses what no keyword of it evaluates."""
     kept = dict(schema)
     if kept.get("additionalProperties") is True:
@@ -377,7 +377,7 @@ def _outline(value: Any, depth: int) -> Any:
     return value[:NAMES] if isinstance(value, str) else value
 
 
-def _explained(value: Any, most: int) -> bool:
+def _is_explainable(value: Any, most: int) -> bool:
     """Return whether an instance's values, including its texts, times its depth are at most ``most``."""
     count = 1
     level = [value]
@@ -399,7 +399,7 @@ def _explained(value: Any, most: int) -> bool:
     return True
 
 
-def _described(error: jsonschema_rs.ValidationError) -> dict[str, Any]:
+def _describe(error: jsonschema_rs.ValidationError) -> dict[str, Any]:
     path = "".join(f"/{escape(token)[:MAX_SHOWN]}" for token in error.instance_path)
     return {"path": path, "message": _message(error), "keyword": _keyword(error)}
 
@@ -422,7 +422,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
         case {"property": name}:
             return f"has no property {_cut(name)}"
         case {"unexpected": names}:
-            return _undeclared(names)
+            return _undeclared_message(names)
         case {"format": name}:
             return f"is not a {name}"
         case {"pattern": pattern}:
@@ -438,7 +438,7 @@ def _cut(name: object) -> str:
     return repr(str(name)[:MAX_SHOWN])
 
 
-def _undeclared(names: Sequence[object]) -> str:
+def _undeclared_message(names: Sequence[object]) -> str:
     shown = ", ".join(_cut(name) for name in names[:MAX_NAMES])
     more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return f"has undeclared members: {shown}{more}"

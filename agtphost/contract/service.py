@@ -171,10 +171,10 @@ def read_service(block: Mapping[str, Any], say: Say) -> ServiceReference | None:
 
     :return: None if anything is wrong.
     """
-    return _Reading(block, say).service()
+    return _ServiceReader(block, say).service()
 
 
-class _Reading:
+class _ServiceReader:
     """A checker of one table."""
 
     def __init__(self, block: Mapping[str, Any], say: Say) -> None:

@@ -28,7 +28,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class EndpointConflict:
     """Two endpoints that could answer the same request."""
 
     first: int
@@ -46,7 +46,7 @@ class AmbiguousEndpoints(ValueError):
     :param conflicts: one for each endpoint that clashes with an earlier one.
     """
 
-    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+    def __init__(self, conflicts: Sequence[EndpointConflict]) -> None:
         super().__init__("; ".join(conflict.explanation for conflict in conflicts))
         self.conflicts = tuple(conflicts)
 
@@ -113,7 +113,7 @@ class EndpointTable:
             return found
         segments = path[1:].split("/")
         best: tuple[int, Binding, tuple[tuple[int, str], ...]] | None = None
-        for node in self._reached(segments):
+        for node in self._matching_nodes(segments):
             end = node.ends.get(method)
             if end is not None and (best is None or end[0] < best[0]):
                 best = end
@@ -127,11 +127,11 @@ class EndpointTable:
     def methods_at(self, path: str) -> tuple[str, ...]:
         """Return the methods bound on ``path``, sorted; empty if the path is unknown."""
         found = set(self._methods.get(path, ()))
-        for node in self._reached(path[1:].split("/")):
+        for node in self._matching_nodes(path[1:].split("/")):
             found.update(node.ends)
         return tuple(sorted(found))
 
-    def _reached(self, segments: Sequence[str]) -> list[_Node]:
+    def _matching_nodes(self, segments: Sequence[str]) -> list[_Node]:
         """Return the trie's nodes that all of ``segments`` lead to."""
         reached = [self._root]
         for segment in segments:
@@ -148,7 +148,7 @@ class EndpointTable:
         return reached
 
 
-def conflicts(endpoints: Sequence[tuple[str, Template]]) -> list[Conflict]:
+def conflicts(endpoints: Sequence[tuple[str, Template]]) -> list[EndpointConflict]:
     """
     Return the endpoints that clash with an earlier one.
 
@@ -197,11 +197,11 @@ def _at(template: Template, positions: tuple[int, ...]) -> tuple[str | None, ...
     return tuple(template.segments[position] for position in positions)
 
 
-def _conflict(endpoints: Sequence[tuple[str, Template]], first: int, second: int) -> Conflict:
+def _conflict(endpoints: Sequence[tuple[str, Template]], first: int, second: int) -> EndpointConflict:
     method, one = endpoints[first]
     _, other = endpoints[second]
     if one.path == other.path:
         explanation = f"{method} {other.path} is registered twice"
     else:
         explanation = f"{method} {other.path} and {method} {one.path} match the same requests"
-    return Conflict(first=first, second=second, explanation=explanation)
+    return EndpointConflict(first=first, second=second, explanation=explanation)

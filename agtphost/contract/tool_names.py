@@ -41,7 +41,7 @@ def mcp_tool_name(method: str, path: str, declared: str | None = None) -> str:
     """
     if declared is not None:
         return declared
-    return _joined(method, _segments(path)[:1], f"{method} {path}")
+    return _join_words(method, _segments(path)[:1], f"{method} {path}")
 
 
 def tool_description(intent: str, hints: Mapping[str, Sequence[str]] | None = None) -> str:
@@ -53,7 +53,7 @@ def tool_description(intent: str, hints: Mapping[str, Sequence[str]] | None = No
     """
     if not hints:
         return intent
-    listed = "; ".join(f"{name} = [{', '.join(map(_quoted, phrases))}]" for name, phrases in hints.items())
+    listed = "; ".join(f"{name} = [{', '.join(map(_quote, phrases))}]" for name, phrases in hints.items())
     stop = "" if intent.rstrip().endswith((".", "!", "?", "。")) else "."
     return f"{intent.rstrip()}{stop} Hints: {listed}"
 
@@ -150,14 +150,14 @@ def _unique(names: Mapping[str, str], is_taken: Callable[[str], bool]) -> dict[s
 
 
 def _whole(endpoint: NamedEndpoint) -> str:
-    return _joined(endpoint.method, _segments(endpoint.path), endpoint.key)
+    return _join_words(endpoint.method, _segments(endpoint.path), endpoint.key)
 
 
 def _segments(path: str) -> list[str]:
     return [segment for segment in path.strip("/").split("/") if segment]
 
 
-def _joined(method: str, segments: Sequence[str], key: str) -> str:
+def _join_words(method: str, segments: Sequence[str], key: str) -> str:
     words = [method, *(segment.strip("{}") for segment in segments)]
     name = _FOREIGN.sub("_", "_".join(words).lower())
     return name if len(name) <= LONGEST else _cut(name, key)
@@ -168,6 +168,6 @@ def _cut(name: str, key: str) -> str:
     return f"{name[: LONGEST - _DIGEST - 1]}-{digest}"
 
 
-def _quoted(phrase: str) -> str:
+def _quote(phrase: str) -> str:
     escaped = phrase.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

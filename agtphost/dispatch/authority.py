@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Callable
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import told
+from agtphost.contract.rights import format_grant
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import reaches_stopped, refuse_stopped
 from agtphost.errors import Refusal
@@ -71,7 +71,7 @@ def require_scopes(exchange: Exchange, binding: Binding) -> None:
     if lacking:
         raise Refusal(
             Reason.SCOPE_REQUIRED,
-            f"{binding.spoken} needs scopes that this request does not carry.",
+            f"{binding.display_name} needs scopes that this request does not carry.",
             status=binding.scope_status,
             remedy="Claim the missing scopes in Authority-Scope if the Identity Document declares them; "
             "otherwise the registrar has to grant them.",
@@ -130,7 +130,7 @@ def require_grant(exchange: Exchange, binding: Binding) -> None:
     """
     for narrowing in () if _is_nameless(exchange, binding) else exchange.narrowings:
         if not narrowing.allows(binding):
-            needed = told(binding)
+            needed = format_grant(binding)
             caller = exchange.caller
             own = caller is not None and narrowing.agent_id == caller.agent_id
             named = caller.name if own and caller is not None else narrowing.agent_id
@@ -155,7 +155,7 @@ def require_bound(exchange: Exchange, binding: Binding) -> None:
     if exchange.granted is not None and not exchange.granted.names(binding):
         raise Refusal(
             Reason.DELEGATION_TOKEN_MISMATCH,
-            f"What the caller was authorized to do does not name {told(binding)}.",
+            f"What the caller was authorized to do does not name {format_grant(binding)}.",
             remedy="Leave Delegation-Token out of calls of your own, or have AUTHORIZE name this as a resource.",
             details={"grant_id": exchange.granted.grant_id, "resource": list(exchange.granted.resources)},
         )

@@ -43,7 +43,7 @@ async def run_computation(exchange: Exchange, computation: Computation, pool: Po
     """
     binding: Binding = exchange.binding  # type: ignore[assignment]
     if binding.weight != COMPUTE:
-        raise TypeError(f"{binding.spoken} returned a computation, and has the weight {binding.weight}")
+        raise TypeError(f"{binding.display_name} returned a computation, and has the weight {binding.weight}")
     finish, result = computation.finish, None
     if functions.is_small(computation):
         result = functions.call(computation.function, computation.given)

@@ -10,7 +10,7 @@ from typing import Any
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import Narrowing
+from agtphost.contract.rights import GrantSet
 from agtphost.contract.table import Match
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
@@ -127,7 +127,7 @@ class Exchange:
     deprecated: LifecycleState | None = None
     """The state of an addressed agent that serves on, but will go; None of any other."""
 
-    narrowings: tuple[Narrowing, ...] = ()
+    narrowings: tuple[GrantSet, ...] = ()
     """
     The grants that narrow the caller, and each agent of the delegation that the call runs under. Empty where none is
     narrowed; set with :attr:`caller`, before which nothing is allowed that needs a grant.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import CARRIER, Narrowing, names_of
+from agtphost.contract.rights import CARRIER, GrantSet, names_of
 from agtphost.identity.delegation import Lineage
 
 NEVER = frozenset({"AUTHORIZE", "CONFIRM", "DELEGATE", "PROPOSE"})
@@ -24,7 +24,7 @@ class Granted:
     scopes: frozenset[str]
     """What of the granted scope the grantor has now: all that the request may use."""
 
-    bound: Narrowing
+    bound: GrantSet
     """What may be called."""
 
     token: str

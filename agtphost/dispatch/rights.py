@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.contract.grants import Grant, granted
-from agtphost.contract.rights import Narrowing
+from agtphost.contract.grants import Grant, read_grant
+from agtphost.contract.rights import GrantSet
 from agtphost.vocabulary.holdings import GRANT
 
 
@@ -31,7 +31,7 @@ class Rights:
         self._held = held
         self._now = now
         self._configured: Mapping[str, tuple[Grant, ...]] = {}
-        self._narrowed: dict[str, tuple[float, Narrowing]] = {}
+        self._narrowed: dict[str, tuple[float, GrantSet]] = {}
         self._known: set[str] = set()
         held.watch(GRANT, self._note_change)
 
@@ -57,7 +57,7 @@ class Rights:
         """Whether an agent may call only what its grants name."""
         return agent_id in self._known or agent_id in self._configured
 
-    def narrowing_of(self, agent_id: str) -> Narrowing | None:
+    def narrowing_of(self, agent_id: str) -> GrantSet | None:
         """Return what an agent may call at most; None where it is not narrowed."""
         if not self.is_narrowed(agent_id):
             return None
@@ -65,7 +65,7 @@ class Rights:
         if kept is None or now >= kept[0]:
             grants = [grant for grant in self.grants(agent_id) if grant.in_force(now)]
             ends = min((grant.until for grant in grants if grant.until is not None), default=math.inf)
-            kept = ends, Narrowing(agent_id, frozenset(grant.allow for grant in grants))
+            kept = ends, GrantSet(agent_id, frozenset(grant.allow for grant in grants))
             self._narrowed[agent_id] = kept
         return kept[1]
 
@@ -78,7 +78,7 @@ class Rights:
         yield from self._configured.get(agent_id, ())
         for item in self._held.items_of(GRANT, agent_id):
             if item.value["allow"]:
-                yield granted(item.value)
+                yield read_grant(item.value)
 
     # Changing
 

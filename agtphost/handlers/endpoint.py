@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import is_dataclass
 from typing import Any, TypeVar, overload
 
-from agtphost.contract.hints import Hints, NoHints
+from agtphost.contract.hints import Hints, HintsError
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.typed import UnsupportedType, is_model, read, schema_of, to_json
 
@@ -326,9 +326,9 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     try:
         found = find(dotted)
     except UnresolvableFunction as error:
-        raise NoHints(str(error), error.hint, error.place) from error
+        raise HintsError(str(error), error.hint, error.place) from error
     if isinstance(found, functools.partial) and hasattr(found.func, SIGNATURE):
-        raise NoHints(
+        raise HintsError(
             f"{dotted} is a partial of a function that is declared with @endpoint",
             "leave @endpoint out above the function, and write endpoint(functools.partial(...))",
         )
@@ -338,14 +338,14 @@ def hints_of(dotted: str, find: Callable[[str], Any]) -> Hints | None:
     try:
         return taken.hints()
     except NameError as error:
-        raise NoHints(
+        raise HintsError(
             f"the type hints of {dotted} cannot be expressed as JSON Schemas: {error}",
             "import the name at run time: what is imported below `if TYPE_CHECKING` is missing when hints are read",
         ) from error
     except Exception as error:
         # Hints are the operator's code: a model of pydantic raises what it likes.
         said = str(error).partition("\n")[0]
-        raise NoHints(
+        raise HintsError(
             f"the type hints of {dotted} cannot be expressed as JSON Schemas: {said}",
             getattr(error, "hint", "") or "mend the hint",
         ) from error

@@ -13,7 +13,7 @@ from agtphost.config import Config
 from agtphost.config.reading import line_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import causes, lasting
+from agtphost.contract.loading import causes, lasting_problems
 from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.recipes.book import RecipeBook
 from agtphost.contract.recipes.settling import NEVER
@@ -193,7 +193,7 @@ def combine(
         return found
 
     # Removed methods are reported and never keep a host from starting (AGTP-API section 4.5).
-    remaining = lasting(endpoint_problems, rules, find)
+    remaining = lasting_problems(endpoint_problems, rules, find)
     _log_omitted(problem for problem in endpoint_problems if problem not in remaining)
     endpoint_problems = remaining
     if config.endpoints.on_error == "skip":

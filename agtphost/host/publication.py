@@ -349,7 +349,7 @@ class Publication:
         self.builds += 1
         document = self._document(disclosed, known)
         yield
-        digest = yield from manifest.digesting(document)
+        digest = yield from manifest.content_digest_steps(document)
         yield
         kind = ("disclosed" if disclosed else "reserved") + ("-known" if known else "")
         revision = self._history.number_document(kind, digest)

@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.prices import COST_ESTIMATE, Price, PriceList, declared
+from agtphost.contract.prices import COST_ESTIMATE, Price, PriceList, declared_price
 from agtphost.contract.schemas import TooCostly
 from agtphost.contract.table import Match
 from agtphost.dispatch.merchants import MERCHANT
@@ -172,7 +172,7 @@ class Estimates:
         """
         binding, whole = called.binding, called.input
         _require_valid(binding, whole)
-        price = self._prices.of(binding) or declared({})
+        price = self._prices.price_of(binding) or declared_price({})
         if binding.method == "PURCHASE" and whole.get("amount") is not None:
             try:
                 amount = money.parse(whole["amount"])

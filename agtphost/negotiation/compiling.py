@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.contract.schema_rules import MAX_OCTETS, plausible
+from agtphost.contract.schema_rules import MAX_OCTETS, may_fit
 from agtphost.contract.schemas import CompiledSchema, Role, compile_schema
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
@@ -42,7 +42,7 @@ class Memo:
 
         :raises agtphost.contract.schemas.SchemaError: as :func:`compile_schema` does.
         """
-        if not plausible(schema, MAX_OCTETS // share):
+        if not may_fit(schema, MAX_OCTETS // share):
             return compile_schema(schema, role=role, share=share)
         try:
             key = jsontext.encode(schema), role

@@ -48,7 +48,7 @@ def _demanding(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
     """Return the synthesis with the additional scopes that the proposer requires (AGTP-API section 16.2)."""
     if not proposal.required_scopes:
         return synthesis
-    needs = synthesis.needs.with_(Needs(required_scopes=proposal.required_scopes))
+    needs = synthesis.needs.combine(Needs(required_scopes=proposal.required_scopes))
     definition = {**synthesis.definition, "required_scopes": list(needs.required_scopes)}
     return replace(synthesis, needs=needs, definition=definition)
 

@@ -146,7 +146,7 @@ class Synthesizer:
         return recipe
 
     def _needs(self, recipe: Recipe, floor: Assurance) -> Needs:
-        return self.book.needs(recipe).with_(Needs(min_assurance=floor))
+        return self.book.needs(recipe).combine(Needs(min_assurance=floor))
 
     def _of_recipe(self, recipe: Recipe, endpoint: RecipeEndpoint, floor: Assurance) -> Synthesis:
         self._require_depth(len(recipe.steps))
@@ -183,7 +183,7 @@ class Synthesizer:
     def _of_way(self, proposal: Proposal, way: Way, floor: Assurance) -> Synthesis:
         needs = Needs(min_assurance=floor)
         for endpoint in way.endpoints:
-            needs = needs.with_(
+            needs = needs.combine(
                 Needs(
                     data_classes=frozenset(endpoint.data_classes),
                     unclassified=not endpoint.data_classes,

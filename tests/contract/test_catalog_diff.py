@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agtphost.contract.catalog_diff import (
     Artifact,
     Bump,
-    Conflict,
+    CatalogConflict,
     Kind,
     Role,
     compare,
@@ -46,7 +46,7 @@ def artifact(role: Role, text: str, file: str = "a.toml") -> Artifact:
     return Artifact(role=role, file=file, document=read(text))
 
 
-def brief(found: list[Conflict]) -> list[tuple[str, int, str, bool]]:
+def brief(found: list[CatalogConflict]) -> list[tuple[str, int, str, bool]]:
     return [(item.kind.value, item.line, item.method, item.breaking) for item in found]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 
 from agtphost.config.policies import SEED_ALIASES
-from agtphost.contract.openapi.export import Exported, export_openapi
+from agtphost.contract.openapi.export import ExportResult, export_openapi
 from agtphost.contract.openapi.importing import import_openapi
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.test_manifest_validation import endpoint, sound
@@ -20,7 +20,7 @@ LINK = "agtp://agents.acme.com/"
 HTTP = {"get", "put", "post", "delete", "patch"}
 
 
-def exported(*endpoints: dict[str, Any], **options: Any) -> Exported:
+def exported(*endpoints: dict[str, Any], **options: Any) -> ExportResult:
     manifest = {**sound(), "endpoints": list(endpoints)}
     manifest["policies"] = {**manifest["policies"], "methods": {"aliases": dict(SEED_ALIASES)}}
     return export_openapi(manifest, link=LINK, **options)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from agtphost.contract.pattern_automaton import Allowance, automaton
-from agtphost.contract.pattern_syntax import Unread, parse
+from agtphost.contract.pattern_automaton import StepBudget, automaton
+from agtphost.contract.pattern_syntax import UnsupportedPattern, parse
 from tests.rows import each_row
 
 STEPS = 60_000
@@ -25,7 +25,7 @@ STATES = {
 @each_row("pattern", STATES)
 def test_states_are_counted(pattern: str) -> None:
     """As many as an automaton made by hand has, but for those that differ in nothing."""
-    found = automaton(pattern, Allowance(STEPS))
+    found = automaton(pattern, StepBudget(STEPS))
     assert found is not None and found.fits and not found.beyond_ascii
     assert found.states == STATES[pattern]
 
@@ -33,7 +33,7 @@ def test_states_are_counted(pattern: str) -> None:
 @each_row("pattern", ["^[ab]{0,30}a[ab]{30}$", "a[ab]{400}[cd]", "[ab]*a[ab]{20}[cd]", "^(([ab]{0,9}a){1,9}b){1,9}$"])
 def test_one_that_explodes_is_given_up(pattern: str) -> None:
     """Within the allowance, which the other expressions of a schema share."""
-    allowance = Allowance(STEPS)
+    allowance = StepBudget(STEPS)
     assert automaton(pattern, allowance) is None
     assert allowance.steps < 0
     assert automaton("^a$", allowance) is None
@@ -41,7 +41,7 @@ def test_one_that_explodes_is_given_up(pattern: str) -> None:
 
 def test_texts_of_several_octets_are_told_apart() -> None:
     """A character class that takes them costs more for each."""
-    wide = automaton("^.{1,200}$", Allowance(STEPS))
+    wide = automaton("^.{1,200}$", StepBudget(STEPS))
     assert wide is not None and wide.beyond_ascii and wide.fits
 
 
@@ -64,7 +64,7 @@ def test_texts_of_several_octets_are_told_apart() -> None:
 )
 def test_what_is_not_followed_is_said_so(pattern: str) -> None:
     """And then counts as one that has all its states at once."""
-    with pytest.raises(Unread):
+    with pytest.raises(UnsupportedPattern):
         parse(pattern)
 
 

@@ -11,7 +11,7 @@ import pytest
 from agtphost.contract import schema_pool, schemas
 from agtphost.contract.schema_check import SchemaChecks
 from agtphost.contract.schema_pool import SchemaPool
-from agtphost.contract.schemas import RecentSchemas, SchemaError, compile_schema, is_pattern, put_off
+from agtphost.contract.schemas import RecentSchemas, SchemaError, compile_schema, is_pattern, defer_compilation
 from tests.programmes import length, seed_of_chance
 from tests.rows import each_row
 
@@ -114,7 +114,7 @@ def test_what_is_put_off_can_be_compiled() -> None:
 def test_a_schema_that_was_put_off_works_when_it_is_asked() -> None:
     """It is compiled by the first question about it, and answers as one that was compiled."""
     schema = {**OBJECT, "properties": {"a": {"type": "string", "maxLength": 2}}, "required": ["a"]}
-    later, now = put_off(schema, 9_000, role="input"), compile_schema(schema, role="input")
+    later, now = defer_compilation(schema, 9_000, role="input"), compile_schema(schema, role="input")
     assert later.takes_long and not later.is_compiled and not now.takes_long
     for value in ({"a": "b"}, {"a": "bcd"}, {}, {"a": "b", "c": 1}):
         assert later.is_valid(value) == now.is_valid(value)
@@ -129,7 +129,7 @@ def test_a_schema_that_was_put_off_works_when_it_is_asked() -> None:
 def test_what_was_compiled_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of those that were put off as many octets are held as there is room for, and none that nobody has any more."""
     monkeypatch.setattr(schemas, "RECENT", RecentSchemas(2_500))
-    made = [put_off({**OBJECT, "title": str(n)}, 1_000, role="input") for n in range(3)]
+    made = [defer_compilation({**OBJECT, "title": str(n)}, 1_000, role="input") for n in range(3)]
     for each in made:
         assert each.is_valid({})
     assert [each.is_compiled for each in made] == [False, True, True]

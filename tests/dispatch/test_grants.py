@@ -13,7 +13,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import Narrowing, is_free, told
+from agtphost.contract.rights import GrantSet, is_free, format_grant
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.identity.peer import Assurance
@@ -60,7 +60,7 @@ def universe() -> list[Binding]:
 
 EVERYTHING = universe()
 BINDINGS = st.sampled_from(EVERYTHING)
-WHOLE = sorted({told(binding) for binding in EVERYTHING})
+WHOLE = sorted({format_grant(binding) for binding in EVERYTHING})
 BEGUN = sorted({f"{text[:cut]}*" for text in WHOLE for cut in range(len(text) + 1)})
 TEXTS = st.sampled_from([text for text in (*WHOLE, *BEGUN, "* /*", "* /words", "nowhere.*") if is_grant(text)])
 DEMO = agent(CALLER, "caller", hosted=False)
@@ -72,15 +72,15 @@ def exchange(scopes: set[str], assurance: Assurance, grants: set[str] | None) ->
     made = Exchange(SimpleNamespace(path="/"), SimpleNamespace(), 0.0)  # type: ignore[arg-type]
     made.caller, made.scopes, made.assurance = DEMO, frozenset(scopes), assurance
     if grants is not None:
-        made.narrowings = (Narrowing(CALLER, frozenset(grants)),)
+        made.narrowings = (GrantSet(CALLER, frozenset(grants)),)
     return made
 
 
 def named(binding: Binding, texts: set[str]) -> bool:
     """What a grant names, in another way than the host's: by what people are told, and shell patterns."""
-    names = {told(binding), f"{binding.method} {binding.path}", f"* {binding.path}"}
+    names = {format_grant(binding), f"{binding.method} {binding.path}", f"* {binding.path}"}
     if any(member in binding.extra for member in ("mcp_tool", "mcp_resource")):
-        names = {told(binding)}
+        names = {format_grant(binding)}
     if binding.tier != "A":
         names.discard(binding.method)
     patterns = {text[:-1].replace("*", "[*]") + text[-1] for text in texts}
@@ -128,7 +128,7 @@ def test_a_decision_that_lets_grants_give_is_caught() -> None:
 
     def loose(asked: Exchange, binding: Binding) -> bool:
         asked.narrowings = tuple(
-            Narrowing(CALLER, frozenset(f"{text.removesuffix('*')}*" for text in each.grants))
+            GrantSet(CALLER, frozenset(f"{text.removesuffix('*')}*" for text in each.grants))
             for each in asked.narrowings
         )
         return authority.admits(asked, binding)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.schemas import LONG, CompiledSchema, put_off
+from agtphost.contract.schemas import LONG, CompiledSchema, defer_compilation
 from agtphost.dispatch.gates.endpoint import SchemaGate
 from agtphost.errors import Refusal
 from tests.dispatch.hosts import DispatchHost, Recorder
@@ -39,7 +39,7 @@ def test_a_long_schema_is_compiled_aside(given: dict[str, Any], refused: bool) -
         asked.append(function)
         function()
 
-    gate, schema = SchemaGate(aside), put_off(SCHEMA, LONG + 1, role="input")
+    gate, schema = SchemaGate(aside), defer_compilation(SCHEMA, LONG + 1, role="input")
     waiting: Any = gate.check(exchange(schema, given))
     assert waiting is not None and not asked and not schema.is_compiled
     with pytest.raises(Refusal if refused else StopIteration) as ended:
@@ -56,9 +56,9 @@ def test_a_long_schema_is_compiled_aside(given: dict[str, Any], refused: bool) -
 
 def test_a_short_schema_is_compiled_at_once() -> None:
     """A few kilobytes are less work than asking a thread."""
-    gate, schema = SchemaGate(_never), put_off(SCHEMA, LONG, role="input")
+    gate, schema = SchemaGate(_never), defer_compilation(SCHEMA, LONG, role="input")
     assert gate.check(exchange(schema, {"room": "1"})) is None and schema.is_compiled
-    assert SchemaGate().check(exchange(put_off(SCHEMA, LONG + 1, role="input"), {"room": "1"})) is None
+    assert SchemaGate().check(exchange(defer_compilation(SCHEMA, LONG + 1, role="input"), {"room": "1"})) is None
 
 
 async def _never(*_: object) -> None:
@@ -68,8 +68,8 @@ async def _never(*_: object) -> None:
 @each_row(("given", "answer", "status"), [("12", "ok", 200), ("12345", "ok", 422), ("12", "not so", 500)])
 def test_the_first_call_is_held_to_both_schemas(given: str, answer: str, status: int) -> None:
     """Input and answer of the first call are checked as those of every other."""
-    taken = put_off(SCHEMA, LONG + 1, role="input")
-    returned = put_off({"type": "object", "properties": {"is": {"const": "ok"}}}, LONG + 1, role="output")
+    taken = defer_compilation(SCHEMA, LONG + 1, role="input")
+    returned = defer_compilation({"type": "object", "properties": {"is": {"const": "ok"}}}, LONG + 1, role="output")
     recorder = Recorder(lambda _: {"is": answer})
     late = Binding(method="QUERY", path="/late", handler=recorder, tier="B", input_schema=taken, output_schema=returned)
     host = DispatchHost(bindings=[late])

@@ -16,7 +16,7 @@ import pytest_twisted
 from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks, succeed
 
 from agtphost import EndpointContext, EndpointError, endpoint
-from agtphost.contract.hints import NoHints
+from agtphost.contract.hints import HintsError
 from agtphost.errors import ConfigurationError, Refusal
 from agtphost.handlers.asyncio_loop import AsyncioFunction, AsyncioLoop
 from agtphost.handlers.endpoint import SIGNATURE, hints_of
@@ -235,7 +235,7 @@ def test_the_page_s_sample_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_type_that_is_missing_when_hints_are_read_says_so() -> None:
     """The usual import below TYPE_CHECKING is named as the reason."""
-    with pytest.raises(NoHints) as wrong:
+    with pytest.raises(HintsError) as wrong:
         hints_of("a.b", lambda dotted: hidden)
     assert "if TYPE_CHECKING" in wrong.value.hint
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import local_agents
-from agtphost.contract.grants import Grant, entry_of, granted
+from agtphost.contract.grants import Grant, entry_of, read_grant
 from agtphost.vocabulary.holdings import GRANT
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def stored_grants(config: Config) -> list[dict[str, Any]]:
             for value in reader.state_items(GRANT):
                 own = found.setdefault(str(value["agent_id"]), [])
                 if value["allow"]:
-                    own.append(granted(value))
+                    own.append(read_grant(value))
                 names.setdefault(str(value["agent_id"]), str(value["label"]))
     now = time.time()
     return sorted(

@@ -14,7 +14,7 @@ from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
-from agtphost.contract.catalog_diff import Artifact, CatalogDiff, Conflict, Role, compare, conflicts, irregularities
+from agtphost.contract.catalog_diff import Artifact, CatalogDiff, CatalogConflict, Role, compare, conflicts, irregularities
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogEntry
 from agtphost.vocabulary.tomltext import TomlError
@@ -294,7 +294,7 @@ def _print_diff(found: CatalogDiff) -> None:
         click.echo(f"version rule broken: {violation}")
 
 
-def _print_conflicts(deployment: Path, files: int, concerned: list[Conflict]) -> None:
+def _print_conflicts(deployment: Path, files: int, concerned: list[CatalogConflict]) -> None:
     for conflict in concerned:
         mark = "breaks" if conflict.breaking else "warning"
         where = f"{conflict.file}:{conflict.line}"

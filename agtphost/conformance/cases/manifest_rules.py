@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from agtphost.conformance.case import Cases
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
-from agtphost.contract.manifest_rules import RULES, Rule
+from agtphost.contract.manifest_rules import RULES, ManifestRule
 
 CASES = Cases("manifest")
 
@@ -72,12 +72,12 @@ SHOWN = 3
 """Most findings in the message of a failure; `agtp manifest validate` lists all."""
 
 
-def case_of(rule: Rule) -> str:
+def case_of(rule: ManifestRule) -> str:
     """Return the id of the case that tests a rule."""
     return OTHER_CASES.get(rule.id, f"manifest.{rule.id}")
 
 
-def _check_rule(target: Target, rule: Rule) -> None:
+def _check_rule(target: Target, rule: ManifestRule) -> None:
     found = [f"{finding.pointer or 'it'} {finding.message}" for finding in target.findings if finding.rule == rule.id]
     more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     told = "; ".join(found[:SHOWN]) + more

@@ -53,7 +53,7 @@ class Components:
         own = {key: value for key, value in schema.items() if key != "$defs"}
         found = _references_of(own)
         if not found.plain or not isinstance(definitions, Mapping) or "definitions" in schema:
-            self.schemas |= _Components(name, self_contained(schema), titled).written()
+            self.schemas |= _Components(name, self_contained(schema), titled).to_components()
             return
         places = {key: id(body) for key, body in definitions.items()}
         names: dict[str, str] = {}
@@ -63,14 +63,14 @@ class Components:
             key = waiting.pop()
             if key in names:
                 continue
-            if key not in definitions or not self._of(definitions[key]).plain:
-                self.schemas |= _Components(name, self_contained(schema), titled).written()
+            if key not in definitions or not self._cached_references(definitions[key]).plain:
+                self.schemas |= _Components(name, self_contained(schema), titled).to_components()
                 return
             component = self._find(key, places, titled)
             if component is None:
                 unknown.append(key)
                 component = self._free(f"{name}.{_SLUG.sub('_', key)}", names.values())
-                waiting.extend(self._of(definitions[key]).names)
+                waiting.extend(self._cached_references(definitions[key]).names)
             names[key] = component
         self.schemas[name] = _Moving(names, titled).move(own)
         for key in unknown:
@@ -88,13 +88,13 @@ class Components:
     def _closure(self, key: str, definitions: Mapping[str, Any]) -> set[str]:
         found, waiting = {key}, [key]
         while waiting:
-            for name in self._of(definitions[waiting.pop()]).names:
+            for name in self._cached_references(definitions[waiting.pop()]).names:
                 if name not in found:
                     found.add(name)
                     waiting.append(name)
         return found
 
-    def _of(self, body: Any) -> _References:
+    def _cached_references(self, body: Any) -> _References:
         known = self._read.get(id(body))
         if known is None:
             known = self._read[id(body)] = body, _references_of(body)
@@ -187,7 +187,7 @@ class _Components(_Moving):
             found, number = f"{wanted}_{number}", number + 1
         return found
 
-    def written(self) -> dict[str, Any]:
+    def to_components(self) -> dict[str, Any]:
         """Return the components."""
         own = {name: value for name, value in self._schema.items() if name not in PLACES}
         found = {self._name: self.move(own)}

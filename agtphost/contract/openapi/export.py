@@ -34,7 +34,7 @@ CALLABLE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exported:
+class ExportResult:
     """The result of an export."""
 
     document: Mapping[str, Any]
@@ -51,7 +51,7 @@ def export_openapi(
     server_url: str | None = None,
     built_ins: bool = False,
     reads: Callable[[str], bool] | None = None,
-) -> Exported:
+) -> ExportResult:
     """
     Return the endpoints of a manifest as an OpenAPI document.
 
@@ -64,12 +64,12 @@ def export_openapi(
     listed = manifest["endpoints"]
     shown = [endpoint for endpoint in listed if built_ins or endpoint.get("tier") != "A"]
     aliases = manifest.get("policies", {}).get("methods", {}).get("aliases", SEED_ALIASES)
-    operations = Operations(Verbs.of(aliases, reads or Catalog.load().reads))
+    operations = Operations(Verbs.from_aliases(aliases, reads or Catalog.load().reads))
     for endpoint in shown:
         operations.add(endpoint)
     losses = (*_general(manifest, len(listed) - len(shown), shown, server_url), *operations.losses)
-    document = _document(_derived(manifest, link), operations, server_url)
-    return Exported(document=document, losses=losses, operations=len(shown))
+    document = _document(_derived_info(manifest, link), operations, server_url)
+    return ExportResult(document=document, losses=losses, operations=len(shown))
 
 
 def callable_openapi(
@@ -104,7 +104,7 @@ def _general(
     return said
 
 
-def _derived(manifest: Mapping[str, Any], link: str) -> dict[str, Any]:
+def _derived_info(manifest: Mapping[str, Any], link: str) -> dict[str, Any]:
     server = manifest["server"]
     about: dict[str, Any] = {
         "title": f"{server['server_id']} (derived from AGTP)",

@@ -26,7 +26,7 @@ from agtphost.contract.openapi.names import (
     choose_path,
     says_create,
 )
-from agtphost.contract.openapi.operation import Operation, read_operation
+from agtphost.contract.openapi.operation import ImportedOperation, read_operation
 from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.upstream import Facts
@@ -131,7 +131,7 @@ def import_openapi(document: Any, catalog: Catalog, prefix: str = "") -> Importe
         raise OpenAPIError(f"it is not OpenAPI 3.0 or 3.1; its version is {str(found)[:40]!r}")
     if not isinstance(document.get("paths", {}), Mapping):
         raise OpenAPIError("paths must be an object")
-    return _Import(document, version, catalog, _check_prefix(prefix, catalog)).run()
+    return _OpenApiImport(document, version, catalog, _check_prefix(prefix, catalog)).run()
 
 
 def _check_prefix(prefix: str, catalog: Catalog) -> str:
@@ -155,7 +155,7 @@ class _Draft:
 
     http: str
     source_path: str
-    operation: Operation
+    operation: ImportedOperation
     chosen: ChosenMethod
     path: ChosenPath
     method: str
@@ -163,7 +163,7 @@ class _Draft:
     notes: list[str]
 
 
-class _Import:
+class _OpenApiImport:
     def __init__(self, document: Mapping[str, Any], version: str, catalog: Catalog, prefix: str) -> None:
         self._document = document
         self._version = version

@@ -23,7 +23,7 @@ NO_BODY = ("204", "205")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class ImportedOperation:
     """An operation in the terms of an endpoint declaration."""
 
     operation_id: str
@@ -58,12 +58,12 @@ class Operation:
         }
 
 
-def read_operation(facts: Facts) -> Operation:
+def read_operation(facts: Facts) -> ImportedOperation:
     """Read an operation; missing parts are guessed and marked for review."""
-    return _Reader(facts).read()
+    return _OperationReader(facts).read()
 
 
-class _Reader:
+class _OperationReader:
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
         self._operation = facts.operation
@@ -71,7 +71,7 @@ class _Reader:
         self._losses: Counter[str] = Counter()
         self._upstream = Upstream(facts=facts, reviews=self._reviews, losses=self._losses)
 
-    def read(self) -> Operation:
+    def read(self) -> ImportedOperation:
         self._facts.converter.take_losses()
         operation = self._operation
         summary = _line(operation.get("summary"))
@@ -105,7 +105,7 @@ class _Reader:
             members["deprecated"] = {"deprecated_in": "1.0"}
             self._reviews.append("[deprecated] the document marks it as deprecated, but not since when")
         self._reviews.append("[required_scopes] none: list the scopes that a caller needs")
-        return Operation(
+        return ImportedOperation(
             operation_id=name,
             summary=summary,
             description=description,

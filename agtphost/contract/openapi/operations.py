@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.contract.openapi import answers
 from agtphost.contract.openapi.components import Components
-from agtphost.contract.openapi.placing import BODILESS, Place, Verbs, naming
+from agtphost.contract.openapi.placing import BODILESS, HttpPlace, Verbs, naming
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.tool_paths import tool_path
 
@@ -50,7 +50,7 @@ OWN = (
 class _Operation:
     """An HTTP method on a path, with the endpoints that it calls; several are distinguished by the request."""
 
-    place: Place
+    place: HttpPlace
     path: str
     endpoints: list[Mapping[str, Any]] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Operations:
         if "post" in taken:
             self.losses.append(f"{name}: another tool has the same path")
             return
-        operation = taken["post"] = _Operation(place=Place("post", named=False), path=path)
+        operation = taken["post"] = _Operation(place=HttpPlace("post", named=False), path=path)
         identifier = self._identifier(*((prefix[1:], tool["server"]) if prefix else (tool["server"],)), tool["tool"])
         self._join(operation, tool, identifier, titled=False)
         if "mcp" not in tool:
@@ -174,11 +174,11 @@ class Operations:
     def paths(self) -> dict[str, Any]:
         """Return the member ``paths``."""
         return {
-            path: {verb: self._written(operation) for verb, operation in sorted(taken.items())}
+            path: {verb: self._render_operation(operation) for verb, operation in sorted(taken.items())}
             for path, taken in self._at.items()
         }
 
-    def _written(self, operation: _Operation) -> dict[str, Any]:
+    def _render_operation(self, operation: _Operation) -> dict[str, Any]:
         endpoints, first = operation.endpoints, operation.endpoints[0]
         single = len(endpoints) == 1
         identifier = operation.inputs[0].removesuffix("_input")
@@ -195,7 +195,7 @@ class Operations:
         }
         if all(each.get("deprecated") for each in endpoints):
             written["deprecated"] = True
-        parameters = [*self._addressed(operation), *self._named(operation)]
+        parameters = [*self._address_parameters(operation), *self._naming_parameters(operation)]
         if parameters:
             written["parameters"] = parameters
         body = self._body(operation)
@@ -213,14 +213,14 @@ class Operations:
             return [{MUTUAL_TLS: []}]
         return [*([{}] if self._anonymous else []), {BEARER: []}, {MUTUAL_TLS: []}]
 
-    def _named(self, operation: _Operation) -> list[dict[str, Any]]:
+    def _naming_parameters(self, operation: _Operation) -> list[dict[str, Any]]:
         methods = list(dict.fromkeys(each["method"] for each in operation.endpoints))
         if operation.place.named:
             return naming(methods, required=True)
         # The endpoint that the HTTP method means by default needs no name; others that share it do.
         return naming(methods[1:], required=False) if len(methods) > 1 else []
 
-    def _addressed(self, operation: _Operation) -> Iterator[dict[str, Any]]:
+    def _address_parameters(self, operation: _Operation) -> Iterator[dict[str, Any]]:
         """Yield the parameters in the address: those of the path, and the query of methods without a body."""
         seen: set[str] = set()
         for endpoint, component in zip(operation.endpoints, operation.inputs, strict=True):

@@ -37,7 +37,7 @@ class Verbs:
     """Returns whether an AGTP method changes nothing, so that GET may carry it."""
 
     @classmethod
-    def of(cls, aliases: Mapping[str, str], reads: Callable[[str], bool]) -> Verbs:
+    def from_aliases(cls, aliases: Mapping[str, str], reads: Callable[[str], bool]) -> Verbs:
         """
         Return the meanings by a host's aliases.
 
@@ -49,23 +49,23 @@ class Verbs:
                 own.setdefault(method, wire.lower())
         return cls(own=own, reads=reads)
 
-    def places(self, endpoint: Mapping[str, Any]) -> Iterator[Place]:
+    def places(self, endpoint: Mapping[str, Any]) -> Iterator[HttpPlace]:
         """Yield the HTTP methods that can carry an endpoint, best first; an idempotent endpoint can have PUT."""
         method, plain = endpoint["method"], is_plain(endpoint["input_schema"])
         own = self.own.get(method)
         if own == "post" and is_tool_path(endpoint["path"]):
             own = None  # On this path, a plain POST calls a hosted tool.
         if own is not None and (plain or own not in BODILESS):
-            yield Place(own, named=False)
+            yield HttpPlace(own, named=False)
         if plain and self.reads(method):
-            yield Place("get", named=True)
-        yield from (Place("post", named=True), Place("patch", named=True))
+            yield HttpPlace("get", named=True)
+        yield from (HttpPlace("post", named=True), HttpPlace("patch", named=True))
         if endpoint["semantic"]["is_idempotent"]:
-            yield Place("put", named=True)
+            yield HttpPlace("put", named=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HttpPlace:
     """An HTTP method that carries an endpoint."""
 
     verb: str

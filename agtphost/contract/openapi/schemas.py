@@ -127,8 +127,8 @@ class SchemaConverter:
                 if whole is None or not _compiles(whole, role):
                     continue
                 return whole, _left_out(reach, spare=spare)
-            if not spare and _compiles(_opened(schema), role):
-                return _opened(
+            if not spare and _compiles(_without_property_schemas(schema), role):
+                return _without_property_schemas(
                     schema
                 ), "every property accepts any value, because the schema is larger than this host accepts"
         return _bare(role, schema), "the schema accepts any value, because it is larger than this host accepts"
@@ -271,7 +271,7 @@ class SchemaConverter:
         """Return the schema with definitions up to ``reach`` references deep; None if they are far too many."""
         definitions: dict[str, Any] = {}
         used: list[str] = []
-        waiting = list(_referred(schema))
+        waiting = list(_referenced_names(schema))
         for step in range(reach + 1):
             further: list[str] = []
             for name in waiting:
@@ -285,7 +285,7 @@ class SchemaConverter:
                 body = self._definition(self._named[name])
                 used.append(self._named[name])
                 definitions[name] = _without_prose(body) if spare else body
-                further.extend(_referred(body))
+                further.extend(_referenced_names(body))
             waiting = further
         if waiting:
             return None
@@ -294,7 +294,7 @@ class SchemaConverter:
         return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
 
 
-def _referred(schema: Any) -> Iterator[str]:
+def _referenced_names(schema: Any) -> Iterator[str]:
     waiting = [schema]
     while waiting:
         item = waiting.pop()
@@ -334,7 +334,7 @@ def _without_prose(schema: Any) -> Any:
     }
 
 
-def _opened(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _without_property_schemas(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema's own members, with properties that accept any value."""
     kept = {name: schema[name] for name in ("type", "required", "additionalProperties") if name in schema}
     properties = schema.get("properties", {})

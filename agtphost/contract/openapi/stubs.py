@@ -53,12 +53,12 @@ def with_stubs(imported: Imported, module: str) -> tuple[Imported, str]:
     source = _HEAD.format(title=_plain(imported.title), error=NOT_IMPLEMENTED)
     for endpoint in imported.endpoints:
         name = _free(endpoint, taken)
-        endpoints.append(replace(endpoint, table=_rehosted(endpoint.table, f"{module}.{name}")))
+        endpoints.append(replace(endpoint, table=_with_function_handler(endpoint.table, f"{module}.{name}")))
         source += _function(endpoint, name)
     return replace(imported, endpoints=tuple(endpoints)), source
 
 
-def _rehosted(table: Mapping[str, Any], function: str) -> dict[str, Any]:
+def _with_function_handler(table: Mapping[str, Any], function: str) -> dict[str, Any]:
     errors = [name for name in table.get("errors", ()) if name not in UPSTREAM_ERRORS]
     handler = {"type": "registered_function", "function": function}
     return {**table, "errors": [*errors, NOT_IMPLEMENTED], "handler": handler}

@@ -58,7 +58,7 @@ def _read(octets: bytes, *, json_only: bool) -> Any:
             tree = _json_or_flow(text) if text.lstrip()[:1] in ("{", "[") else _yaml(text)
     except RecursionError:
         raise DocumentTextError(f"it is nested more than {MAX_DEPTH} deep") from None
-    return _checked(tree)
+    return _normalize(tree)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -138,7 +138,7 @@ def _yaml(text: str) -> Any:
         raise DocumentTextError(f"it has a value that cannot be read: {error}"[:160]) from None
 
 
-def _checked(tree: Any) -> Any:
+def _normalize(tree: Any) -> Any:
     """Return the tree with texts as keys and every alias expanded; refuse odd values and excessive size."""
     if not isinstance(tree, (dict, list)):
         _plain(tree)

@@ -144,14 +144,14 @@ class Upstream:
         path, _, query = self.facts.source_path.partition("#")[0].partition("?")
         places = iter(self.facts.path.parameters.values())
         segments = [
-            "".join(f"{{{next(places)}}}" if place else _quoted(text) for text, place in _split(segment))
+            "".join(f"{{{next(places)}}}" if place else _quote(text) for text, place in _split(segment))
             for segment in path.split("/")
         ]
         kept = [segment for segment in segments if segment not in (".", "..")]
         if len(kept) < len(segments):
             self.reviews.append("[handler.url] dot segments of the path are left out")
         pairs = query.split("&") if query else []
-        fixed = [_quoted(pair, "?/") for pair in pairs if "{" not in pair and "}" not in pair]
+        fixed = [_quote(pair, "?/") for pair in pairs if "{" not in pair and "}" not in pair]
         if len(fixed) < len(pairs):
             self.reviews.append(
                 "[handler.url] variable parts of the path's query are sent only if a parameter declares them"
@@ -212,5 +212,5 @@ def _split(segment: str) -> Sequence[tuple[str, bool]]:
     return [(text, at % 2 == 1) for at, text in enumerate(parts) if text or at % 2]
 
 
-def _quoted(text: str, more: str = "") -> str:
+def _quote(text: str, more: str = "") -> str:
     return re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", quote(text, safe=_KEPT + more))

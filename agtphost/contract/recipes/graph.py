@@ -47,7 +47,7 @@ class Needs:
     depth: int = 0
     """Depth of nested compositions, including the recipe itself."""
 
-    def with_(self, other: Needs) -> Needs:
+    def combine(self, other: Needs) -> Needs:
         """Return the combined needs; the depth is the larger one."""
         return Needs(
             required_scopes=tuple(dict.fromkeys((*self.required_scopes, *other.required_scopes))),
@@ -62,7 +62,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class RecipeFault:
     """The reason why a recipe cannot be registered."""
 
     recipe: Recipe
@@ -123,18 +123,18 @@ class RecipeGraph:
             if _may_match(wanted, template.segments)
         ]
 
-    def faults(self) -> Iterator[Fault]:
+    def faults(self) -> Iterator[RecipeFault]:
         """Yield the faults: steps without a target, retries of steps that are not idempotent, and circular recipes."""
         for recipe in self._recipes:
             for step in recipe.steps:
                 yield from self._step_faults(recipe, step)
             way = self._way_back(recipe)
             if way is not None:
-                yield Fault(recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls")
+                yield RecipeFault(recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls")
             elif self._depth(recipe, {}) > MAX_DEPTH:
-                yield Fault(recipe=recipe, message=f"the recipe nests more than {MAX_DEPTH} recipes")
+                yield RecipeFault(recipe=recipe, message=f"the recipe nests more than {MAX_DEPTH} recipes")
 
-    def _step_faults(self, recipe: Recipe, step: Step) -> Iterator[Fault]:
+    def _step_faults(self, recipe: Recipe, step: Step) -> Iterator[RecipeFault]:
         targets = self.reachable(step)
         if not targets:
             where = f"step {step.number} calls {step.method} {step.path}"
@@ -147,9 +147,9 @@ class RecipeGraph:
             hint = "no endpoint has such a path; remove the recipe, or declare the endpoint"
             if known:
                 hint = f'write method = "{known[0].split()[0]}"; the path takes: {", ".join(known[:8])}'
-            yield Fault(recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True)
+            yield RecipeFault(recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True)
         if step.retries and not all(_is_repeatable(target) for target in targets):
-            yield Fault(
+            yield RecipeFault(
                 recipe=recipe,
                 step=step,
                 message=f"step {step.number} has retries, but {step.method} {step.path} is not idempotent",
@@ -201,8 +201,8 @@ class RecipeGraph:
             found = Needs(depth=0)
             for step in recipe.steps:
                 for target in self.reachable(step):
-                    found = found.with_(self._target_needs(target, step.method))
-            found = found.with_(Needs(depth=found.depth + 1, approval=recipe.approval))
+                    found = found.combine(self._target_needs(target, step.method))
+            found = found.combine(Needs(depth=found.depth + 1, approval=recipe.approval))
             if self._versions.get(recipe.identifier) is recipe:
                 self._needs[recipe.identifier] = found
         return found
@@ -254,7 +254,7 @@ class RecipeGraph:
             # A composition has its own classes and those of its steps.
             unclassified=not endpoint.data_classes and inner is None,
         )
-        return own if inner is None else own.with_(self.needs(inner))
+        return own if inner is None else own.combine(self.needs(inner))
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -150,11 +150,11 @@ def read_recipe(
     if not isinstance(table, Mapping):
         say((), "it must be a table", "write [[recipe]]")
         return None
-    return _Reading(table, rules, say, line_of).recipe(file)
+    return _RecipeReader(table, rules, say, line_of).recipe(file)
 
 
 @dataclass
-class _Reading:
+class _RecipeReader:
     """A checker of one recipe."""
 
     table: Mapping[str, Any]
@@ -249,7 +249,7 @@ class _Reading:
             if not isinstance(step, Mapping):
                 self.say(at, "step must be a table", "write [[recipe.step]]")
                 continue
-            stages.append(self._group(step, at) if "parallel" in step else self._together([(at, step)]))
+            stages.append(self._group(step, at) if "parallel" in step else self._read_stage([(at, step)]))
         if self.count > MAX_STEPS:
             self.say(
                 ("step",),
@@ -264,9 +264,9 @@ class _Reading:
         if not isinstance(inner, list) or not inner or not all(isinstance(step, Mapping) for step in inner):
             self.say((*at, "parallel"), "parallel must be a list of tables", "write [[recipe.step.parallel]]")
             return ()
-        return self._together([((*at, "parallel", index), step) for index, step in enumerate(inner)])
+        return self._read_stage([((*at, "parallel", index), step) for index, step in enumerate(inner)])
 
-    def _together(self, tables: Sequence[tuple[Location, Mapping[str, Any]]]) -> tuple[Step, ...]:
+    def _read_stage(self, tables: Sequence[tuple[Location, Mapping[str, Any]]]) -> tuple[Step, ...]:
         """Return the steps of one stage; they do not see each other's captures."""
         steps = [self._step(table, at) for at, table in tables]
         for (at, _), step in zip(tables, steps, strict=True):

@@ -65,7 +65,7 @@ def settle(
         faulty = {fault.recipe.identifier for fault in wrong}
         kept = [recipe for recipe in kept if recipe.identifier not in faulty]
         # The graph is only right about the others after the faulty ones are removed.
-        refused = [] if wrong else list(_refused(sound, graph))
+        refused = [] if wrong else list(_invalid_endpoints(sound, graph))
         if not wrong:
             lost = {endpoint.name for endpoint, _ in refused}
             problems.extend(problem for _, problem in refused)
@@ -81,7 +81,7 @@ def settle(
     return (RecipeBook(kept, RecipeGraph(kept, effective, own)) if kept else EMPTY), effective
 
 
-def _refused(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tuple[Endpoint, Problem]]:
+def _invalid_endpoints(endpoints: Iterable[Endpoint], graph: RecipeGraph) -> Iterator[tuple[Endpoint, Problem]]:
     for endpoint in endpoints:
         said = _fault(endpoint, graph)
         if said is not None:

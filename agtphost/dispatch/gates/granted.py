@@ -17,7 +17,7 @@ from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateTable
-from agtphost.contract.rights import Narrowing
+from agtphost.contract.rights import GrantSet
 from agtphost.dispatch.authority import intersect
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.granted import Granted
@@ -123,6 +123,6 @@ def _build_grant(value: Mapping[str, Any], grantor: Agent, token: str) -> Grante
             expires_at=int(value["expires_at"]),
         ),
         scopes=scopes,
-        bound=Narrowing(value["grantor"], frozenset(value["resource"])),
+        bound=GrantSet(value["grantor"], frozenset(value["resource"])),
         token=token,
     )

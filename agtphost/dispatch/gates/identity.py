@@ -8,7 +8,7 @@ from zope.interface import implementer
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import Narrowing
+from agtphost.contract.rights import GrantSet
 from agtphost.dispatch import addressing
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.rights import Narrowings
@@ -317,7 +317,7 @@ class CallerGate:
 
         return (is_unchanged,)
 
-    def _find_narrowings(self, exchange: Exchange, agent_id: str) -> tuple[Narrowing, ...]:
+    def _find_narrowings(self, exchange: Exchange, agent_id: str) -> tuple[GrantSet, ...]:
         lineage = exchange.peer.delegation
         if lineage is None:
             own = self._narrowings(agent_id)

@@ -72,7 +72,7 @@ class OpenAPIFace:
     ) -> None:
         self._title = title
         self._catalog = catalog
-        self._verbs = Verbs.of(aliases, catalog.reads)
+        self._verbs = Verbs.from_aliases(aliases, catalog.reads)
         self._bindings = bindings
         self._adapters = adapters
         self._directory = directory

@@ -198,7 +198,7 @@ def _list_candidates(given: Mapping[str, Any], rules: Sequence[tuple[Expression,
 
 
 def _endpoint(named: RouteCandidate, binding: Binding, path: str) -> RouteCandidate:
-    text = f"{binding.spoken} {binding.description} {jsontext.encode(dict(named.says)).decode()}"
+    text = f"{binding.display_name} {binding.description} {jsontext.encode(dict(named.says)).decode()}"
     handler = {"method": binding.method, "path": path}
     serves = named.says.get("available", True) is not False
     return RouteCandidate(id=named.id, says=named.says, handler=handler if serves else None, text=text)
