@@ -113,8 +113,8 @@ def lexicon() -> Lexicon:
     return Lexicon(
         classes=classes,
         methods={name: _set(text) for name, text in lists["methods"].items()},
-        contrary=_contrary(opposites),
-        allied=_allied(opposites),
+        contrary=_contrary_acts(opposites),
+        allied=_allied_acts(opposites),
         agreements=frozenset(tuple(pair.split(":")) for pair in lists["agreements"]["pairs"].split()),
         phrases={verb: tuple(sorted(found, key=lambda tail: (-len(tail), tail))) for verb, found in tails.items()},
         nominals=dict(pair.upper().split(":") for pair in lists["nominals"]["forms"].split()),
@@ -127,7 +127,7 @@ def lexicon() -> Lexicon:
 _Pairs = Sequence[tuple[frozenset[str], frozenset[str]]]
 
 
-def _contrary(pairs: _Pairs) -> dict[str, frozenset[str]]:
+def _contrary_acts(pairs: _Pairs) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
@@ -136,7 +136,7 @@ def _contrary(pairs: _Pairs) -> dict[str, frozenset[str]]:
     return {act: frozenset(others) for act, others in found.items()}
 
 
-def _allied(pairs: _Pairs) -> dict[str, frozenset[str]]:
+def _allied_acts(pairs: _Pairs) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for side in (side for pair in pairs for side in pair):
         for act in side:

@@ -142,7 +142,7 @@ def find_acts(statement: str, known: Lexicon) -> tuple[Act, ...]:
     for clause in _clauses(statement.lower(), known):
         helped = clause.opener == "TO" and len(found) == 1 and _helps(found[0], known)
         meant = clause.opener == "TO" and not found and before is not None and before.tokens[0] in _MEANT
-        reader = _Reader(known, replace(clause, main=True) if helped or meant else clause, bool(found), forms)
+        reader = _ClauseReader(known, replace(clause, main=True) if helped or meant else clause, bool(found), forms)
         act = reader.read()
         before = clause
         if act is None and len(found) == 1 and not found[0].toward and clause.opener in _TOWARD:
@@ -213,7 +213,7 @@ def _is_subordinator(token: str, after: str, known: Lexicon) -> bool:
     return token in known.grammar["subordinate"]
 
 
-class _Reader:
+class _ClauseReader:
     """Reader of the act of one clause."""
 
     def __init__(self, known: Lexicon, clause: _Clause, later: bool, forms: _Forms) -> None:

@@ -18,7 +18,7 @@ from agtphost.vocabulary import yamltext
 from agtphost.vocabulary.yamltext import Comment, Mark
 
 
-def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str | None:
+def add_comments(comments: Sequence[Comment], source: Tree, text: str) -> str | None:
     """
     Return a text of YAML with the comments of the document that it was made from.
 
@@ -34,7 +34,7 @@ def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str |
     except Unreadable:
         return None  # The canonical form is larger than documents may be.
     lines = text.split("\n")[:-1]
-    before, behind, last = _placed(comments, source, written, yamltext.find_continued_lines(text), len(lines))
+    before, behind, last = _place_comments(comments, source, written, yamltext.find_continued_lines(text), len(lines))
     found: list[str] = []
     for number, line in enumerate(lines, 1):
         indent = " " * (len(line) - len(line.lstrip(" ")))
@@ -47,7 +47,7 @@ def with_comments(comments: Sequence[Comment], source: Tree, text: str) -> str |
     return whole if there and read(octets).root == written.root else None
 
 
-def _placed(
+def _place_comments(
     comments: Sequence[Comment], source: Tree, written: Tree, inside: frozenset[int], count: int
 ) -> tuple[dict[int, list[str]], dict[int, str], list[str]]:
     """Return the comments before and at the end of lines, by line number, and those at the end of the text."""

@@ -55,7 +55,7 @@ _PREPOSITIONS = frozenset({"OF", "FOR", "FROM", "TO", "WITH", "IN", "ON", "INTO"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class IntentConflict:
     """A method and an act that contradict each other."""
 
     act: str
@@ -64,7 +64,7 @@ class Conflict:
     """The statement's fault, as the end of a sentence that begins with "an intent that"."""
 
 
-def find_conflict(method: str, statement: str, known: Lexicon) -> Conflict | None:
+def find_conflict(method: str, statement: str, known: Lexicon) -> IntentConflict | None:
     """
     Return the worst conflict of a statement with its method; None if they agree.
 
@@ -91,7 +91,7 @@ class _Judge:
         verb = {"COLLECT": "CHARGE", "TAKE": "CHARGE", "GRAB": "CHARGE", "RETURN": "REFUND"}.get(act.verb, "PAY")
         return replace(act, verb=verb)
 
-    def conflicts(self) -> list[Conflict]:
+    def conflicts(self) -> list[IntentConflict]:
         """Return the conflicts in the order of the acts, up to the first certain one."""
         found = []
         agrees = self._agrees()
@@ -113,7 +113,7 @@ class _Judge:
         method, known = self._method, self._known
         return known.is_a(method, "reads", "analyses") and method not in known.methods["open"]
 
-    def _conflict(self, act: Act, agrees: bool) -> Conflict | None:
+    def _conflict(self, act: Act, agrees: bool) -> IntentConflict | None:
         if (
             self._method in (act.verb, act.verb.partition("-")[0], act.helper)
             or (self._method, act.verb) in self._known.agreements
@@ -125,18 +125,18 @@ class _Judge:
             return None  # TERMINATE and "starts a job that terminates".
         if self._known.are_opposites(self._method, act.verb) and not agrees and not self._marks(act):
             sure = (act.sure or (bool(act.thing) and act.around[:1] == ("OF",))) and act.leading
-            return Conflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
+            return IntentConflict(act=act.verb, sure=sure, reason=f"says {_text(act)}, its opposite")
         if self._observes:
             return self._of_reader(act)
         return None if agrees and not self._known.is_a(self._method, "tells") else self._of_actor(act, agrees)
 
-    def _of_reader(self, act: Act) -> Conflict | None:
+    def _of_reader(self, act: Act) -> IntentConflict | None:
         """Return the conflict of a method that only reads; such a method has no other acts."""
         known, method = self._known, self._method
         sets = act.verb == "SET" and "TO" in act.around and act.leading
         if known.is_a(act.verb, "reads", "analyses", "neutral") and not sets:
             return None
-        conflict = Conflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing")
+        conflict = IntentConflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing")
         lenient = method in known.methods["lenient"]
         if known.is_a(act.verb, "erases", "pays"):
             return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])
@@ -189,16 +189,16 @@ class _Judge:
         """Return whether the statement has an act of editing."""
         return any(act.verb in self._known.methods["edits"] for act in self._acts)
 
-    def _reader_tells(self, act: Act, conflict: Conflict) -> Conflict | None:
+    def _reader_tells(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
         """Return a doubt if something is sent to others than the caller."""
         after = act.around[act.around.index("TO") :] if "TO" in act.around else ()
         others = after and not frozenset(after[:4]) & self._known.grammar["callers"]
         return replace(conflict, sure=False) if others and act.leading else None
 
-    def _of_actor(self, act: Act, agrees: bool) -> Conflict | None:
+    def _of_actor(self, act: Act, agrees: bool) -> IntentConflict | None:
         """Return the conflict of a method that acts: it must not only read, and not undo its own act."""
         known, method = self._known, self._method
-        conflict = Conflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, which {method} does not")
+        conflict = IntentConflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, which {method} does not")
         tells = known.is_a(method, "tells")
         if known.is_a(act.verb, "destroys"):
             return self._actor_destroys(act, conflict)
@@ -230,7 +230,7 @@ class _Judge:
         act = self._known.nominal(noun)
         return act is not None and (act == self._method or self._known.is_a(act, "destroys"))
 
-    def _actor_destroys(self, act: Act, conflict: Conflict) -> Conflict | None:
+    def _actor_destroys(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
         known, method = self._known, self._method
         if known.is_a(method, "destroys") or method in known.methods["destructive"]:
             return None
@@ -256,7 +256,7 @@ class _Judge:
         doubtful = act.leading and erases and known.words.effect(method) is not Effect.UNKNOWN
         return replace(conflict, sure=False) if doubtful else None
 
-    def _teller_acts(self, act: Act, conflict: Conflict, agrees: bool) -> Conflict | None:
+    def _teller_acts(self, act: Act, conflict: IntentConflict, agrees: bool) -> IntentConflict | None:
         """
         Return the conflict of a method that sends: it writes and posts a message, but makes or changes nothing else.
         """
@@ -267,7 +267,7 @@ class _Judge:
             return None
         return replace(conflict, sure=act.sure and act.leading)
 
-    def _only_reads(self, act: Act, conflict: Conflict) -> Conflict | None:
+    def _only_reads(self, act: Act, conflict: IntentConflict) -> IntentConflict | None:
         """Return the conflict of a statement that only names what is returned."""
         known, method = self._known, self._method
         around = frozenset(act.around)

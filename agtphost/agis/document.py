@@ -22,7 +22,7 @@ def capitals(method: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class AgisEndpoint:
     """A method on a path."""
 
     method: str
@@ -58,11 +58,11 @@ class Endpoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class AgisDocument:
     """A document whose structure passed the first pass."""
 
     tree: Tree
-    endpoints: tuple[Endpoint, ...] = field(default=())
+    endpoints: tuple[AgisEndpoint, ...] = field(default=())
 
     @property
     def members(self) -> Mapping[str, Any]:
@@ -84,7 +84,7 @@ class Document:
         return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
 
 
-def endpoints(root: Mapping[str, Any]) -> Iterator[Endpoint]:
+def endpoints(root: Mapping[str, Any]) -> Iterator[AgisEndpoint]:
     """
     Yield the endpoints of a document of either shape: a list of ``{method, path, ...}``, or a mapping by ``METHOD
     /path``.
@@ -93,7 +93,7 @@ def endpoints(root: Mapping[str, Any]) -> Iterator[Endpoint]:
     if isinstance(given, Mapping):
         for name, members in given.items():
             method, _, path = name.partition(" ")
-            yield Endpoint(method=method, path=path.strip(), members=members, at=("endpoints", name), keyed=True)
+            yield AgisEndpoint(method=method, path=path.strip(), members=members, at=("endpoints", name), keyed=True)
     elif isinstance(given, list):
         for index, members in enumerate(given):
-            yield Endpoint(method=members["method"], path=members["path"], members=members, at=("endpoints", index))
+            yield AgisEndpoint(method=members["method"], path=members["path"], members=members, at=("endpoints", index))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.agis.document import VERSION, Document, Endpoint
+from agtphost.agis.document import VERSION, AgisDocument, AgisEndpoint
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.normal import as_yaml
 from agtphost.agis.passes import completeness, consistency, method_class, method_syntax, path_syntax
@@ -27,7 +27,7 @@ from agtphost.contract.openapi.prose import strip_html
 from agtphost.vocabulary import uris
 from agtphost.vocabulary.catalog import Catalog
 
-SOMEWHERE = "agtp://agents.example.com"
+PLACEHOLDER_ADDRESS = "agtp://agents.example.com"
 """The placeholder address of a service."""
 
 DRAFT = "1.0.0-draft"
@@ -101,24 +101,24 @@ class Review:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drafted:
+class DraftDocument:
     """A generated document with its review notes."""
 
     document: dict[str, Any]
     reviews: tuple[Review, ...]
 
-    def examined(self) -> Verdict:
+    def validate(self) -> Verdict:
         """Return the validator's verdict, which is required before publication (AGIS v01 appendix C)."""
         return validate_value(self.document)
 
-    def examined_as(self, text: str) -> Verdict:
+    def validate_text(self, text: str) -> Verdict:
         """
         Return the verdict on the written document; one that is too large for readers does not conform.
 
         :param text: the text of this document.
         """
         octets = text.encode("utf-8")
-        return validate(octets) if len(octets) > MAX_OCTETS else self.examined()
+        return validate(octets) if len(octets) > MAX_OCTETS else self.validate()
 
     def text(self, source: str) -> str:
         """
@@ -155,7 +155,7 @@ def draft(
     version: str = "",
     domain: str = "",
     schemas: Mapping[str, Any] | None = None,
-) -> Drafted:
+) -> DraftDocument:
     """
     Return a document of endpoints.
 
@@ -172,7 +172,7 @@ def draft(
     document: dict[str, Any] = {
         "agis": VERSION,
         "service": service,
-        "agtp": agtp or SOMEWHERE,
+        "agtp": agtp or PLACEHOLDER_ADDRESS,
         "description": description,
         "version": version or DRAFT,
         "vocabulary": {
@@ -183,7 +183,7 @@ def draft(
     if schemas:
         document["schemas"] = dict(schemas)
     document["endpoints"] = [dict(endpoint) for endpoint in endpoints]
-    return Drafted(document=document, reviews=tuple(said))
+    return DraftDocument(document=document, reviews=tuple(said))
 
 
 def is_address(text: str) -> bool:
@@ -214,7 +214,7 @@ def first_sentence(value: Any) -> str:
 
 
 @dataclass(kw_only=True)
-class Endpoints:
+class DraftEndpoints:
     """Builder of a draft's endpoints, which keeps method and path unique."""
 
     made: list[dict[str, Any]] = field(default_factory=list)
@@ -225,11 +225,11 @@ class Endpoints:
 
     _catalog: Catalog = field(default_factory=Catalog.load)
 
-    def alone(self, method: str, path: str) -> str:
+    def reserve_path(self, method: str, path: str) -> str:
         """Return the path, with a number if the method already has it."""
         found, number = path, self._next.get((method, path), 2)
         while (method, found) in self._taken:
-            found, number = _numbered(path, number), number + 1
+            found, number = _number_path(path, number), number + 1
         self._taken.add((method, found))
         self._next[method, path] = number
         return found
@@ -249,7 +249,7 @@ class Endpoints:
         return "retrieval" if reads(method) else "transaction"
 
 
-def _numbered(path: str, number: int) -> str:
+def _number_path(path: str, number: int) -> str:
     """Return a path with a number at its last noun; parameters stay unchanged."""
     segments = path.rstrip("/").split("/")
     last = next((at for at in range(len(segments) - 1, 0, -1) if not segments[at].startswith("{")), 0)
@@ -268,7 +268,7 @@ def reads(method: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Named:
+class ChosenVerb:
     """A verb, and the remaining words of a name."""
 
     method: str
@@ -279,7 +279,7 @@ class Named:
     """Why the verb is not the first word; empty if it is."""
 
 
-def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
+def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> ChosenVerb:
     """
     Return the verb of a name: its first word, if that is a verb (AGIS v01 appendix C).
 
@@ -294,36 +294,36 @@ def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> Named:
     if first in PROHIBITED:
         told = consistency.head_verb(known, first_sentence(said))
         if told in PROHIBITED[first].split(" or ") and told != INSTEAD[first]:
-            return Named(
+            return ChosenVerb(
                 method=told, rest=rest, note=f"{first} is a method of HTTP; the description has the verb {told}"
             )
         others = [each for each in PROHIBITED[first].split(" or ") if each != INSTEAD[first]]
         also = f"; also possible: {', '.join(others)}" if others else ""
         note = f"{first} is a method of HTTP, replaced by {INSTEAD[first]}{also}"
-        return Named(method=INSTEAD[first], rest=rest, note=note)
+        return ChosenVerb(method=INSTEAD[first], rest=rest, note=note)
     last = found[-1] if len(found) > 1 else ""
-    if last in known.verbs and last not in known.nouns_too and (first in known.nouns_too or not fits(first)):
+    if last in known.verbs and last not in known.nouns_too and (first in known.nouns_too or not is_method(first)):
         method = INSTEAD.get(last, last)
-        return Named(method=method, rest=tuple(found[:-1]), note=f"{name[:64]} has its verb at the end")
-    if fits(first):
-        return Named(method=first, rest=rest)
+        return ChosenVerb(method=method, rest=tuple(found[:-1]), note=f"{name[:64]} has its verb at the end")
+    if is_method(first):
+        return ChosenVerb(method=first, rest=rest)
     base = known.base(first)
-    if base is not None and fits(base):
-        return Named(method=base, rest=rest, note=f"{first} is a form of {base}")
+    if base is not None and is_method(base):
+        return ChosenVerb(method=base, rest=rest, note=f"{first} is a form of {base}")
     verb = consistency.head_verb(known, first_sentence(said))
     verb = INSTEAD.get(verb, verb) if verb else None
     whole = tuple(found)
-    if verb is not None and fits(verb):
-        return Named(method=verb, rest=whole, note=f"{name[:64]} does not begin with a verb, but its description does")
+    if verb is not None and is_method(verb):
+        return ChosenVerb(method=verb, rest=whole, note=f"{name[:64]} does not begin with a verb, but its description does")
     note = f"neither {name[:64] or 'a name'} nor its description begins with a verb"
-    return Named(method=usual, rest=whole, note=note)
+    return ChosenVerb(method=usual, rest=whole, note=note)
 
 
-def fits(method: str) -> bool:
+def is_method(method: str) -> bool:
     """Return whether a word is a known verb that can be a method."""
     if not method or not words().is_verb(method):
         return False
-    subject = _alone(Endpoint(method=method, path="/x", members={}))
+    subject = _single_endpoint_subject(AgisEndpoint(method=method, path="/x", members={}))
     (endpoint,) = subject.document.endpoints
     found = (*method_syntax.method_findings(subject, endpoint), *method_class.class_findings(subject, endpoint))
     return not _errors(found)
@@ -356,7 +356,7 @@ def choose_path(method: str, rest: Sequence[str], others: Iterable[str]) -> tupl
 
 def path_fits(method: str, path: str) -> bool:
     """Return whether pass 4 accepts a path."""
-    subject = _alone(Endpoint(method=method, path=path, members={}))
+    subject = _single_endpoint_subject(AgisEndpoint(method=method, path=path, members={}))
     return not _errors(path_syntax.path_findings(subject, subject.document.endpoints[0]))
 
 
@@ -376,17 +376,17 @@ def choose_intent(method: str, path: str, said: Any) -> tuple[str, str]:
     :return: the intent, and why it differs from the description; empty if it does not.
     """
     whole, first = line_of(said, 4_000), first_sentence(said)
-    why = _against(method, path, "intent", first)
+    why = _find_objection(method, path, "intent", first)
     if not why:
         return first, "" if first == whole else f"the first sentence of: {_cut(whole)}"
-    own = f"{third(method)} the {noun_of(path)} on behalf of the agent"
+    own = f"{third_person(method)} the {noun_of(path)} on behalf of the agent"
     return own, f"{why}: {_cut(whole)}" if whole else "the description is missing"
 
 
 def choose_outcome(method: str, path: str, said: Any = "") -> tuple[str, str]:
     """Return a statement of outcome, and why it differs from the description."""
     first = first_sentence(said)
-    if first and not _against(method, path, "outcome", first):
+    if first and not _find_objection(method, path, "outcome", first):
         return first, ""
     noun = noun_of(path)
     if reads(method):
@@ -394,7 +394,7 @@ def choose_outcome(method: str, path: str, said: Any = "") -> tuple[str, str]:
     return f"The request to {method.lower()} the {noun} has been carried out", "made from the name"
 
 
-def third(method: str) -> str:
+def third_person(method: str) -> str:
     """Return the third person of a verb, with which statements begin: ``Books``."""
     word = method.capitalize()
     if re.search(r"(?:[sxz]|[cs]h|o)$", word):
@@ -406,12 +406,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _against(method: str, path: str, member: str, text: str) -> str:
+def _find_objection(method: str, path: str, member: str, text: str) -> str:
     """Return the validator's objection to a statement; empty if there is none."""
     if not text:
         return "the text is missing"
     block = {"intent": "", "outcome": "", "actor": "agent", member: text}
-    subject = _alone(Endpoint(method=method, path=path, members={"semantic": block}))
+    subject = _single_endpoint_subject(AgisEndpoint(method=method, path=path, members={"semantic": block}))
     found = [*completeness.check(subject), *(consistency.check(subject) if member == "intent" else ())]
     return next(
         (each.message for each in _errors(found) if f"semantic.{member}" in each.message or _of_pass_6(each)), ""
@@ -422,8 +422,8 @@ def _of_pass_6(finding: Finding) -> bool:
     return finding.rule.number == 6
 
 
-def _alone(endpoint: Endpoint) -> Subject:
-    return Subject(document=Document(tree=Tree(root={}), endpoints=(endpoint,)))
+def _single_endpoint_subject(endpoint: AgisEndpoint) -> Subject:
+    return Subject(document=AgisDocument(tree=Tree(root={}), endpoints=(endpoint,)))
 
 
 def _errors(found: Iterable[Finding]) -> list[Finding]:

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.document import AgisDocument, AgisEndpoint
 from agtphost.agis.passes.completeness import ACTORS, CAPABILITIES, LONGEST, SURE
-from agtphost.agis.passes.contracts import error_names, resolved
+from agtphost.agis.passes.contracts import error_names, resolve_contract
 from agtphost.contract.carried import CarriedCall
 from agtphost.contract.openapi.importing import SUFFIX, Imported, ImportedEndpoint
 from agtphost.contract.semantic import FOR_TOOLS, MAX_TEXT
@@ -53,7 +53,7 @@ def capability_of(category: str, impact: str) -> str:
     return "retrieval" if impact == "informational" else _WIDER.get(category, "modification")
 
 
-def exported(entry: Mapping[str, Any]) -> dict[str, Any]:
+def export_endpoint(entry: Mapping[str, Any]) -> dict[str, Any]:
     """
     Return an endpoint in the form of an AGIS document.
 
@@ -110,7 +110,7 @@ def _schema(schema: Any) -> dict[str, Any]:
     return dict(schema) if isinstance(schema, Mapping) and schema else {"type": "object"}
 
 
-def imported(document: Document, catalog: Catalog) -> Imported:
+def import_endpoints(document: AgisDocument, catalog: Catalog) -> Imported:
     """
     Return the endpoints of a document as declarations for review.
 
@@ -126,7 +126,7 @@ def imported(document: Document, catalog: Catalog) -> Imported:
         if not is_method_name(endpoint.verb):
             skipped.append(f"{endpoint.name}: a method of AGTP must have 3 to 32 letters")
             continue
-        one = _Import(endpoint, document, catalog)
+        one = _EndpointImport(endpoint, document, catalog)
         table = one.table()
         for loss in one.losses:
             losses[loss.partition(":")[0]] = losses.get(loss.partition(":")[0], 0) + 1
@@ -154,11 +154,11 @@ def imported(document: Document, catalog: Catalog) -> Imported:
 
 
 @dataclass
-class _Import:
+class _EndpointImport:
     """Converter of one endpoint into a declaration."""
 
-    endpoint: Endpoint
-    document: Document
+    endpoint: AgisEndpoint
+    document: AgisDocument
     catalog: Catalog
 
     def __post_init__(self) -> None:
@@ -185,7 +185,7 @@ class _Import:
             "description": semantic["intent"],
             "errors": self._errors(),
             "required_scopes": required,
-            **self._deprecated(),
+            **self._read_deprecation(),
             "handler": {"type": "registered_function", "function": f"{MODULE}.{function}"},
             "semantic": semantic,
             "input_schema": self._input(),
@@ -233,7 +233,7 @@ class _Import:
     def _contract(self, name: str) -> dict[str, Any]:
         shared = self.document.members.get("schemas")
         shared = shared if isinstance(shared, Mapping) else {}
-        return {"type": "object", **resolved(self.endpoint.members[name], shared, closed=name == "input")}
+        return {"type": "object", **resolve_contract(self.endpoint.members[name], shared, closed=name == "input")}
 
     def _input(self) -> dict[str, Any]:
         """Return the input schema with the path's parameters, which AGTP-API requires to be declared."""
@@ -267,7 +267,7 @@ class _Import:
             self.reviews.append(f"[errors] rewritten as names of AGTP-API; the document has {_line(str(names))[:200]}")
         return [*dict.fromkeys(name for name in fitting if name)]
 
-    def _deprecated(self) -> dict[str, Any]:
+    def _read_deprecation(self) -> dict[str, Any]:
         said = self.endpoint.members.get("deprecated")
         if not said:
             return {}
@@ -278,7 +278,7 @@ class _Import:
         return {"deprecated": {"deprecated_in": "1.0"}}
 
 
-def _file(endpoint: Endpoint, taken: set[str]) -> str:
+def _file(endpoint: AgisEndpoint, taken: set[str]) -> str:
     slug = re.sub(r"[^A-Za-z0-9]+", "-", endpoint.path).strip("-").lower()[:100] or "root"
     wanted = name = f"{endpoint.verb.lower()}-{slug}"
     number = 2

@@ -9,14 +9,14 @@ from typing import Any
 from agtphost.agis.document import MAX_ENDPOINTS
 from agtphost.agis.drafting import (
     USUAL,
-    Drafted,
-    Endpoints,
+    DraftDocument,
+    DraftEndpoints,
     choose_intent,
     choose_method,
     choose_outcome,
     choose_path,
     draft,
-    fits,
+    is_method,
     line_of,
     reads,
 )
@@ -99,7 +99,7 @@ def of_server(tools: Sequence[Mapping[str, Any]], server: str) -> list[Mapping[s
 
 def from_mcp(
     tools: Sequence[Mapping[str, Any]], *, service: str, agtp: str | None = None, description: str = ""
-) -> Drafted:
+) -> DraftDocument:
     """
     Return a document of tools.
 
@@ -107,7 +107,7 @@ def from_mcp(
     :param service: name of the service.
     :param agtp: address of the service, if it is known.
     """
-    made, names = Endpoints(), dict.fromkeys((tool["name"] for tool in tools), 2)
+    made, names = DraftEndpoints(), dict.fromkeys((tool["name"] for tool in tools), 2)
     for tool in tools:
         _add(made, tool, service, names)
     return draft(
@@ -119,7 +119,7 @@ def from_mcp(
     )
 
 
-def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: dict[str, int]) -> None:
+def _add(made: DraftEndpoints, tool: Mapping[str, Any], service: str, names: dict[str, int]) -> None:
     name, notes = tool["name"], list[tuple[str, str]]()
     hints = tool.get("annotations")
     hints = hints if isinstance(hints, Mapping) else {}
@@ -132,7 +132,7 @@ def _add(made: Endpoints, tool: Mapping[str, Any], service: str, names: dict[str
     path, why = choose_path(chosen.method, chosen.rest, _nouns(tool, service))
     if why:
         notes.append(("path", why))
-    path = made.alone(chosen.method, path)
+    path = made.reserve_path(chosen.method, path)
     intent, why = choose_intent(chosen.method, path, said)
     if why:
         notes.append(("intent", why))
@@ -171,7 +171,7 @@ def _plain(tool: Mapping[str, Any]) -> str:
     name: str = tool["name"]
     server, _, last = re.sub(r"/|__", ".", name).rpartition(".")
     first = parts(server)[:1]
-    return name if not last or (first and (first[0] in PROHIBITED or fits(first[0]))) else last
+    return name if not last or (first and (first[0] in PROHIBITED or is_method(first[0]))) else last
 
 
 def _nouns(tool: Mapping[str, Any], service: str) -> Iterator[str]:

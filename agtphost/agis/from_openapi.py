@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from agtphost.agis.document import MAX_ENDPOINTS
 from agtphost.agis.drafting import (
-    Drafted,
-    Endpoints,
+    DraftDocument,
+    DraftEndpoints,
     choose_intent,
     choose_method,
     choose_outcome,
@@ -72,7 +72,7 @@ def read_openapi(octets: bytes) -> Any:
     raise OpenAPIError(f"it is nested more than {MAX_DEPTH} deep")
 
 
-def from_openapi(document: Any, *, service: str = "", agtp: str | None = None) -> Drafted:
+def from_openapi(document: Any, *, service: str = "", agtp: str | None = None) -> DraftDocument:
     """
     Return a document of operations.
 
@@ -90,20 +90,20 @@ def from_openapi(document: Any, *, service: str = "", agtp: str | None = None) -
         )
     if not isinstance(document.get("paths", {}), Mapping):
         raise OpenAPIError("paths must be an object")
-    return _Reading(document).drafted(service, agtp)
+    return _OpenApiReader(document).draft(service, agtp)
 
 
-class _Reading:
+class _OpenApiReader:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
         self._catalog = Catalog.load()
         self._references = OpenAPIReferences(document)
         self._converter = SchemaConverter(self._references)
-        self._made = Endpoints()
+        self._made = DraftEndpoints()
         self._tags: Counter[str] = Counter()
         self._skipped: list[str] = []
 
-    def drafted(self, service: str, agtp: str | None) -> Drafted:
+    def draft(self, service: str, agtp: str | None) -> DraftDocument:
         operations = [*self._operations()]
         if not operations:
             raise OpenAPIError("it has no operations")
@@ -152,7 +152,7 @@ class _Reading:
 
     def _add_own(self, source: str, given: Mapping[str, Any]) -> None:
         """Add one of several endpoints that share an operation, unchanged from the exported document."""
-        path = self._made.alone(given["method"], given["path"])
+        path = self._made.reserve_path(given["method"], given["path"])
         contracts = {name: dict(given[name]) for name in CONTRACTS.values()}
         errors = given.get("errors")
         endpoint = {"method": given["method"], "path": path, "semantic": dict(given["semantic"]), **contracts}
@@ -173,8 +173,8 @@ class _Reading:
         read, given = read_operation(facts), facts.operation
         table = read.table("QUERY", "/", "retrieval")
         own, notes = _object(given, OWN), [("source", f"{http.upper()} {line_of(source)}")]
-        method, path = _named(own) or self._name(http, read, placed.path, placed.action, notes)
-        path = self._made.alone(method, path)
+        method, path = _exported_name(own) or self._name(http, read, placed.path, placed.action, notes)
+        path = self._made.reserve_path(method, path)
         semantic = dict(_object(own, "semantic")) or self._semantic(http, method, path, read, given, notes)
         notes += [(found[1], found[2]) for each in read.reviews if (found := _FROM_SCHEMAS.fullmatch(each)) is not None]
         errors = own.get("errors")
@@ -277,7 +277,7 @@ def _own_words(said: Any) -> Any:
     return said.removesuffix(SAID).rstrip() if isinstance(said, str) else said
 
 
-def _named(own: Mapping[str, Any]) -> tuple[str, str] | None:
+def _exported_name(own: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return method and path of an operation that was exported from AGIS; None for others."""
     method, path = own.get("method"), own.get("path")
     return (method, path) if isinstance(method, str) and isinstance(path, str) else None
@@ -292,7 +292,7 @@ def _scopes(own: Mapping[str, Any]) -> dict[str, Any]:
 def _several(operation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the endpoints that share an operation exported from AGIS; empty if it has one, or was not exported."""
     own = operation.get(OWN)
-    if not isinstance(own, list) or not all(isinstance(each, Mapping) and _named(each) for each in own):
+    if not isinstance(own, list) or not all(isinstance(each, Mapping) and _exported_name(each) for each in own):
         return []
     whole = all(isinstance(each.get(name), Mapping) for each in own for name in ("semantic", *CONTRACTS.values()))
     return own if whole else []

@@ -58,9 +58,9 @@ def goal_values(
         if not isinstance(name, str) or not isinstance(schema, Mapping):
             continue
         # A method is used only if the ones before it found nothing.
-        ways = (_named(name, schema, words), _hinted(words, (hints or {}).get(name, ())), _shaped(schema, words))
+        ways = (_find_by_name(name, schema, words), _find_by_hint(words, (hints or {}).get(name, ())), _find_by_shape(schema, words))
         for way in ways:
-            values = _fitting(way, schema)
+            values = _valid_values(way, schema)
             if len(values) == 1:
                 found[name] = values[0]
             if values:
@@ -91,19 +91,19 @@ def _places(words: Sequence[str], parts: Sequence[str]) -> Iterator[tuple[int, i
             yield begin, begin + len(parts)
 
 
-def _named(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
+def _find_by_name(name: str, schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
     """Yield values next to the parameter's name: ``isbn 978...``, ``room = attic``; for numbers also ``3 nights``."""
     places = [*_places(words, [name.lower()]), *_places(words, _parts(name))]
     for begin, end in dict.fromkeys(places):
         explicit = end < len(words) and words[end].lower() in _SEPARATORS
         behind = words[end + explicit] if end + explicit < len(words) else ""
-        if behind and (explicit or any(sign.isdigit() for sign in behind) or behind in _enumerated(schema)):
+        if behind and (explicit or any(sign.isdigit() for sign in behind) or behind in _enum_values(schema)):
             yield behind
         elif begin and _kinds(schema) & {"integer", "number"}:
             yield words[begin - 1]
 
 
-def _hinted(words: Sequence[str], phrases: Any) -> Iterator[str]:
+def _find_by_hint(words: Sequence[str], phrases: Any) -> Iterator[str]:
     """Yield the words at the position of a phrase's capital word: ``for N people``."""
     listed = phrases if isinstance(phrases, (list, tuple)) else ()
     lower = [word.lower() for word in words]
@@ -118,9 +118,9 @@ def _hinted(words: Sequence[str], phrases: Any) -> Iterator[str]:
                 yield words[place]
 
 
-def _shaped(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
+def _find_by_shape(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
     """Yield the words that match the enumeration, the pattern or the format."""
-    enumerated = _enumerated(schema)
+    enumerated = _enum_values(schema)
     if enumerated:
         yield from (word for word in words if word in enumerated)
         return
@@ -129,7 +129,7 @@ def _shaped(schema: Mapping[str, Any], words: Sequence[str]) -> Iterator[str]:
         yield from (word for word in words if takes(word))
 
 
-def _enumerated(schema: Mapping[str, Any]) -> list[str]:
+def _enum_values(schema: Mapping[str, Any]) -> list[str]:
     values = schema.get("enum")
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
@@ -178,7 +178,7 @@ def _kinds(schema: Mapping[str, Any]) -> frozenset[str]:
     return frozenset([declared] if isinstance(declared, str) else declared if isinstance(declared, list) else ())
 
 
-def _fitting(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
+def _valid_values(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
     """Return the different values that match the schema; at most two."""
     candidates = list(dict.fromkeys(words))
     if not candidates:
@@ -187,13 +187,13 @@ def _fitting(words: Iterator[str], schema: Mapping[str, Any]) -> list[Any]:
         compiled = compile_schema(
             {"type": "object", "properties": {"value": dict(schema)}, "required": ["value"]}, role="output"
         )
-        typed = [value for word in candidates for value in _typed(word, _kinds(schema))]
+        typed = [value for word in candidates for value in _convert(word, _kinds(schema))]
         return [value for value in typed if compiled.is_valid({"value": value})][:2]
     except (SchemaError, TooCostly):
         return []
 
 
-def _typed(word: str, kinds: frozenset[str]) -> Iterator[Any]:
+def _convert(word: str, kinds: frozenset[str]) -> Iterator[Any]:
     """Yield a word as a value of the possible types."""
     if kinds & {"integer", "number"}:
         number = str(_NUMBER_WORDS.get(word.lower(), word))

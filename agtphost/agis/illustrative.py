@@ -35,7 +35,7 @@ _OUTER = ("pre_auth_discovery",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewritten:
+class IllustrativeDocument:
     """A document that was parsed from the notation."""
 
     root: dict[str, Any]
@@ -43,7 +43,7 @@ class Rewritten:
     """Sentences about parts that were left out and are now empty."""
 
 
-def from_illustrative(octets: bytes) -> Rewritten:
+def from_illustrative(octets: bytes) -> IllustrativeDocument:
     """
     Parse the notation.
 
@@ -56,10 +56,10 @@ def from_illustrative(octets: bytes) -> Rewritten:
         text = octets.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Unreadable("it is not UTF-8", None) from None
-    reader = _Reader(text)
+    reader = _NotationReader(text)
     root = reader.members(0)
     root["endpoints"] = reader.endpoints
-    return Rewritten(root=root, notes=tuple(reader.notes))
+    return IllustrativeDocument(root=root, notes=tuple(reader.notes))
 
 
 def comments(octets: bytes) -> int:
@@ -69,7 +69,7 @@ def comments(octets: bytes) -> int:
 
 
 @dataclass
-class _Reader:
+class _NotationReader:
     text: str
     endpoints: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -195,19 +195,19 @@ class _Reader:
         if self._next("{"):
             return {"type": "object", "properties": dict(self._items(self._deeper(depth)))}
         if self.text.startswith("(", self._at):
-            return _described(name, self._bracketed("(", ")"))
+            return _parse_description(name, self._read_brackets("(", ")"))
         if not self._next(":"):
             return {}
         self._take(_SPACE)
         if self.text.startswith("[", self._at):
-            inner = self._bracketed("[", "]")
+            inner = self._read_brackets("[", "]")
             return {"type": "array", **({"items": {"type": "object"}} if "object" in inner else {})}
         if (string := self._take(_STRING)) is not None:
-            return {"description": _unquoted(string)}
+            return {"description": _unquote(string)}
         if self.text.startswith('"', self._at):
             self._refuse("this quotation is never closed")
         said = self._take(_ITEM)
-        return _described(name, said[0].strip() if said else "")
+        return _parse_description(name, said[0].strip() if said else "")
 
     # Values
 
@@ -221,19 +221,19 @@ class _Reader:
             return None
         self._take(_SPACE)
         if self.text.startswith("-", self._at) and not self.text.startswith("->", self._at):
-            return self._listed(depth)
-        return self._below(name, column, depth)
+            return self._read_list(depth)
+        return self._read_members_below(name, column, depth)
 
     def _on_line(self, name: str, depth: int) -> Any:
         if (string := self._take(_STRING)) is not None:
-            return _unquoted(string)
+            return _unquote(string)
         if self.text.startswith('"', self._at):
             self._refuse("this quotation is never closed")
         if self._next("{"):
             return self.members(depth)
         start = self._at
         if self.text.startswith("[", start):
-            inner = self._bracketed("[", "]")
+            inner = self._read_brackets("[", "]")
             if re.match(r"[ \t]*->", self.text[self._at : self._at + 40]) is None:
                 return [_scalar(each) for each in _split(inner)]
             self._at = start
@@ -243,7 +243,7 @@ class _Reader:
             self._refuse(f"{name} has no value")
         return said if name in _TEXTS else _scalar(said)
 
-    def _below(self, name: str, column: int, depth: int) -> Any:
+    def _read_members_below(self, name: str, column: int, depth: int) -> Any:
         """Return the members that are indented more than the name; in a flat text, those that contain ``->``."""
         found: dict[str, Any] = {}
         while _KEY.match(self.text, self._at) is not None or _BLOCK.match(self.text, self._at) is not None:
@@ -257,7 +257,7 @@ class _Reader:
             self._refuse(f"{name} has no value")
         return found
 
-    def _listed(self, depth: int) -> list[Any]:
+    def _read_list(self, depth: int) -> list[Any]:
         """Return the items of a list with hyphens."""
         found: list[Any] = []
         column = self._column()
@@ -280,7 +280,7 @@ class _Reader:
             found.append(item)
         return found
 
-    def _bracketed(self, left: str, right: str) -> str:
+    def _read_brackets(self, left: str, right: str) -> str:
         """Return the text between two brackets, which may contain others."""
         start, depth = self._at, 0
         for found in re.compile(f"[{re.escape(left + right)}]").finditer(self.text, start):
@@ -293,12 +293,12 @@ class _Reader:
         return self.text[start + 1 : self._at - 1]
 
 
-def _described(name: str, said: str) -> dict[str, Any]:
+def _parse_description(name: str, said: str) -> dict[str, Any]:
     properties: Mapping[str, Any] = schema_of([f"{name} ({said})"], closed=False)["properties"]
     return dict(properties.get(name) or {})
 
 
-def _unquoted(found: re.Match[str]) -> str:
+def _unquote(found: re.Match[str]) -> str:
     return " ".join(re.sub(r"\\(.)", r"\1", found[1]).split())
 
 
@@ -318,7 +318,7 @@ def _split(text: str) -> list[str]:
 def _scalar(text: str) -> Any:
     quoted = _STRING.fullmatch(text)
     if quoted is not None:
-        return _unquoted(quoted)
+        return _unquote(quoted)
     if text in ("true", "false"):
         return text == "true"
     if _NUMBER.fullmatch(text):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.document import AgisDocument, AgisEndpoint
 from agtphost.agis.passes.completeness import SURE
 from agtphost.agis.words import parts, words
 from agtphost.search.lexical import Lexicon
@@ -54,10 +54,10 @@ _AUXILIARY = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class EndpointMatch:
     """An endpoint that an instruction may mean."""
 
-    endpoint: Endpoint
+    endpoint: AgisEndpoint
     method: float
     """0 to 1: similarity of the method to the instruction's verb."""
 
@@ -92,7 +92,7 @@ class Match:
 class ServiceMap:
     """An index of a service's endpoints by what they do."""
 
-    document: Document
+    document: AgisDocument
     """A document that conforms; others are not used (AGIS v01 section 14)."""
 
     _lexicon: list[Lexicon] = field(default_factory=list)
@@ -103,21 +103,21 @@ class ServiceMap:
         return str(self.document.vocabulary.get("namespace", ""))
 
     @functools.cached_property
-    def verbs(self) -> Mapping[str, list[Endpoint]]:
+    def verbs(self) -> Mapping[str, list[AgisEndpoint]]:
         """Return every verb that the vocabulary declares, with the endpoints that use it."""
-        found: dict[str, list[Endpoint]] = {verb.upper(): [] for verb in self.document.vocabulary["declared_verbs"]}
+        found: dict[str, list[AgisEndpoint]] = {verb.upper(): [] for verb in self.document.vocabulary["declared_verbs"]}
         for endpoint in self.document.endpoints:
             found.setdefault(endpoint.verb, []).append(endpoint)
         return found
 
-    def qualified(self, endpoint: Endpoint) -> str:
+    def qualified_method(self, endpoint: AgisEndpoint) -> str:
         """
         Return the method with its namespace, for use with several services (AGIS v01 section 8.2 (d)):
         ``logistics.DISPATCH``.
         """
         return f"{self.namespace}.{endpoint.verb}" if self.namespace else endpoint.verb
 
-    def match(self, instruction: str, *, limit: int = 5, measure: Measure | None = None) -> list[Match]:
+    def match(self, instruction: str, *, limit: int = 5, measure: Measure | None = None) -> list[EndpointMatch]:
         """
         Return the endpoints that an instruction may mean, best first.
 
@@ -126,7 +126,7 @@ class ServiceMap:
         :param measure: returns the semantic similarity of pairs of texts, -1 to 1; None: statements are compared by
             words only.
         """
-        said = _Said.of(instruction[:LONGEST])
+        said = _Instruction.parse(instruction[:LONGEST])
         if not self._lexicon:
             self._lexicon.append(Lexicon(("", _statement(endpoint)) for endpoint in self.document.endpoints))
         exact, near = self._scores(instruction[:LONGEST]), self._scores(" ".join(said.like()))
@@ -136,19 +136,19 @@ class ServiceMap:
             scores = [max(one, min(1.0, float(other))) for one, other in zip(scores, measure(pairs), strict=True)]
         verbs = {verb: said.method(verb) for verb in self.verbs}
         found = [
-            Match(
+            EndpointMatch(
                 endpoint=endpoint,
                 method=verbs[endpoint.verb],
                 path=said.path(endpoint.path),
                 intent=score,
-                needed=_needed(endpoint),
+                needed=_required_confidence(endpoint),
             )
             for endpoint, score in zip(self.document.endpoints, scores, strict=True)
         ]
         found = [each for each in found if each.method or each.path or each.intent]
         # Of equal matches, the better method comes first, because the draft compares methods first.
         found.sort(key=lambda each: (-each.confidence, -each.method, -each.path, each.endpoint.name))
-        return [*_alike(found[: max(limit, 2)])][:limit]
+        return [*_mark_ties(found[: max(limit, 2)])][:limit]
 
     def _scores(self, text: str) -> list[float]:
         """Return the score of each statement, relative to the best."""
@@ -157,22 +157,22 @@ class ServiceMap:
         return [score / best for score in scores]
 
 
-def _alike(found: list[Match]) -> Iterator[Match]:
+def _mark_ties(found: list[EndpointMatch]) -> Iterator[EndpointMatch]:
     """Yield the matches; those equal to the best are marked."""
     top = [each for each in found if each.confidence == found[0].confidence]
     for each in found:
         alone = len(top) == 1 or each not in top
-        yield each if alone else Match(**{name: getattr(each, name) for name in Match.__slots__} | {"alike": True})
+        yield each if alone else EndpointMatch(**{name: getattr(each, name) for name in EndpointMatch.__slots__} | {"alike": True})
 
 
-def _needed(endpoint: Endpoint) -> float:
+def _required_confidence(endpoint: AgisEndpoint) -> float:
     given = endpoint.semantic.get("confidence_guidance")
     asked = float(given) if isinstance(given, (int, float)) else 0.0
     grave = endpoint.verb in GRAVE or endpoint.semantic.get("impact_tier") == "irreversible"
     return max(asked, SURE) if grave else asked
 
 
-def _statement(endpoint: Endpoint) -> str:
+def _statement(endpoint: AgisEndpoint) -> str:
     """Return the statement of an endpoint's intent, with the phrases for its parameters."""
     hints = endpoint.semantic.get("parameter_hints")
     phrases = [phrase for each in hints.values() for phrase in each] if isinstance(hints, Mapping) else []
@@ -180,7 +180,7 @@ def _statement(endpoint: Endpoint) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Said:
+class _Instruction:
     """The words of an instruction."""
 
     verb: str
@@ -193,7 +193,7 @@ class _Said:
     """Stems of all words but the verb."""
 
     @classmethod
-    def of(cls, instruction: str) -> _Said:
+    def parse(cls, instruction: str) -> _Instruction:
         known, verb, left = words(), "", list[str]()
         for word in (found.upper() for found in _WORD.findall(instruction)):
             lemma = known.lemma(word)

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agtphost.agis.document import Document, Endpoint, capitals, endpoints
-from agtphost.agis.passes.path_syntax import mended_segment
+from agtphost.agis.document import AgisDocument, AgisEndpoint, capitals, endpoints
+from agtphost.agis.passes.path_syntax import corrected_segment
 from agtphost.agis.reading import Tree
 from agtphost.agis.shorthand import is_shorthand, schema_of
-from agtphost.agis.suppression import MEMBER, place_of, unused
+from agtphost.agis.suppression import MEMBER, place_of, unused_suppressions
 from agtphost.agis.validation import validate_tree
-from agtphost.agis.words import snake
+from agtphost.agis.words import to_snake_case
 
 _ELSEWHERE = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
 
 
 @dataclass(kw_only=True)
-class _Mending:
+class _Autofix:
     root: dict[str, Any]
     changes: list[str] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)
@@ -42,24 +42,24 @@ class _Mending:
         self.changes.append(f"{where}: {was} is {now}")
 
 
-def mended(document: Document) -> tuple[Document, tuple[str, ...]]:
+def apply_fixes(document: AgisDocument) -> tuple[AgisDocument, tuple[str, ...]]:
     """
     Return a document with all automatic corrections.
 
     :return: the document, without the lines of its text; and one line for each change. Without changes: the same
         document.
     """
-    mending = _Mending(root=copy.deepcopy(dict(document.members)))
+    mending = _Autofix(root=copy.deepcopy(dict(document.members)))
     _endpoints(mending, endpoints(mending.root))
     _vocabulary(mending)
     _suppressions(mending)
     if not mending.changes:
         return document, ()
     tree = Tree(root=mending.root)
-    return Document(tree=tree, endpoints=tuple(endpoints(mending.root))), tuple(mending.changes)
+    return AgisDocument(tree=tree, endpoints=tuple(endpoints(mending.root))), tuple(mending.changes)
 
 
-def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
+def _endpoints(mending: _Autofix, found: Iterator[AgisEndpoint]) -> None:
     listed = [*found]
     taken = {(endpoint.verb, endpoint.path) for endpoint in listed}
     written: dict[str, Any] = {}
@@ -88,11 +88,11 @@ def _endpoints(mending: _Mending, found: Iterator[Endpoint]) -> None:
 def _path(path: str, renamed: Mapping[str, str]) -> str:
     if "?" in path or "#" in path:
         return path  # The variable part belongs into the input, but its type is unknown here.
-    mended_path = re.sub("/{2,}", "/", "/".join(mended_segment(each, renamed) for each in path.split("/")))
+    mended_path = re.sub("/{2,}", "/", "/".join(corrected_segment(each, renamed) for each in path.split("/")))
     return mended_path if mended_path.startswith("/") else f"/{mended_path}"
 
 
-def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> Mapping[str, str]:
+def _parameters(mending: _Autofix, endpoint: AgisEndpoint, members: dict[str, Any]) -> Mapping[str, str]:
     """
     Rename the parameters of an input, and references to them, to snake_case.
 
@@ -106,7 +106,7 @@ def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) 
     known = contract.get("properties")
     if not isinstance(known, dict):
         return {}
-    renamed = _renamed(known)
+    renamed = _find_renames(known)
     if not renamed:
         return {}
     for was, now in renamed.items():
@@ -114,7 +114,7 @@ def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) 
     members["input"] = contract
     contract["properties"] = {renamed.get(name, name): schema for name, schema in known.items()}
     if isinstance(contract.get("required"), list):
-        contract["required"] = [_named(renamed, name) for name in contract["required"]]
+        contract["required"] = [_new_name(renamed, name) for name in contract["required"]]
     semantic = members.get("semantic")
     if isinstance(semantic, dict) and isinstance(semantic.get("parameter_hints"), dict):
         hints = semantic["parameter_hints"]
@@ -123,33 +123,33 @@ def _parameters(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) 
     return renamed
 
 
-def _named(renamed: Mapping[str, str], name: Any) -> Any:
+def _new_name(renamed: Mapping[str, str], name: Any) -> Any:
     return renamed.get(name, name) if isinstance(name, str) else name
 
 
-def _renamed(names: Any) -> dict[str, str]:
+def _find_renames(names: Any) -> dict[str, str]:
     """Return the names that are not in snake_case, with their new ones unless these are taken."""
     found: dict[str, str] = {}
     taken = {*names}
     for name in names:
-        now = snake(name)
+        now = to_snake_case(name)
         if now not in taken and _NAME.fullmatch(name):
             found[name] = now
             taken.add(now)
     return found
 
 
-def _errors(mending: _Mending, endpoint: Endpoint, members: dict[str, Any]) -> None:
+def _errors(mending: _Autofix, endpoint: AgisEndpoint, members: dict[str, Any]) -> None:
     given = members.get("errors")
     if not isinstance(given, list):
         return
-    renamed = _renamed([name for name in given if isinstance(name, str)])
+    renamed = _find_renames([name for name in given if isinstance(name, str)])
     for was, now in renamed.items():
         mending.change(f"{endpoint.name} errors", was, now)
-    members["errors"] = [_named(renamed, name) for name in given]
+    members["errors"] = [_new_name(renamed, name) for name in given]
 
 
-def _vocabulary(mending: _Mending) -> None:
+def _vocabulary(mending: _Autofix) -> None:
     block = mending.root["vocabulary"]
     used = [*dict.fromkeys(capitals(endpoint.method) for endpoint in endpoints(mending.root))]
     given = block.get("declared_verbs")
@@ -160,7 +160,7 @@ def _vocabulary(mending: _Mending) -> None:
         mending.root["vocabulary"] = {"declared_verbs": wanted, **block} | {"declared_verbs": wanted}
 
 
-def _suppressions(mending: _Mending) -> None:
+def _suppressions(mending: _Autofix) -> None:
     """Update the suppressions of renamed endpoints, and remove unused ones."""
     listed = mending.root.get(MEMBER)
     if not isinstance(listed, list):
@@ -168,7 +168,7 @@ def _suppressions(mending: _Mending) -> None:
     for entry in listed:
         if isinstance(entry, dict) and isinstance(entry.get("endpoint"), str):
             entry["endpoint"] = mending.places.get(place_of(entry["endpoint"]), entry["endpoint"])
-    idle = {*unused(validate_tree(Tree(root=mending.root)).findings)}
+    idle = {*unused_suppressions(validate_tree(Tree(root=mending.root)).findings)}
     for index in sorted(idle):
         mending.changes.append(f"{MEMBER}[{index}]: {listed[index]['rule']} suppressed nothing, and was removed")
     kept = [entry for index, entry in enumerate(listed) if index not in idle]

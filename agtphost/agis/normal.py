@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from agtphost.agis.document import Document, Endpoint, capitals
+from agtphost.agis.document import AgisDocument, AgisEndpoint, capitals
 from agtphost.agis.passes.completeness import FIELDS
 from agtphost.agis.shorthand import is_shorthand, schema_of
 
@@ -33,10 +33,10 @@ LONGEST_NUMBER = 64
 _ENDPOINT = ("method", "path", "semantic", "input", "output", "errors")
 
 
-def normal(document: Document) -> dict[str, Any]:
+def to_canonical(document: AgisDocument) -> dict[str, Any]:
     """Return the canonical values of a document."""
-    found = _ordered(document.members, _TOP)
-    block = _ordered(document.vocabulary, _VOCABULARY)
+    found = _order_members(document.members, _TOP)
+    block = _order_members(document.vocabulary, _VOCABULARY)
     endpoints = [(capitals(endpoint.method), endpoint.path, _endpoint(endpoint)) for endpoint in document.endpoints]
     if isinstance(block.get("declared_verbs"), list):
         block["declared_verbs"] = [*map(capitals, block["declared_verbs"])]
@@ -53,17 +53,17 @@ def normal(document: Document) -> dict[str, Any]:
     return found
 
 
-def _ordered(members: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _order_members(members: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     first = {name: members[name] for name in names if name in members}
     return {**first, **{name: value for name, value in members.items() if name not in first}}
 
 
-def _endpoint(endpoint: Endpoint) -> dict[str, Any]:
-    found = _ordered(
+def _endpoint(endpoint: AgisEndpoint) -> dict[str, Any]:
+    found = _order_members(
         {name: value for name, value in endpoint.members.items() if name not in ("method", "path")}, _ENDPOINT
     )
     if isinstance(found.get("semantic"), Mapping):
-        found["semantic"] = _ordered(found["semantic"], FIELDS)
+        found["semantic"] = _order_members(found["semantic"], FIELDS)
     for name in ("input", "output"):
         contract = found.get(name)
         if isinstance(contract, (dict, list)) and is_shorthand(contract):

@@ -121,7 +121,7 @@ def read(octets: bytes) -> Tree:
     if len(octets) > MAX_OCTETS:
         raise Unreadable(f"it has more than {MAX_OCTETS} octets", None)
     octets = octets.removeprefix(b"\xef\xbb\xbf")
-    _utf_8(octets)
+    _require_utf_8(octets)
     if octets.lstrip(b" \t\r\n")[:1] in (b"{", b"["):
         return _read_json(octets)
     marks: Marks = {}
@@ -137,7 +137,7 @@ def read(octets: bytes) -> Tree:
         raise Unreadable("it is the draft's illustrative notation", mark, illustrative=True) from None
 
 
-def _utf_8(octets: bytes) -> None:
+def _require_utf_8(octets: bytes) -> None:
     """
     Check that a text is UTF-8.
 
@@ -162,7 +162,7 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
         if line and line[0].lstrip(" ").startswith("\t"):
             return Unreadable("a tab indents this line, but YAML must be indented by spaces", error.mark)
         guessed = _GUESSED.match(reason)
-        return Unreadable(reason, error.mark, _sure(guessed[1]) if guessed else "")
+        return Unreadable(reason, error.mark, _unambiguous_form(guessed[1]) if guessed else "")
     odd = re.search(_FORBIDDEN, text)
     if odd is None:
         return Unreadable(reason, None)
@@ -170,7 +170,7 @@ def _unreadable(text: str, error: yamltext.YAMLTextError) -> Unreadable:
     return Unreadable(f"it has the control character U+{ord(odd[0]):04X}", (len(lines), len(lines[-1]) + 1))
 
 
-def _sure(plain: str) -> str:
+def _unambiguous_form(plain: str) -> str:
     """Return the replacement of a scalar that YAML readers interpret differently."""
     word = plain.lower()
     if word in ("yes", "no", "on", "off", "true", "false", "y", "n"):
@@ -197,7 +197,7 @@ def _read_json(octets: bytes) -> Tree:
             told = _JSON_PLACE.search(str(error))
             mark = (int(told[1]), int(told[2])) if told else _mark_of(octets, other)
             raise Unreadable(str(error)[: told.start()] if told else str(error), mark) from None
-    return Tree(root=root, marks=_Marking(octets.decode("utf-8")).marks_of(root))
+    return Tree(root=root, marks=_JsonMarks(octets.decode("utf-8")).marks_of(root))
 
 
 def _mark_of(octets: bytes, found: yamltext.YAMLTextError) -> Mark | None:
@@ -216,7 +216,7 @@ def _letters(found: re.Match[str]) -> str:
     return text if len(text) == 2 else text.replace("\\", "_") if text[0] == "\\" else "_"
 
 
-class _Marking:
+class _JsonMarks:
     """A pass over a JSON text in parallel with its values, which tell what comes next."""
 
     def __init__(self, text: str) -> None:
@@ -249,7 +249,7 @@ class _Marking:
         self._at += 1
         for name, member in value.items():
             self._space()
-            marks[name] = self._here()
+            marks[name] = self._current_mark()
             self._at = scanstring(self._text, self._at + 1, True)[1]
             self._space()
             self._at += 1  # The colon.
@@ -266,7 +266,7 @@ class _Marking:
         self._at += 1
         for index, item in enumerate(value):
             self._space()
-            marks[index] = self._here()
+            marks[index] = self._current_mark()
             self._value(item)
             self._space()
             self._at += 1
@@ -279,7 +279,7 @@ class _Marking:
         assert found is not None
         self._at = found.end()
 
-    def _here(self) -> Mark:
+    def _current_mark(self) -> Mark:
         lines = self._lines
         while self._line + 1 < len(lines) and lines[self._line + 1] <= self._at:
             self._line += 1

@@ -16,7 +16,7 @@ from agtphost.agis.rules import RULES
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examined:
+class ValidatedFile:
     """A validated file with its findings."""
 
     file: str
@@ -49,7 +49,7 @@ def line(file: str, finding: Finding) -> str:
     return f"{where}: {finding.severity.value} {rule} {finding.place}: {finding.message}{fix}"
 
 
-def verdict(examined: Examined) -> str:
+def verdict(examined: ValidatedFile) -> str:
     """Return whether a file conforms, with the counts, as one line."""
     counts = examined.counts
     said = ", ".join(
@@ -61,7 +61,7 @@ def verdict(examined: Examined) -> str:
     return f"{examined.file}: {word}{f' ({said})' if said else ''}"
 
 
-def passes(examined: Examined) -> Iterator[tuple[int, str, bool | None]]:
+def passes(examined: ValidatedFile) -> Iterator[tuple[int, str, bool | None]]:
     """Yield number and name of each pass, and whether it succeeded; None if it was not run."""
     failed = {each.rule.number for each in examined.findings if each.severity is Severity.ERROR}
     for number, name in enumerate(PASSES, 1):
@@ -83,7 +83,7 @@ def members(finding: Finding) -> dict[str, Any]:
     }
 
 
-def as_json(examined: Sequence[Examined]) -> list[dict[str, Any]]:
+def as_json(examined: Sequence[ValidatedFile]) -> list[dict[str, Any]]:
     """Return every file with its findings as JSON."""
     return [
         {
@@ -113,13 +113,13 @@ def _in_xml(char: str) -> bool:
     return char in "\t\n\r" or " " <= char <= "\ud7ff" or "\ue000" <= char <= "\ufffd" or char > "\uffff"
 
 
-def as_junit(examined: Sequence[Examined]) -> str:
+def as_junit(examined: Sequence[ValidatedFile]) -> str:
     """Return JUnit XML with a test suite for each file and a test case for each pass."""
     suites = "".join(_suite(each) for each in examined)
     return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="agis">{suites}</testsuites>\n'
 
 
-def _suite(examined: Examined) -> str:
+def _suite(examined: ValidatedFile) -> str:
     cases = []
     for number, name, held in passes(examined):
         inside = ""
@@ -141,7 +141,7 @@ def _suite(examined: Examined) -> str:
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def as_sarif(examined: Sequence[Examined]) -> str:
+def as_sarif(examined: Sequence[ValidatedFile]) -> str:
     """Return SARIF 2.1.0, which code reviews show next to the lines."""
     used = sorted({finding.rule.name for each in examined for finding in (*each.findings, *each.suppressed)})
     numbers = {name: number for number, name in enumerate(used)}
@@ -167,7 +167,7 @@ def as_sarif(examined: Sequence[Examined]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _result(examined: Examined, finding: Finding, numbers: Mapping[str, int]) -> dict[str, Any]:
+def _result(examined: ValidatedFile, finding: Finding, numbers: Mapping[str, int]) -> dict[str, Any]:
     fix = f" Try: {finding.fix}." if finding.fix else ""
     region = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     # Suppressed findings are results as well: code reviews show them as resolved, with the reason.

@@ -18,7 +18,7 @@ from agtphost.agis.validation import validate_value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Service:
+class AgisService:
     """The service's description of itself in a document."""
 
     name: str
@@ -41,7 +41,7 @@ class Service:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own:
+class OwnDocument:
     """A document that conforms, with the endpoints that it leaves out."""
 
     document: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Unpublishable(ValueError):
     """AGIS cannot express the service itself; the message names the rule."""
 
 
-def own(service: Service, entries: Iterable[Mapping[str, Any]]) -> Own:
+def build_own_document(service: AgisService, entries: Iterable[Mapping[str, Any]]) -> OwnDocument:
     """
     Return the document of a service.
 
@@ -69,7 +69,7 @@ def own(service: Service, entries: Iterable[Mapping[str, Any]]) -> Own:
         verdict = validate_value(document)
         wrong = [finding for finding in verdict.findings if finding.severity is Severity.ERROR]
         if not wrong:
-            return Own(document=document, left_out=left_out, warnings=verdict.findings)
+            return OwnDocument(document=document, left_out=left_out, warnings=verdict.findings)
         names = {f"{entry['method']} {entry['path']}" for entry in kept}
         broken = {finding.place: finding for finding in reversed(wrong) if finding.place in names}
         kept = [entry for entry in kept if f"{entry['method']} {entry['path']}" not in broken]
@@ -78,12 +78,12 @@ def own(service: Service, entries: Iterable[Mapping[str, Any]]) -> Own:
         left_out.update(broken)
 
 
-def examined(service: Service, entries: Sequence[Mapping[str, Any]]) -> Sequence[Finding]:
+def validate_service(service: AgisService, entries: Sequence[Mapping[str, Any]]) -> Sequence[Finding]:
     """Return the findings of the document with all endpoints."""
     return validate_value(_document(service, entries, ())).findings
 
 
-def _document(service: Service, entries: Sequence[Mapping[str, Any]], left_out: Iterable[str]) -> dict[str, Any]:
+def _document(service: AgisService, entries: Sequence[Mapping[str, Any]], left_out: Iterable[str]) -> dict[str, Any]:
     vocabulary: dict[str, Any] = {"declared_verbs": [*verbs(entries)]}
     if service.domain:
         vocabulary["domain"] = service.domain

@@ -81,7 +81,7 @@ def schema_of(contract: Any, *, closed: bool) -> dict[str, Any]:
         properties = {**wanted, **dict(_properties(contract.get("optional") or []))}
         required = [*wanted]
     else:
-        properties, required = {name: _described(value) for name, value in contract.items()}, []
+        properties, required = {name: _member_schema(value) for name, value in contract.items()}, []
     found: dict[str, Any] = {"type": "object", "additionalProperties": not closed, "properties": properties}
     return {**found, "required": required} if required else found
 
@@ -96,7 +96,7 @@ def doubts(contract: Any) -> Iterator[tuple[str, str]]:
         [contract] if isinstance(contract, list) else [contract.get(name) or [] for name in ("required", "optional")]
     )
     seen: set[str] = set()
-    for item in (each for group in groups for each in _joined(group)):
+    for item in (each for group in groups for each in _rejoin(group)):
         found = _ITEM.fullmatch(item) if isinstance(item, str) else None
         if found is None:
             continue  # An invalid name is reported elsewhere: it is not in snake_case.
@@ -108,19 +108,19 @@ def doubts(contract: Any) -> Iterator[tuple[str, str]]:
 
 
 def _properties(items: Iterable[Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    for item in _joined(items):
+    for item in _rejoin(items):
         if isinstance(item, Mapping):
             # YAML reads `party_size (integer, minimum: 1)` as a mapping, because of the colon.
             for name, value in item.items():
                 if "(" in name:
                     yield _property(f"{name}: {value}")
                 else:
-                    yield name, _described(value)
+                    yield name, _member_schema(value)
         else:
             yield _property(item)
 
 
-def _joined(items: Iterable[Any]) -> Iterable[Any]:
+def _rejoin(items: Iterable[Any]) -> Iterable[Any]:
     """
     Yield items with their parentheses rejoined: YAML splits ``month (string, format: date)`` in brackets at its comma.
     """
@@ -145,7 +145,7 @@ def _property(text: str) -> tuple[str, dict[str, Any]]:
     return found[1], _kind(found[2] or "")
 
 
-def _described(value: Any) -> dict[str, Any]:
+def _member_schema(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return schema_of(value, closed=False) if value and is_shorthand(value) else dict(value)
     if isinstance(value, list):

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agtphost.agis.document import Document
+from agtphost.agis.document import AgisDocument
 from agtphost.agis.findings import Finding, Severity
-from agtphost.agis.passes.subject import Subject, shortened
+from agtphost.agis.passes.subject import Subject, shorten
 from agtphost.agis.rules import RULES
 
 MEMBER = "suppressions"
@@ -38,7 +38,7 @@ _Key = tuple[str, str]
 """A rule and an endpoint; an empty endpoint means the whole document."""
 
 
-def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def apply_suppressions(document: AgisDocument, found: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """
     Apply a document's suppressions.
 
@@ -79,7 +79,7 @@ def suppressed(document: Document, found: Sequence[Finding]) -> tuple[tuple[Find
     return (*kept, *told), tuple(left_out)
 
 
-def unused(found: Sequence[Finding]) -> Iterator[int]:
+def unused_suppressions(found: Sequence[Finding]) -> Iterator[int]:
     """Yield the indexes of unused suppressions."""
     for finding in found:
         if finding.rule.name == _KINDS[1]:
@@ -117,7 +117,7 @@ def _fault(entry: Any, *, guess: bool) -> tuple[str, str] | None:
 def place_of(endpoint: str) -> str:
     """Return an endpoint's name as findings have it, for any capitals and spaces."""
     method, _, path = endpoint.strip().partition(" ")
-    return shortened(f"{method.upper()} {path.strip()}") if path else method.upper()
+    return shorten(f"{method.upper()} {path.strip()}") if path else method.upper()
 
 
 def _finding(subject: Subject, rule: str, index: int, message: str, fix: str = "") -> Finding:

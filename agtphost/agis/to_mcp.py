@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agtphost.agis.document import Document
-from agtphost.agis.passes.contracts import resolved
+from agtphost.agis.document import AgisDocument
+from agtphost.agis.passes.contracts import resolve_contract
 from agtphost.agis.validation import Verdict, validate_value
 from agtphost.contract.tool_names import NamedEndpoint, distinct_tool_names, tool_description, tool_input_schema
 
@@ -17,7 +17,7 @@ WITHOUT = ("confidence_guidance", "state_transition", "impact_tier", "is_idempot
 """Members of a semantic block without a counterpart in a tool; their faults do not prevent a conversion."""
 
 
-def to_mcp(document: Document, *, original: bool = False) -> dict[str, Any]:
+def to_mcp(document: AgisDocument, *, original: bool = False) -> dict[str, Any]:
     """
     Return a result of ``tools/list``.
 
@@ -27,7 +27,7 @@ def to_mcp(document: Document, *, original: bool = False) -> dict[str, Any]:
     return {"tools": [*_tools(document, original)]}
 
 
-def _tools(document: Document, original: bool) -> Iterator[dict[str, Any]]:
+def _tools(document: AgisDocument, original: bool) -> Iterator[dict[str, Any]]:
     shared = document.members.get("schemas") or {}
     named = [
         NamedEndpoint(method=each.verb, path=each.path, declared=each.semantic.get("mcp_tool_name"))
@@ -39,7 +39,7 @@ def _tools(document: Document, original: bool) -> Iterator[dict[str, Any]]:
         yield {
             "name": given if isinstance(given, str) and given else names[key.key],
             "description": tool_description(endpoint.semantic["intent"], endpoint.semantic.get("parameter_hints")),
-            "inputSchema": tool_input_schema(resolved(endpoint.members["input"], shared, closed=True)),
+            "inputSchema": tool_input_schema(resolve_contract(endpoint.members["input"], shared, closed=True)),
         }
 
 
@@ -59,7 +59,7 @@ def may_be_tools(verdict: Verdict) -> bool:
             **each.members,
             "method": each.method,
             "path": each.path,
-            "semantic": _without(each.semantic),
+            "semantic": _strip_members(each.semantic),
             "output": {"type": "object"},
             "errors": [],
         }
@@ -68,5 +68,5 @@ def may_be_tools(verdict: Verdict) -> bool:
     return validate_value(root).conforms
 
 
-def _without(block: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_members(block: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name not in WITHOUT}

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agtphost.agis.document import Document, Endpoint
+from agtphost.agis.document import AgisDocument, AgisEndpoint
 from agtphost.agis.drafting import reads
-from agtphost.agis.passes.contracts import error_names, resolved
+from agtphost.agis.passes.contracts import error_names, resolve_contract
 from agtphost.contract.openapi.export import OPENAPI
 from agtphost.contract.openapi.operations import Operations
 from agtphost.contract.openapi.placing import Verbs
@@ -32,7 +32,7 @@ SAID = "Made from an AGIS document. X-AGIS-Method names the method; the HTTP met
 _REFUSED = "422"
 
 
-def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
+def to_openapi(document: AgisDocument, *, server_url: str | None = None) -> tuple[dict[str, Any], tuple[str, ...]]:
     """
     Return a document of operations.
 
@@ -69,7 +69,7 @@ def to_openapi(document: Document, *, server_url: str | None = None) -> tuple[di
     return found, (*losses, *operations.losses)
 
 
-def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[str, Any]:
+def _entry(endpoint: AgisEndpoint, shared: Mapping[str, Any], domain: str) -> dict[str, Any]:
     """Return an endpoint in the form that operations are made of."""
     block, required = dict(endpoint.semantic), endpoint.members.get("required_scopes")
     return {
@@ -78,8 +78,8 @@ def _entry(endpoint: Endpoint, shared: Mapping[str, Any], domain: str) -> dict[s
         "namespace": domain,
         "description": block["intent"],
         "semantic": {"is_idempotent": False, **block},
-        "input_schema": {"properties": {}, **resolved(endpoint.members["input"], shared, closed=True)},
-        "output_schema": resolved(endpoint.members["output"], shared, closed=False),
+        "input_schema": {"properties": {}, **resolve_contract(endpoint.members["input"], shared, closed=True)},
+        "output_schema": resolve_contract(endpoint.members["output"], shared, closed=False),
         "errors": error_names(endpoint.members["errors"]) or [],
         **({"required_scopes": required} if required else {}),
     }
@@ -113,14 +113,14 @@ def _rewrite(
         "200": {"description": given["200"]["description"], "content": {media_types.JSON: {"schema": result}}}
     }
     if _REFUSED in given:
-        schema = {"type": "object", "properties": {"error": {"type": "string", "enum": _named(given[_REFUSED])}}}
+        schema = {"type": "object", "properties": {"error": {"type": "string", "enum": _error_names(given[_REFUSED])}}}
         operation["responses"][_REFUSED] = {
             "description": given[_REFUSED]["description"],
             "content": {media_types.JSON: {"schema": schema}},
         }
 
 
-def _named(response: Mapping[str, Any]) -> list[str]:
+def _error_names(response: Mapping[str, Any]) -> list[str]:
     (content,) = response["content"].values()
     names: list[str] = content["schema"]["properties"]["reason"]["examples"]
     return names

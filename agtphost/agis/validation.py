@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agtphost.agis.document import Document, endpoints
+from agtphost.agis.document import AgisDocument, endpoints
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes import (
     completeness,
@@ -23,7 +23,7 @@ from agtphost.agis.passes import (
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Tree, Unreadable, read
 from agtphost.agis.rules import RULES
-from agtphost.agis.suppression import suppressed
+from agtphost.agis.suppression import apply_suppressions
 
 LATER: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     method_syntax.check,
@@ -45,7 +45,7 @@ class Verdict:
     """The result of a validation."""
 
     findings: tuple[Finding, ...]
-    document: Document | None
+    document: AgisDocument | None
     """None if pass 1 ended the validation."""
 
     suppressed: tuple[Finding, ...] = ()
@@ -84,7 +84,7 @@ def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity 
     found = [*structural.check(tree)]
     if any(each.severity is Severity.ERROR and each.rule.name == "AGIS-P1-schema" for each in found):
         return Verdict(findings=tuple(found), document=None)
-    document = Document(tree=tree, endpoints=tuple(endpoints(tree.root)))
+    document = AgisDocument(tree=tree, endpoints=tuple(endpoints(tree.root)))
     subject = Subject(document=document, level=level)
     checks = [*LATER]
     if similar is not None:
@@ -98,7 +98,7 @@ def validate_tree(tree: Tree, *, level: int = 1, similar: similarity.Similarity 
                 # conforming.
                 found[-1] = finding
                 return Verdict(findings=tuple(found), document=document)
-    kept, left_out = suppressed(document, found)
+    kept, left_out = apply_suppressions(document, found)
     return Verdict(findings=kept[:MOST], document=document, suppressed=left_out)
 
 

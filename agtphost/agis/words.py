@@ -77,7 +77,7 @@ class Words:
             return self.irregular[word]
         return next((stem for stem in _stems(word) if stem in self.verbs), None)
 
-    def inflected(self, method: str) -> str | None:
+    def base_of_method(self, method: str) -> str | None:
         """
         Return the verb of which a method is a form; the plural of a form, ``BOOKINGS``, counts as well.
 
@@ -116,14 +116,14 @@ def _plural(noun: str) -> str:
 def _stems(word: str) -> Iterable[str]:
     """Yield the words of which a word may be a form, likeliest first."""
     if word.endswith("ING") and len(word) > 4:
-        yield from _joined(word[:-3])
+        yield from _base_forms(word[:-3])
         if word.endswith("YING"):
             yield f"{word[:-4]}IE"
     elif word.endswith("IED"):
         yield f"{word[:-3]}Y"
         yield word[:-1]
     elif word.endswith("ED") and len(word) > 3:
-        yield from _joined(word[:-2])
+        yield from _base_forms(word[:-2])
     elif word.endswith("IES"):
         yield f"{word[:-3]}Y"
         yield word[:-1]
@@ -135,7 +135,7 @@ def _stems(word: str) -> Iterable[str]:
                 yield word[:-3]
 
 
-def _joined(stem: str) -> Iterable[str]:
+def _base_forms(stem: str) -> Iterable[str]:
     """Yield the base forms of a stem before -ED and -ING: unchanged, with E, and with a single final consonant."""
     yield stem
     yield f"{stem}E"
@@ -145,24 +145,24 @@ def _joined(stem: str) -> Iterable[str]:
         yield stem[:-1]
 
 
-def plain(text: str) -> str:
+def strip_accents(text: str) -> str:
     """Return a text without its accents: ``BÖOK`` is ``BOOK``."""
     return text if text.isascii() else "".join(char for char in unicodedata.normalize("NFKD", text) if char.isascii())
 
 
-def snake(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """Return a name in snake_case: ``partySize`` is ``party_size``."""
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
-def spaced(segment: str) -> str:
+def to_spaced(segment: str) -> str:
     """Return a path's segment or an identifier with its words separated by spaces."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[-_\s]+", " ", segment)
 
 
 def parts(segment: str) -> list[str]:
     """Return the words of a path's segment or an identifier, without digits, in upper case."""
-    return [word.upper() for word in _WORD.findall(spaced(segment))]
+    return [word.upper() for word in _WORD.findall(to_spaced(segment))]
 
 
 @functools.cache

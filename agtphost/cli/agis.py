@@ -20,8 +20,8 @@ from agtphost.cli.plain_files import read_octets
 from agtphost.identity import files
 
 if TYPE_CHECKING:
-    from agtphost.agis.document import Document
-    from agtphost.agis.report import Examined
+    from agtphost.agis.document import AgisDocument
+    from agtphost.agis.report import ValidatedFile
 
 STANDARD = "-"
 """File name that means standard input and output."""
@@ -118,7 +118,7 @@ def validate(
         kept = [each for each in verdict.findings if each.rule.name not in reasons or each.severity.value == "error"]
         suppressed = [*verdict.suppressed, *left_out]
         examined.append(
-            report.Examined(
+            report.ValidatedFile(
                 file=name,
                 conforms=verdict.conforms,
                 findings=kept,
@@ -173,7 +173,7 @@ def _reasons(given: Sequence[str]) -> Mapping[str, str]:
     return reasons
 
 
-def _print(examined: Sequence[Examined], *, verbose: bool) -> None:
+def _print(examined: Sequence[ValidatedFile], *, verbose: bool) -> None:
     from agtphost.agis import report
 
     colours = {"error": Verdict.BAD, "warning": Verdict.WAITS}
@@ -246,8 +246,8 @@ def fmt(
     given = read_octets(file)
     octets = agis_converting.convert_illustrative(file, given) if from_illustrative else given
     document = _document(file, octets)
-    better, changes = mending.mended(document) if fix else (document, ())
-    value = normal.normal(better)
+    better, changes = mending.apply_fixes(document) if fix else (document, ())
+    value = normal.to_canonical(better)
     written_in = "json" if octets.removeprefix(BOM).lstrip()[:1] == b"{" else "yaml"
     chosen = form or ("json" if as_json and not write else written_in)
     text = normal.as_json(value) if chosen == "json" else normal.as_yaml(value)
@@ -277,16 +277,16 @@ def _comments(count: int) -> str:
     return f"{count} comment{'' if count == 1 else 's'}"
 
 
-def _restore_comments(text: str, form: str, document: Document, octets: bytes, given: bytes) -> tuple[str, int]:
+def _restore_comments(text: str, form: str, document: AgisDocument, octets: bytes, given: bytes) -> tuple[str, int]:
     """Return the canonical form with the comments of the source, and how many comments were lost."""
-    from agtphost.agis.comments import with_comments
+    from agtphost.agis.comments import add_comments
     from agtphost.agis.illustrative import comments as illustrated
     from agtphost.vocabulary import yamltext
 
     if octets is not given:
         return text, illustrated(given)
     found = yamltext.comments(octets)
-    whole = with_comments(found, document.tree, text) if form == "yaml" else None
+    whole = add_comments(found, document.tree, text) if form == "yaml" else None
     return (text, len(found)) if whole is None else (whole, 0)
 
 
@@ -307,7 +307,7 @@ def _rewrite(file: str, given: bytes, text: str) -> None:
         files.replace(path, (BOM if given.startswith(BOM) else b"") + octets, mode)
 
 
-def _document(file: str, octets: bytes) -> Document:
+def _document(file: str, octets: bytes) -> AgisDocument:
     """
     Return a document whose structure is valid.
 

@@ -19,7 +19,7 @@ from agtphost.cli.plain_files import output_option, read_octets, write_new
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 if TYPE_CHECKING:
-    from agtphost.agis.drafting import Drafted
+    from agtphost.agis.drafting import DraftDocument
     from agtphost.agis.reading import Tree
     from agtphost.agis.validation import Verdict
 
@@ -330,12 +330,12 @@ def _write(text: str, output: Path | None, as_json: bool) -> None:
         click.echo(f"wrote {visible(str(output))}", err=True)
 
 
-def _deliver_draft(drafted: Drafted, source: str, form: str, output: Path | None, as_json: bool) -> None:
+def _deliver_draft(drafted: DraftDocument, source: str, form: str, output: Path | None, as_json: bool) -> None:
     """Write a draft for review, and check it as it must be checked before publication (AGIS v01 appendix C)."""
     from agtphost.agis import normal
 
     text = drafted.text(source) if form == "yaml" else normal.as_json(drafted.document)
-    verdict = drafted.examined_as(text)
+    verdict = drafted.validate_text(text)
     if as_json:
         if output is not None:
             write_new(output, text.encode("utf-8"))

@@ -16,8 +16,8 @@ from agtphost.cli.output import print_fields, print_json, print_table, visible
 from agtphost.cli.plain_files import read_octets
 
 if TYPE_CHECKING:
-    from agtphost.agis.document import Document, Endpoint
-    from agtphost.agis.matching import Match, ServiceMap
+    from agtphost.agis.document import AgisDocument, AgisEndpoint
+    from agtphost.agis.matching import EndpointMatch, ServiceMap
 
 MOST = 50
 """Most matches that are printed."""
@@ -87,7 +87,7 @@ def _show(found: ServiceMap, *, qualified: bool) -> None:
     print_fields(fields)
     rows = [
         (
-            found.qualified(each) if qualified else each.verb,
+            found.qualified_method(each) if qualified else each.verb,
             each.path,
             str(each.semantic.get("impact_tier", "")),
             _number(each.semantic.get("confidence_guidance")),
@@ -166,7 +166,7 @@ def _map(source: str, where: Connection) -> ServiceMap:
     return ServiceMap(document=_fetch_document(source, where) if hosted else _read(source))
 
 
-def _fetch_document(source: str, where: Connection) -> Document:
+def _fetch_document(source: str, where: Connection) -> AgisDocument:
     """Return the document of a host; one that does not conform is refused (AGIS v01 section 12)."""
     from agtphost.cli.exchange import open_client, failure_of, require_success
     from agtphost.cli.target import resolve
@@ -182,7 +182,7 @@ def _fetch_document(source: str, where: Connection) -> Document:
         raise failure_of(error) from None
 
 
-def _read(file: str) -> Document:
+def _read(file: str) -> AgisDocument:
     from agtphost.agis import validate
 
     verdict = validate(read_octets(file))
@@ -191,12 +191,12 @@ def _read(file: str) -> Document:
     return verdict.document
 
 
-def _endpoint_to_json(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
+def _endpoint_to_json(found: ServiceMap, endpoint: AgisEndpoint) -> dict[str, Any]:
     """Return an endpoint of the map for JSON output."""
     return {
         "method": endpoint.verb,
         "path": endpoint.path,
-        "qualified": found.qualified(endpoint),
+        "qualified": found.qualified_method(endpoint),
         **{
             name: endpoint.semantic[name]
             for name in ("intent", "outcome", "capability", "impact_tier", "confidence_guidance", "is_idempotent")
@@ -205,7 +205,7 @@ def _endpoint_to_json(found: ServiceMap, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _propose_parameters(each: Match, instruction: str) -> dict[str, Any]:
+def _propose_parameters(each: EndpointMatch, instruction: str) -> dict[str, Any]:
     """Return the parameters of an endpoint that an instruction names."""
     from agtphost.agis.goal_values import goal_values
 
@@ -217,11 +217,11 @@ def _propose_parameters(each: Match, instruction: str) -> dict[str, Any]:
     return goal_values(instruction, properties, hints if isinstance(hints, Mapping) else None)
 
 
-def _match_to_json(found: ServiceMap, each: Match, instruction: str) -> dict[str, Any]:
+def _match_to_json(found: ServiceMap, each: EndpointMatch, instruction: str) -> dict[str, Any]:
     return {
         "method": each.endpoint.verb,
         "path": each.endpoint.path,
-        "qualified": found.qualified(each.endpoint),
+        "qualified": found.qualified_method(each.endpoint),
         "intent": each.endpoint.semantic["intent"],
         "confidence": each.confidence,
         "scores": {"method": each.method, "path": each.path, "intent": round(each.intent, 3)},
@@ -231,7 +231,7 @@ def _match_to_json(found: ServiceMap, each: Match, instruction: str) -> dict[str
     }
 
 
-def _row(each: Match) -> tuple[str, ...]:
+def _row(each: EndpointMatch) -> tuple[str, ...]:
     scores = (each.confidence, each.method, each.path, each.intent, each.needed)
     return (each.endpoint.verb, each.endpoint.path, *(f"{score:.2f}" for score in scores))
 

@@ -17,7 +17,7 @@ from agtphost.cli.output import print_file, print_json, visible
 from agtphost.cli.plain_files import output_option, read_octets, write_new
 
 if TYPE_CHECKING:
-    from agtphost.agis.document import Document
+    from agtphost.agis.document import AgisDocument
     from agtphost.config import Config
 
 UNPUBLISHED = "unpublished"
@@ -49,7 +49,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
       agtp agis import service.agis --out endpoints --stubs handlers_service.py
     """
     from agtphost.agis import validate
-    from agtphost.agis.endpoints import imported
+    from agtphost.agis.endpoints import import_endpoints
     from agtphost.cli.importing import deliver
     from agtphost.vocabulary.catalog import Catalog, CatalogError
 
@@ -60,7 +60,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
         catalog = Catalog.load(catalog_file)
     except CatalogError as error:
         raise WrongInput(f"{catalog_file} is not a method catalog: {error}") from None
-    deliver(imported(verdict.document, catalog), "agis", out, stubs, as_json)
+    deliver(import_endpoints(verdict.document, catalog), "agis", out, stubs, as_json)
 
 
 @click.command()
@@ -93,7 +93,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
     if config is not None:
         document, left_out = _export_files(load_config(config))
     else:
-        document = normal.normal(_fetch_document(where, uri or HERE, built_ins))
+        document = normal.to_canonical(_fetch_document(where, uri or HERE, built_ins))
         left_out = dict.fromkeys(document.get("left_out", ()), "left out by the host")
     texts = _texts(document, normal.as_json if form == "json" else normal.as_yaml)
     files = _write(texts, output)
@@ -187,7 +187,7 @@ def _tell(config: Config, endpoints: int, problems: int, served: Mapping[str, An
         click.echo(TO_PUBLISH)
 
 
-def _fetch_document(where: Connection, uri: str, built_ins: bool) -> Document:
+def _fetch_document(where: Connection, uri: str, built_ins: bool) -> AgisDocument:
     """Fetch the document of a host for this caller; it conforms."""
     from agtphost.cli.exchange import open_client, require_success
     from agtphost.cli.target import resolve
@@ -201,8 +201,8 @@ def _fetch_document(where: Connection, uri: str, built_ins: bool) -> Document:
 
 def _export_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]:
     """Return the document of the declared endpoints, and the endpoints left out, each with the rule that it breaks."""
-    from agtphost.agis.endpoints import exported
-    from agtphost.agis.service import Unpublishable, own
+    from agtphost.agis.endpoints import export_endpoint
+    from agtphost.agis.service import Unpublishable, build_own_document
     from agtphost.cli.own_endpoints import own_endpoints
     from agtphost.host.agis import root_of, service_of
 
@@ -210,9 +210,9 @@ def _export_files(config: Config) -> tuple[Mapping[str, Any], Mapping[str, str]]
     if not endpoints:
         raise WrongInput(f"{config.file} declares no endpoints", "Declare at least one endpoint.")
     try:
-        found = own(
+        found = build_own_document(
             service_of(config, root_of(config), UNPUBLISHED, endpoints=endpoints),
-            [exported(each.projection()) for each in endpoints],
+            [export_endpoint(each.projection()) for each in endpoints],
         )
     except Unpublishable as error:
         raise WrongInput(f"cannot make an AGIS document: {error}", "Run agtp agis publish --check.") from None

@@ -21,7 +21,7 @@ from agtphost.vocabulary import media_types
 from agtphost.vocabulary.paths import PathError, parse_template
 
 if TYPE_CHECKING:
-    from agtphost.agis.document import Document
+    from agtphost.agis.document import AgisDocument
 
 ACCEPT = f"{media_types.AGIS}, {media_types.MANIFEST_JSON};q=0.5, {media_types.AGTP_JSON};q=0.1"
 """What is asked for: AGIS, where the server has it."""
@@ -67,7 +67,7 @@ class Definition:
         )
 
 
-def document_of(reply: Reply) -> Document:
+def document_of(reply: Reply) -> AgisDocument:
     """
     The AGIS document in an answer.
 

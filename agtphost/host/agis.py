@@ -16,7 +16,7 @@ from agtphost.negotiation.data_classes import is_negotiable
 from agtphost.vocabulary.uris import DEFAULT_PORT, SCHEME
 
 if TYPE_CHECKING:
-    from agtphost.agis.service import Service
+    from agtphost.agis.service import AgisService
 
 log = Logger()
 
@@ -41,7 +41,7 @@ def service_of(
     about: Mapping[str, Any] | None = None,
     *,
     endpoints: Sequence[Endpoint],
-) -> Service:
+) -> AgisService:
     """
     Return the description of the host for a document.
 
@@ -52,11 +52,11 @@ def service_of(
     :param endpoints: the operator's.
     """
     # Imported here because the module reads a dictionary of verbs, which only AGIS needs.
-    from agtphost.agis.service import Service
+    from agtphost.agis.service import AgisService
 
     given = config.agis
     name = given.service or config.host.server_id
-    return Service(
+    return AgisService(
         name=name,
         agtp=root,
         description=given.description or f"What {name} answers over AGTP.",
@@ -104,13 +104,13 @@ def problems_of(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[Probl
 
 def _findings(config: Config, endpoints: Sequence[Endpoint]) -> Iterator[tuple[int, bool, Problem]]:
     """Yield each finding in the document of the endpoints: its pass, whether the document conforms, and the problem."""
-    from agtphost.agis.endpoints import exported
+    from agtphost.agis.endpoints import export_endpoint
     from agtphost.agis.findings import Severity
-    from agtphost.agis.service import examined
+    from agtphost.agis.service import validate_service
 
     by_name = {endpoint.name: endpoint for endpoint in endpoints}
     service = service_of(config, root_of(config), "1", endpoints=endpoints)
-    for finding in examined(service, [exported(endpoint.projection()) for endpoint in endpoints]):
+    for finding in validate_service(service, [export_endpoint(endpoint.projection()) for endpoint in endpoints]):
         if finding.severity is Severity.NOTE:
             continue
         endpoint, member = by_name.get(finding.place), _MEMBERS.get(finding.rule.number, "method")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from agtphost.agis.comments import with_comments
-from agtphost.agis.mending import mended
-from agtphost.agis.normal import as_yaml, normal
+from agtphost.agis.comments import add_comments
+from agtphost.agis.mending import apply_fixes
+from agtphost.agis.normal import as_yaml, to_canonical
 from agtphost.agis.validation import validate
 from agtphost.cli.root import agtp
 from agtphost.vocabulary import yamltext
@@ -174,4 +174,4 @@ def test_in_any_place() -> None:
 def _formatted(octets: bytes) -> str | None:
     found = validate(octets).document
     assert found is not None
-    return with_comments(yamltext.comments(octets), found.tree, as_yaml(normal(mended(found)[0])))
+    return add_comments(yamltext.comments(octets), found.tree, as_yaml(to_canonical(apply_fixes(found)[0])))

@@ -12,8 +12,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from agtphost.agis.mending import mended
-from agtphost.agis.normal import as_json, as_yaml, normal
+from agtphost.agis.mending import apply_fixes
+from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.rules import RULES
 from agtphost.agis.validation import Verdict, validate, validate_tree
 from tests.agis.documents import method
@@ -54,7 +54,7 @@ def test_what_is_valid_is_accepted(title: str, text: str) -> None:
     verdict, found = examined(title, text)
     assert verdict.conforms and not found, verdict.findings
     assert verdict.document is not None
-    value = normal(verdict.document)
+    value = to_canonical(verdict.document)
     for written in (as_yaml(value), as_json(value)):
         again, found = examined(title, written)
         assert again.conforms and not found, again.findings
@@ -100,14 +100,14 @@ def test_mending_makes_nothing_worse(kind: str) -> None:
         verdict, _ = examined(title, text)
         if verdict.document is None:
             continue
-        document, changes = mended(verdict.document)
+        document, changes = apply_fixes(verdict.document)
         before = Counter(each.rule.name for each in verdict.findings)
         after = Counter(each.rule.name for each in validate_tree(document.tree).findings)
         before["AGIS-P8-path-parameter"] += 1  # What is a parameter now may be none of the input.
         assert not after - before, (title, after - before)
         assert not {"AGIS-P2-case", "AGIS-P7-undeclared", "AGIS-P7-unused"} & {*after}
         assert changes or document is verdict.document
-        assert mended(document) == (document, ())
+        assert apply_fixes(document) == (document, ())
 
 
 def test_every_error_is_in_the_corpus() -> None:

@@ -6,8 +6,8 @@ import tomllib
 from typing import Any
 
 from agtphost.agis import validate_value
-from agtphost.agis.endpoints import exported, imported
-from agtphost.agis.service import Service, own
+from agtphost.agis.endpoints import export_endpoint, import_endpoints
+from agtphost.agis.service import AgisService, build_own_document
 from agtphost.contract.declaration import Rules
 from agtphost.contract.loading import read_endpoints
 from agtphost.contract.openapi.importing import Imported
@@ -17,14 +17,14 @@ from tests.contract.declarations import SOUND
 from tests.rows import each_row
 
 CATALOG = Catalog.load()
-SERVICE = Service(name="Rooms", agtp="agtp://rooms.example", description="Rooms.", version="1")
+SERVICE = AgisService(name="Rooms", agtp="agtp://rooms.example", description="Rooms.", version="1")
 
 
 def taken(document: Any) -> Imported:
     """What becomes of a document that conforms."""
     verdict = validate_value(document)
     assert verdict.document is not None and verdict.conforms, verdict.findings
-    return imported(verdict.document, CATALOG)
+    return import_endpoints(verdict.document, CATALOG)
 
 
 def test_there_and_back() -> None:
@@ -32,7 +32,7 @@ def test_there_and_back() -> None:
     hints = 'mcp_tool_name = "make_reservation"\nparameter_hints = { nights = ["for N nights"] }\n'
     text = SOUND.replace("[semantic]\n", f"[semantic]\n{hints}").replace('actor = "patient"', 'actor = "agent"')
     (endpoint,), _ = read_endpoints(text, "rooms.toml", Rules(catalog=CATALOG))
-    document = own(SERVICE, [exported(endpoint.projection())]).document
+    document = build_own_document(SERVICE, [export_endpoint(endpoint.projection())]).document
     (one,) = taken(document).endpoints
     assert one.file == "book-rooms-room-id.toml.review"
     (back,), problems = read_endpoints(one.text("Rooms"), one.file, Rules(catalog=CATALOG))
@@ -61,8 +61,8 @@ def test_every_category_has_a_capability() -> None:
     entry = endpoint.projection()
     for category in CATEGORIES:
         semantic = {**entry["semantic"], "capability": category, "confidence": 0.2}
-        made = exported({**entry, "semantic": semantic})
-        assert validate_value(own(SERVICE, [made]).document, level=1).conforms
+        made = export_endpoint({**entry, "semantic": semantic})
+        assert validate_value(build_own_document(SERVICE, [made]).document, level=1).conforms
         assert made["semantic"]["confidence_guidance"] == 0.85 and made["semantic"]["actor"] == "agent"
 
 
@@ -82,7 +82,7 @@ def test_a_host_that_never_fails_wants_no_agents_that_never_doubt(
     """AGIS-021, AGIS-074: what was the host's confidence is told within what the impact asks for."""
     (endpoint,), _ = read_endpoints(SOUND, "rooms.toml", Rules(catalog=CATALOG))
     entry = endpoint.projection()
-    made = exported({**entry, "semantic": {**entry["semantic"], "impact": impact, "confidence": confidence}})
+    made = export_endpoint({**entry, "semantic": {**entry["semantic"], "impact": impact, "confidence": confidence}})
     assert made["semantic"]["confidence_guidance"] == guidance
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agtphost.agis.mending import mended
-from agtphost.agis.normal import as_json, as_yaml, normal
+from agtphost.agis.mending import apply_fixes
+from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.rules import RULES
 from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import Verdict, validate
@@ -235,8 +235,8 @@ def judge(octets: bytes, level: int) -> Counter[str]:
     found = told(verdict)
     if verdict.document is None:
         return found
-    better, changes = mended(verdict.document)
-    value = normal(better)
+    better, changes = apply_fixes(verdict.document)
+    value = to_canonical(better)
     written = (as_json if level == 1 else as_yaml)(value)
     again = validate(written.encode("utf-8", "surrogatepass"), level=level)
     after = told(again)

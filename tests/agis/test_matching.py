@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agtphost.agis.illustrative import from_illustrative
-from agtphost.agis.matching import Match, ServiceMap
+from agtphost.agis.matching import EndpointMatch, ServiceMap
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
 from tests.agis.documents import DOCUMENT, changed
@@ -115,12 +115,12 @@ def test_the_map() -> None:
     calendar = map_of(CALENDAR)
     assert list(calendar.verbs) == CALENDAR["vocabulary"]["declared_verbs"]  # type: ignore[index]
     assert [each.path for each in calendar.verbs["SCHEDULE"]] == ["/event"]
-    assert calendar.qualified(calendar.verbs["BOOK"][0]) == "calendar.BOOK"
+    assert calendar.qualified_method(calendar.verbs["BOOK"][0]) == "calendar.BOOK"
     plain = map_of(DOCUMENT)
-    assert plain.qualified(plain.document.endpoints[0]) == "BOOK"
+    assert plain.qualified_method(plain.document.endpoints[0]) == "BOOK"
 
 
-def first(*semantic: tuple[str, Any]) -> Match:
+def first(*semantic: tuple[str, Any]) -> EndpointMatch:
     """How the one endpoint of a document answers ``book the table``."""
     return map_of(changed(*((f"endpoints.0.semantic.{name}", value) for name, value in semantic))).match(
         "book the table"

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ListToolsResult
 
 from agtphost.agis import validate
-from agtphost.agis.drafting import Drafted, Review, choose_method
+from agtphost.agis.drafting import DraftDocument, Review, choose_method
 from agtphost.agis.from_mcp import ToolsError, from_mcp, of_server, tools_of
 from agtphost.agis.to_mcp import may_be_tools, to_mcp
 from agtphost.cli.completing import VARIABLE
@@ -146,7 +146,7 @@ def test_descriptions() -> None:
         drafted = from_mcp(tools_of([tool]), service="shop")
         (intent,) = [each["semantic"]["intent"] for each in drafted.document["endpoints"]]
         notes = [each.note for each in drafted.reviews if each.member == "intent"]
-        if intent != "Orders the book on behalf of the agent" or why not in notes[0] or not drafted.examined().conforms:
+        if intent != "Orders the book on behalf of the agent" or why not in notes[0] or not drafted.validate().conforms:
             wrong.append((said[:40], intent, notes))
     assert wrong == []
 
@@ -314,5 +314,5 @@ def test_many_tools_of_one_name_take_no_longer_each() -> None:
         count <= tried < 12 * count
     )  # Of its path and its sentences; with all numbers tried anew it would be 66 times.
     notes = Iterated(drafted.reviews)
-    text = Drafted(document=drafted.document, reviews=notes).text("y")
+    text = DraftDocument(document=drafted.document, reviews=notes).text("y")
     assert text == drafted.text("y") and text.count("\n      mcp_tool_name: ") == count and notes.times == 1

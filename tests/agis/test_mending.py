@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from agtphost.agis.document import Document
-from agtphost.agis.mending import mended
+from agtphost.agis.document import AgisDocument
+from agtphost.agis.mending import apply_fixes
 from agtphost.agis.validation import validate_tree
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed, examined, rules
 from tests.rows import each_row
@@ -14,11 +14,11 @@ INPUT = "endpoints.0.input"
 PROPERTIES = {"partySize": {"type": "integer"}, "table-no": {"type": "integer"}, "id": {"type": "string"}}
 
 
-def mend(value: Any) -> tuple[Document, tuple[str, ...]]:
+def mend(value: Any) -> tuple[AgisDocument, tuple[str, ...]]:
     """The mended document of values, and what was changed."""
     found = examined(value).document
     assert found is not None
-    return mended(found)
+    return apply_fixes(found)
 
 
 PATHS = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from agtphost.agis.document import Document
-from agtphost.agis.normal import as_json, as_yaml, normal
+from agtphost.agis.document import AgisDocument
+from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.shorthand import is_shorthand, schema_of
 from agtphost.agis.validation import validate
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed, examined
@@ -35,7 +35,7 @@ ODD = [
 ]
 
 
-def document(value: Any) -> Document:
+def document(value: Any) -> AgisDocument:
     """The document of values whose structure is sound."""
     found = validate(json.dumps(value).encode()).document
     assert found is not None
@@ -45,18 +45,18 @@ def document(value: Any) -> Document:
 @each_row("text", ODD)
 def test_both_notations_say_the_same(text: str) -> None:
     """Whatever text is in it: YAML and JSON are read back as the same values."""
-    value = normal(document(changed(("description", text or "x"), ("endpoints.0.semantic.note", text))))
+    value = to_canonical(document(changed(("description", text or "x"), ("endpoints.0.semantic.note", text))))
     for written in (as_yaml(value), as_json(value)):
         again = validate(written.encode())
         assert again.document is not None, again.findings
         assert again.document.tree.root == value
-        assert (as_yaml if written[0] != "{" else as_json)(normal(again.document)) == written, "it is stable"
+        assert (as_yaml if written[0] != "{" else as_json)(to_canonical(again.document)) == written, "it is stable"
 
 
 def test_the_order_of_members() -> None:
     """That of the draft's tables; what is not in them comes after."""
     shuffled = dict(reversed([*DOCUMENT.items(), ("x_note", 1)]))
-    assert [*normal(document(shuffled))] == [
+    assert [*to_canonical(document(shuffled))] == [
         *("agis", "service", "agtp", "description", "version", "vocabulary", "endpoints", "x_note")
     ]
 
@@ -66,7 +66,7 @@ def test_methods_are_in_capitals() -> None:
     told = changed(
         ("endpoints.0.method", "book"), ("endpoints.0.path", "/getRoom"), ("vocabulary.declared_verbs", ["Book"])
     )
-    value = normal(document(told))
+    value = to_canonical(document(told))
     assert (value["endpoints"][0]["method"], value["endpoints"][0]["path"]) == ("BOOK", "/getRoom")
     assert value["vocabulary"]["declared_verbs"] == ["BOOK"]
 
@@ -74,7 +74,7 @@ def test_methods_are_in_capitals() -> None:
 def test_endpoints_keep_their_shape() -> None:
     """Names stay names, and items items."""
     members = {name: value for name, value in ENDPOINT.items() if name not in ("method", "path")}
-    value = normal(document(changed(("endpoints", {"book   /reservation": members}))))
+    value = to_canonical(document(changed(("endpoints", {"book   /reservation": members}))))
     assert [*value["endpoints"]] == ["BOOK /reservation"]
 
 
@@ -82,7 +82,7 @@ def test_endpoints_keep_their_shape() -> None:
 def test_nothing_is_lost_that_differs_in_capitals(endpoints: dict[str, Any]) -> None:
     """What stands there twice stands there twice, so that the validator says it."""
     given = document(changed(("endpoints", endpoints), ("vocabulary.declared_verbs", ["book", "BOOK"])))
-    value = normal(given)
+    value = to_canonical(given)
     assert len(value["endpoints"]) == len(endpoints) and value["vocabulary"]["declared_verbs"] == ["BOOK", "BOOK"]
 
 
@@ -158,7 +158,7 @@ def test_numbers_are_decimal() -> None:
             ("description", 'Of 1e-5 and "2e22'),
         )
     )
-    value = normal(given)
+    value = to_canonical(given)
     for text, values in ((as_yaml(value), yaml.safe_load), (as_json(value), json.loads)):
         assert values(text) == value
         assert re.findall(r"[0-9.]+e[-+]?[0-9]+", text.replace(".0e", "e")) == ["1e-5", "2e22", "1e+300"]

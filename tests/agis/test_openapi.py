@@ -109,7 +109,7 @@ def there_and_back(document: Any) -> None:
     exported, _ = to_openapi(verdict.document, server_url="https://api.example.com")
     validate_openapi(exported)
     again = from_openapi(read_openapi(json.dumps(exported).encode()))
-    assert again.examined().conforms, again.examined().findings
+    assert again.validate().conforms, again.validate().findings
     back = {f"{each['method']} {each['path']}": each for each in again.document["endpoints"]}
     assert {*back} == {each.name for each in verdict.document.endpoints}
     for each in verdict.document.endpoints:
@@ -166,7 +166,7 @@ def test_many_methods_of_one_path_come_back() -> None:
     # What claims to be ours, and is not, is read as anybody's.
     operation = next(each for each in exported["paths"]["/reservation"].values() if isinstance(each["x-agis"], list))
     del operation["x-agis"][0]["input"]
-    assert from_openapi(read_openapi(json.dumps(exported).encode())).examined().conforms
+    assert from_openapi(read_openapi(json.dumps(exported).encode())).validate().conforms
 
 
 def test_what_is_too_large_to_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_operations_of_one_name_are_told_apart() -> None:
     operation = {"operationId": "showThing", "responses": {"200": {"description": "ok"}}}
     paths = ["/a/{x}/{y}", "/getA/{x}/{y}", "/a/b", "/getA/b", "/show-a/b"]
     drafted = from_openapi({"openapi": "3.1.0", "paths": {path: {"get": operation} for path in paths}})
-    assert drafted.examined().conforms, drafted.examined().findings
+    assert drafted.validate().conforms, drafted.validate().findings
     assert [each["path"] for each in drafted.document["endpoints"]] == [
         "/a/{x}/{y}",
         "/a-2/{x}/{y}",

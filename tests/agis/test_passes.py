@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agtphost.agis.normal import as_json, as_yaml, normal
+from agtphost.agis.normal import as_json, as_yaml, to_canonical
 from agtphost.agis.rules import RULES
 from agtphost.agis.validation import validate
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed, examined, method, rules
@@ -186,9 +186,9 @@ def test_what_may_be_said(place: str, value: Any) -> None:
     verdict = examined(changed((place, value)), 2)
     assert verdict.findings == () and verdict.document is not None
     for written in (as_yaml, as_json):
-        again = validate(written(normal(verdict.document)).encode(), level=2)
+        again = validate(written(to_canonical(verdict.document)).encode(), level=2)
         assert again.findings == () and again.document is not None
-        assert normal(again.document) == normal(verdict.document)
+        assert to_canonical(again.document) == to_canonical(verdict.document)
 
 
 def test_the_sound_one_is_sound() -> None:

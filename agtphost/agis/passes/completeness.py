@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agtphost.agis.confusables import skeleton
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import plain, snake
+from agtphost.agis.words import strip_accents, to_snake_case
 from agtphost.contract.tool_names import mcp_tool_name
 
 LONGEST = 500
@@ -84,7 +84,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _tool_name(subject, endpoint, tools)
 
 
-def _members(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _members(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     block = endpoint.semantic
     at = endpoint.place("semantic")
     for name, (first, second) in FIELDS.items():
@@ -106,7 +106,7 @@ def _changes(block: Mapping[str, Any]) -> bool:
     return block.get("impact_tier") != "informational"
 
 
-def _statements(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _statements(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     for name in ("intent", "outcome"):
         if _absent(endpoint.semantic, name):
             continue
@@ -141,7 +141,7 @@ def _first_sentence(said: str) -> str | None:
     return None
 
 
-def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _values(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     block = endpoint.semantic
     for rule, name, choices in (
         ("5-actor", "actor", ACTORS),
@@ -160,7 +160,7 @@ def _values(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
     yield from _confidence(subject, endpoint)
 
 
-def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _confidence(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     value = endpoint.semantic.get("confidence_guidance")
     at = endpoint.place("semantic", "confidence_guidance")
     if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1):
@@ -176,7 +176,7 @@ def _confidence(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield subject.finding("5-low-confidence", endpoint.name, at, message, f"confidence_guidance: {SURE}")
 
 
-def _hints(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _hints(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     hints = endpoint.semantic.get("parameter_hints")
     if hints is None:
         return
@@ -216,7 +216,7 @@ def _transition(line: str) -> tuple[str, str, str]:
     return field.strip(), was.strip(), will.strip()
 
 
-def _transitions(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _transitions(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     value = endpoint.semantic.get("state_transition")
     if value is not None and transitions(value) is None:
         at = endpoint.place("semantic", "state_transition")
@@ -229,7 +229,7 @@ def is_tool_name(name: str) -> bool:
     return _TOOL_NAME.fullmatch(name) is not None
 
 
-def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> Iterator[Finding]:
+def _tool_name(subject: Subject, endpoint: AgisEndpoint, tools: dict[str, str]) -> Iterator[Finding]:
     """Yield faults of a declared tool name, which must be unique; generated names may be shared by several paths."""
     declared = endpoint.semantic.get("mcp_tool_name")
     if declared is None:
@@ -237,7 +237,7 @@ def _tool_name(subject: Subject, endpoint: Endpoint, tools: dict[str, str]) -> I
         return
     at = endpoint.place("semantic", "mcp_tool_name")
     if not isinstance(declared, str) or not is_tool_name(declared):
-        fix = snake(plain(str(declared))) or "make_reservation"
+        fix = to_snake_case(strip_accents(str(declared))) or "make_reservation"
         message = f"semantic.mcp_tool_name {str(declared)[:64]!r} is not lower-case words joined by underscores"
         yield subject.finding("5-tool-name", endpoint.name, at, message, fix)
         return

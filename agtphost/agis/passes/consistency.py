@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from agtphost.agis.acts import lexicon
 from agtphost.agis.conflicts import find_conflict
 from agtphost.agis.confusables import skeleton
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.completeness import FURTHEST
-from agtphost.agis.passes.instead import acceptable
+from agtphost.agis.passes.instead import acceptable_method
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.words import Words
 
@@ -45,7 +45,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield from _findings(subject, endpoint, intent)
 
 
-def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Finding]:
+def _findings(subject: Subject, endpoint: AgisEndpoint, intent: str) -> Iterator[Finding]:
     at = endpoint.place("semantic", "intent")
     found = _INTERNAL.search(intent)
     if found is not None:
@@ -57,7 +57,7 @@ def _findings(subject: Subject, endpoint: Endpoint, intent: str) -> Iterator[Fin
     conflict = find_conflict(endpoint.verb, skeleton(intent), lexicon())
     if conflict is not None:
         rule = "6-contradiction" if conflict.sure else "6-doubtful"
-        instead = acceptable(subject.words, conflict.act) if "-" not in conflict.act else ""
+        instead = acceptable_method(subject.words, conflict.act) if "-" not in conflict.act else ""
         fix = f"make it {instead} {endpoint.path}, or reword the intent" if instead else "reword the intent"
         yield subject.finding(rule, endpoint.name, at, f"{endpoint.verb} and an intent that {conflict.reason}", fix)
 

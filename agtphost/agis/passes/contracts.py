@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Place
 from agtphost.agis.shorthand import doubts, is_shorthand, schema_of
-from agtphost.agis.words import snake
+from agtphost.agis.words import to_snake_case
 from agtphost.contract.schema_rules import SchemaFault
 from agtphost.contract.schemas import Role, SchemaError, compile_schema
 
@@ -53,13 +53,13 @@ class _Shared:
     remote: dict[str, tuple[str, Place] | None] = field(default_factory=dict)
     """The first reference of each schema to another document, with its place."""
 
-    told: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
+    known_faults: dict[tuple[Role, str], Sequence[SchemaFault]] = field(default_factory=dict)
     """The faults of each schema, cached because endpoints of one service share many."""
 
     guesses: int = MOST_GUESSES
     """Remaining searches for similar names."""
 
-    def near(self, name: str, known: Collection[str]) -> str:
+    def find_similar(self, name: str, known: Collection[str]) -> str:
         """Return a similar known name, as far as a bounded search finds one; otherwise empty."""
         if not self.guesses or len(name) > LONGEST_GUESS:
             return ""
@@ -67,7 +67,7 @@ class _Shared:
         short = (each for each in islice(known, MOST_KNOWN) if len(each) <= LONGEST_GUESS)
         return next(iter(difflib.get_close_matches(name, short, 1)), "")
 
-    def outside(self, name: str) -> tuple[str, Place] | None:
+    def remote_reference(self, name: str) -> tuple[str, Place] | None:
         """Return the reference of a schema to another document."""
         if name not in self.remote:
             self.remote[name] = _remote(self.schemas[name], ("schemas", name))
@@ -80,18 +80,18 @@ class _Shared:
         :param text: JSON of the schema, if it is known.
         """
         key = role, text or json.dumps(schema)
-        if key not in self.told:
+        if key not in self.known_faults:
             try:
                 compile_schema(schema, role=role)
-                self.told[key] = ()
+                self.known_faults[key] = ()
             except SchemaError as error:
-                self.told[key] = error.faults[:MOST]
-        return self.told[key]
+                self.known_faults[key] = error.faults[:MOST]
+        return self.known_faults[key]
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Yield the faults of the contracts."""
-    shared = _Shared(schemas=_shared(subject))
+    shared = _Shared(schemas=_shared_schemas(subject))
     for endpoint in subject.document.endpoints:
         for name in ("input", "output"):
             yield from _contract(subject, endpoint, name, shared)
@@ -99,12 +99,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from _errors(subject, endpoint)
 
 
-def _shared(subject: Subject) -> Mapping[str, Any]:
+def _shared_schemas(subject: Subject) -> Mapping[str, Any]:
     found = subject.document.members.get("schemas")
     return found if isinstance(found, Mapping) else {}
 
 
-def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[str, Any]:
+def resolve_contract(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[str, Any]:
     """
     Return a contract as a self-contained JSON Schema: shorthand converted, with the shared schemas it needs.
 
@@ -113,11 +113,11 @@ def resolved(contract: Any, shared: Mapping[str, Any], *, closed: bool) -> dict[
     :param closed: for a shorthand, whether other members are refused.
     """
     schema = schema_of(contract, closed=closed) if is_shorthand(contract) else dict(contract)
-    needed = _referred(schema, shared)[0] if _refers(schema) else ()
+    needed = _referenced_schemas(schema, shared)[0] if _refers(schema) else ()
     if not needed:
         return schema
     beside = {**schema.get("$defs", {}), **{name: shared[name] for name in needed}}
-    moved: dict[str, Any] = _moved({**schema, "$defs": beside})
+    moved: dict[str, Any] = _redirect_references({**schema, "$defs": beside})
     return moved
 
 
@@ -136,7 +136,7 @@ def _refers(item: Any) -> bool:
     return False
 
 
-def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
+def _referenced_schemas(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
     """Return the names of shared schemas that a schema needs, and how many values they have."""
     found: set[str] = set()
     waiting, values = [schema], 0
@@ -156,19 +156,19 @@ def _referred(schema: Any, shared: Mapping[str, Any]) -> tuple[set[str], int]:
     return found, values
 
 
-def _moved(item: Any) -> Any:
+def _redirect_references(item: Any) -> Any:
     """Return a schema with references to the shared schemas redirected to its own copy."""
     if isinstance(item, Mapping):
         return {
             name: value.replace("#/schemas/", "#/$defs/", 1)
             if name == "$ref" and isinstance(value, str)
-            else _moved(value)
+            else _redirect_references(value)
             for name, value in item.items()
         }
-    return [_moved(each) for each in item] if isinstance(item, list) else item
+    return [_redirect_references(each) for each in item] if isinstance(item, list) else item
 
 
-def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) -> Iterator[Finding]:
+def _contract(subject: Subject, endpoint: AgisEndpoint, name: str, shared: _Shared) -> Iterator[Finding]:
     at, contract = endpoint.place(name), endpoint.members.get(name)
     if contract is None:
         yield subject.finding("8-missing", endpoint.name, endpoint.at, f"it has no {name}", f"{name}: {{type: object}}")
@@ -192,8 +192,8 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         text = json.dumps(contract)
     if _refers(contract) if short else '"$ref"' in text:
         text = ""
-        needed, values = _referred(contract, shared.schemas)
-        remote = _remote(contract, at) or next(filter(None, map(shared.outside, sorted(needed))), None)
+        needed, values = _referenced_schemas(contract, shared.schemas)
+        remote = _remote(contract, at) or next(filter(None, map(shared.remote_reference, sorted(needed))), None)
     if remote is not None:
         message = f"{name} refers to {remote[0][:100]!r}, but other documents are not read"
         yield subject.finding("8-remote", endpoint.name, remote[1], message, "#/schemas/NAME")
@@ -204,10 +204,10 @@ def _contract(subject: Subject, endpoint: Endpoint, name: str, shared: _Shared) 
         yield subject.finding("8-schema", endpoint.name, at, message, "split it into several services")
         return
     schema = (
-        contract if text and isinstance(contract, dict) else resolved(contract, shared.schemas, closed=name == "input")
+        contract if text and isinstance(contract, dict) else resolve_contract(contract, shared.schemas, closed=name == "input")
     )
     for fault in shared.faults_of(schema, "tool" if name == "input" else "result", text):
-        where = _pointed(subject, at, fault.pointer)
+        where = _resolve_pointer(subject, at, fault.pointer)
         yield subject.finding("8-schema", endpoint.name, where, f"{name}{fault.pointer} {fault.message}", _mend(fault))
 
 
@@ -217,7 +217,7 @@ def _mend(fault: SchemaFault) -> str:
     return "type: object" if fault.pointer == "/type" else _SOUND
 
 
-def _pointed(subject: Subject, at: Place, pointer: str) -> Place:
+def _resolve_pointer(subject: Subject, at: Place, pointer: str) -> Place:
     """Return the place of a value that a pointer into a contract leads to, also in the document's shared schemas."""
     names = [each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]]
     root = subject.document.tree.root
@@ -225,12 +225,12 @@ def _pointed(subject: Subject, at: Place, pointer: str) -> Place:
         at, names = (), ["schemas", *names[1:]]
     place: Place = at
     for name in names:
-        within = _within(root, place)
+        within = _value_at(root, place)
         place = (*place, int(name) if isinstance(within, list) and name.isdigit() else name)
     return place
 
 
-def _within(root: Any, place: Sequence[str | int]) -> Any:
+def _value_at(root: Any, place: Sequence[str | int]) -> Any:
     """Return the value at a place; None if there is none."""
     for name in place:
         try:
@@ -241,7 +241,7 @@ def _within(root: Any, place: Sequence[str | int]) -> Any:
 
 
 def _leads(root: Any, place: Sequence[str | int]) -> bool:
-    return _within(root, place) is not None
+    return _value_at(root, place) is not None
 
 
 def _remote(contract: Any, at: Place) -> tuple[str, Place] | None:
@@ -259,7 +259,7 @@ def _remote(contract: Any, at: Place) -> tuple[str, Place] | None:
     return None
 
 
-def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterator[Finding]:
+def _parameters(subject: Subject, endpoint: AgisEndpoint, shared: _Shared) -> Iterator[Finding]:
     contract = endpoint.members.get("input")
     if not isinstance(contract, (dict, list)):
         return
@@ -277,7 +277,7 @@ def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterat
     declared = _declarations(contract)
     for name in known:
         if _SNAKE.fullmatch(name) is None:
-            fix = snake(name) or "a name of letters, digits and underscores"
+            fix = to_snake_case(name) or "a name of letters, digits and underscores"
             message = f"the parameter {name[:64]!r} is not in snake_case"
             where = (*at, *declared(name))
             yield subject.finding("8-snake-case", endpoint.name, where, message, fix)
@@ -290,7 +290,7 @@ def _parameters(subject: Subject, endpoint: Endpoint, shared: _Shared) -> Iterat
         if name not in known and known:
             where = endpoint.place("semantic", "parameter_hints", name)
             message = f"{str(name)[:64]} has hints, but is not a parameter of the input"
-            fix = shared.near(str(name), known) or "name a parameter of the input, or remove the hint"
+            fix = shared.find_similar(str(name), known) or "name a parameter of the input, or remove the hint"
             yield subject.finding("5-unknown-hint", endpoint.name, where, message, fix)
 
 
@@ -319,7 +319,7 @@ def error_names(value: Any) -> list[str] | None:
     return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else None
 
 
-def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _errors(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     at = endpoint.place("errors")
     if "errors" not in endpoint.members:
         yield subject.finding("8-missing", endpoint.name, endpoint.at, "it has no errors", "errors: []")
@@ -339,7 +339,7 @@ def _errors(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
             message = f"the error {name[:64]!r} does not describe the failure"
             yield subject.finding("8-generic-error", endpoint.name, place, message, "such as reservation_unavailable")
         elif _SNAKE.fullmatch(name) is None:
-            fix = snake(name) or "a name of letters, digits and underscores"
+            fix = to_snake_case(name) or "a name of letters, digits and underscores"
             yield subject.finding(
                 "8-snake-case", endpoint.name, place, f"the error {name[:64]!r} is not in snake_case", fix
             )

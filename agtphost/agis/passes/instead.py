@@ -24,7 +24,7 @@ WHAT_IS = "CHECK or FIND"
 """The suggestion for other states."""
 
 
-def acceptable(known: Words, verb: str) -> str:
+def acceptable_method(known: Words, verb: str) -> str:
     """Return a method for the action of a verb; empty if it cannot be known."""
     if verb in PROHIBITED:
         return PROHIBITED[verb].partition(" ")[0]
@@ -33,13 +33,13 @@ def acceptable(known: Words, verb: str) -> str:
 
 def method_for(known: Words, word: str) -> str:
     """Return the method that a word means, which may be a form of a verb, an HTTP method, or a state."""
-    verb = known.inflected(word) or word.upper()
+    verb = known.base_of_method(word) or word.upper()
     if verb in known.states:
         return INSTEAD.get(verb, WHAT_IS).partition(" or ")[0].partition(", ")[0]
-    return acceptable(known, verb) or verb
+    return acceptable_method(known, verb) or verb
 
 
-def parted(known: Words, words: list[str]) -> tuple[str, str]:
+def split_compound(known: Words, words: list[str]) -> tuple[str, str]:
     """Return the method and the path that several words mean: ``userList`` is LIST on ``/user``."""
     things = known.things | known.states
     last = words[-1] if words[0] in things and known.is_verb(words[-1]) and words[-1] not in known.states else ""

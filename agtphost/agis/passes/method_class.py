@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agtphost.agis.acts import lexicon
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.instead import INSTEAD, PROHIBITED, WHAT_IS
 from agtphost.agis.passes.method_syntax import is_one_word
@@ -22,10 +22,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from class_findings(subject, endpoint)
 
 
-def class_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def class_findings(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     """Yield the fault of one method's class."""
     verb, known, place = endpoint.verb, subject.words, endpoint.place("method")
-    if not is_one_word(endpoint.method, known) or known.inflected(verb) is not None:
+    if not is_one_word(endpoint.method, known) or known.base_of_method(verb) is not None:
         return  # Pass 2 reports it.
     if verb in PROHIBITED:
         message = f"{verb} is an HTTP method, and agents would read it as such"

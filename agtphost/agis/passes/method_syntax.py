@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
-from agtphost.agis.passes.instead import method_for, parted
+from agtphost.agis.passes.instead import method_for, split_compound
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import Words, parts, plain
+from agtphost.agis.words import Words, parts, strip_accents
 
 _LETTERS = re.compile(r"[A-Za-z]+", re.ASCII)
 _SHORTEST = 4
@@ -24,10 +24,10 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Yield the faults of the methods."""
     for endpoint in subject.document.endpoints:
         yield from method_findings(subject, endpoint)
-    yield from _declared(subject)
+    yield from _check_declared(subject)
 
 
-def _declared(subject: Subject) -> Iterator[Finding]:
+def _check_declared(subject: Subject) -> Iterator[Finding]:
     """Yield verbs that only the vocabulary writes without capitals; each is reported once."""
     written = {endpoint.method for endpoint in subject.document.endpoints}
     given = subject.document.vocabulary.get("declared_verbs")
@@ -44,7 +44,7 @@ def is_one_word(method: str, known: Words) -> bool:
     return _LETTERS.fullmatch(method) is not None and not known.run_together(method)
 
 
-def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def method_findings(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     """Yield the faults of one method."""
     method, place = endpoint.method, endpoint.place("method")
     if _LETTERS.fullmatch(method) is None:
@@ -52,12 +52,12 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         return
     if not is_one_word(method, subject.words):
         words = parts(method)
-        fix = " ".join(parted(subject.words, words))
+        fix = " ".join(split_compound(subject.words, words))
         yield subject.finding("2-compound", endpoint.name, place, f"{method} is {len(words)} words", fix)
         return
     if method != endpoint.verb:
         yield subject.finding("2-case", endpoint.name, place, f"{method} is not in capitals", endpoint.verb)
-    base = subject.words.inflected(method)
+    base = subject.words.base_of_method(method)
     if base is not None:
         yield subject.finding(
             "2-inflected", endpoint.name, place, f"{method} is a form of {base}", method_for(subject.words, base)
@@ -66,7 +66,7 @@ def method_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         yield from _two_words(subject, endpoint)
 
 
-def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
+def _foreign(subject: Subject, endpoint: AgisEndpoint) -> Finding:
     """
     Return the finding about other characters than letters: a compound (rule d) if they separate words, otherwise rule
     c.
@@ -75,16 +75,16 @@ def _foreign(subject: Subject, endpoint: Endpoint) -> Finding:
     words = parts(method)
     joint = re.search(r"[-_\s]", method)
     if len(words) > 1 and joint is not None:
-        fix = " ".join(parted(subject.words, words))
+        fix = " ".join(split_compound(subject.words, words))
         message = f"{method[:64]!r} is {len(words)} words joined by {joint[0]!r}"
         return subject.finding("2-compound", endpoint.name, place, message, fix)
     odd = sorted(set(re.sub(r"[A-Za-z]", "", method, flags=re.ASCII)))
     message = f"{method[:64]!r} has {' '.join(odd)[:32]!r}, but a method may only have letters from A to Z"
-    words = parts(plain(method))
+    words = parts(strip_accents(method))
     return subject.finding("2-characters", endpoint.name, place, message, words[0] if words else "a verb, such as BOOK")
 
 
-def _two_words(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def _two_words(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     verb, known = endpoint.verb, subject.words
     if len(verb) > _LONGEST:
         return

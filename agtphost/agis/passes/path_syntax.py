@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from agtphost.agis.document import Endpoint
+from agtphost.agis.document import AgisEndpoint
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.instead import method_for
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.words import Words, parts, plain, spaced
+from agtphost.agis.words import Words, parts, strip_accents, to_spaced
 
 _PARAMETER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _ODD_PARAMETER = re.compile(r"[{}<>:*]|^\$", re.ASCII)
@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield from path_findings(subject, endpoint)
 
 
-def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
+def path_findings(subject: Subject, endpoint: AgisEndpoint) -> Iterator[Finding]:
     """Yield the faults of one path."""
     path, place = endpoint.path, endpoint.place("path")
     if not path.startswith("/"):
@@ -44,27 +44,27 @@ def path_findings(subject: Subject, endpoint: Endpoint) -> Iterator[Finding]:
         message = (
             f"it begins with {segments[0][:64]}, but its first segment must be the noun that the parameter identifies"
         )
-        fix = f"/{thing(segments[0])}/{mended_segment(segments[0], {})}"
+        fix = f"/{thing(segments[0])}/{corrected_segment(segments[0], {})}"
         yield subject.finding("4-first", endpoint.name, place, message, fix)
     for segment in segments:
         if segment:
             yield from _segment(subject, endpoint, segment)
 
 
-def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Finding]:
+def _segment(subject: Subject, endpoint: AgisEndpoint, segment: str) -> Iterator[Finding]:
     place = endpoint.place("path")
     if _PARAMETER.fullmatch(segment):
         return
     if _ODD_PARAMETER.search(segment):
         message = f"{segment[:64]!r} is not a valid parameter: write a name in braces"
-        yield subject.finding("4-parameter", endpoint.name, place, message, _braced(segment))
+        yield subject.finding("4-parameter", endpoint.name, place, message, _fix_parameter(segment))
         return
     if _SEGMENT.fullmatch(segment) is None:
-        fix = _lowered(segment)
+        fix = _to_kebab_case(segment)
         message = f"{segment[:64]!r} is not in lower case with hyphens between its words"
         if fix is None:
             message = f"{segment[:64]!r} has more than lower-case letters, digits and hyphens"
-            fix = "-".join(re.findall("[a-z0-9]+", plain(unquote(segment)).lower())) or "a noun, such as reservation"
+            fix = "-".join(re.findall("[a-z0-9]+", strip_accents(unquote(segment)).lower())) or "a noun, such as reservation"
         yield subject.finding("4-case", endpoint.name, place, message, fix)
     words = parts(segment)
     if endpoint.verb in words:
@@ -83,10 +83,10 @@ def _segment(subject: Subject, endpoint: Endpoint, segment: str) -> Iterator[Fin
         yield subject.finding("4-verb-in-path", endpoint.name, place, message, fix)
 
 
-def _braced(segment: str) -> str:
+def _fix_parameter(segment: str) -> str:
     """Return a valid parameter for a malformed one: ``{order-id}`` is ``{order_id}``, and ``{id}s`` is ``{id}``."""
     inner = re.search(r"\{([^{}]*)\}", segment)
-    name = "_".join(re.findall(r"[A-Za-z0-9_]+", plain(inner[1] if inner else segment))).lstrip("0123456789")
+    name = "_".join(re.findall(r"[A-Za-z0-9_]+", strip_accents(inner[1] if inner else segment))).lstrip("0123456789")
     return f"{{{name or 'id'}}}"
 
 
@@ -96,13 +96,13 @@ def thing(parameter: str) -> str:
     return "-".join(words[:-1] if words[-1:] == ["id"] else words) or "item"
 
 
-def _lowered(segment: str) -> str | None:
+def _to_kebab_case(segment: str) -> str | None:
     """Return a segment in lower case with hyphens; None if it has other characters."""
-    lowered = "-".join(spaced(segment).split()).lower()
+    lowered = "-".join(to_spaced(segment).split()).lower()
     return lowered if _SEGMENT.fullmatch(lowered) else None
 
 
-def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
+def corrected_segment(segment: str, renamed: Mapping[str, str]) -> str:
     """
     Return the corrected form of a segment; the segment itself if only its author knows what it means.
 
@@ -114,10 +114,10 @@ def mended_segment(segment: str, renamed: Mapping[str, str]) -> str:
         return f"{{{renamed.get(inner, inner)}}}"
     if not segment or _ODD_PARAMETER.search(segment):
         return segment
-    return segment if _SEGMENT.fullmatch(segment) else _lowered(segment) or segment
+    return segment if _SEGMENT.fullmatch(segment) else _to_kebab_case(segment) or segment
 
 
-def suggested_path(known: Words, endpoint: Endpoint) -> str:
+def suggested_path(known: Words, endpoint: AgisEndpoint) -> str:
     """
     Return the path without verbs: ``/getUser`` is ``/user/{user_id}`` if the input has that parameter.
 
@@ -129,7 +129,7 @@ def suggested_path(known: Words, endpoint: Endpoint) -> str:
     for segment in endpoint.path.strip("/").split("/"):
         words = parts(segment)
         rest = words[1:] if _verb_of(known, segment, words) else []
-        found.append("-".join(rest).lower() or mended_segment(segment, {}))
+        found.append("-".join(rest).lower() or corrected_segment(segment, {}))
     contract = endpoint.members.get("input")
     properties = contract.get("properties") if isinstance(contract, Mapping) else None
     names = [name for name in properties if _IDENTIFIER.search(name)] if isinstance(properties, Mapping) else []

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from agtphost.agis.document import MAX_ENDPOINTS, VERSION, Document, endpoints
+from agtphost.agis.document import MAX_ENDPOINTS, VERSION, AgisDocument, endpoints
 from agtphost.agis.findings import Finding
 from agtphost.agis.passes.subject import Subject
 from agtphost.agis.reading import Place, Tree
@@ -62,7 +62,7 @@ def check(tree: Tree) -> Iterator[Finding]:
 
     :return: errors, after which the other passes are not run, or warnings.
     """
-    subject = Subject(document=Document(tree=tree))
+    subject = Subject(document=AgisDocument(tree=tree))
     faults = [*_shape(subject)]
     yield from faults
     if not faults:
@@ -84,7 +84,7 @@ def _shape(subject: Subject) -> Iterator[Finding]:
         return
     for error in _breaches(subject.document.tree):
         place: Place = tuple(error.instance_path)
-        yield subject.finding("1-schema", _element(place), place, _said(error), _hint(place, error))
+        yield subject.finding("1-schema", _element(place), place, _message(error), _hint(place, error))
 
 
 def _breaches(tree: Tree) -> Iterator[Any]:
@@ -103,7 +103,7 @@ def _element(place: Place) -> str:
     )
 
 
-def _said(error: Any) -> str:
+def _message(error: Any) -> str:
     if error.kind.name == "pattern" and error.kind.pattern == _SOMETHING:
         return "it is empty"
     return str(error.message).partition("\n")[0][:200]
@@ -150,7 +150,7 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
         yield subject.finding(
             "1-address", "agtp", ("agtp",), f"it is not an address: {error}", "agtp://agents.example.com"
         )
-    missing = [name for name in ("description", "version") if not _said_anywhere(members, name)]
+    missing = [name for name in ("description", "version") if not _has_member(members, name)]
     for name in missing:
         fix = "description: what the service does, and for whom" if name == "description" else 'version: "1.0.0"'
         yield subject.finding("1-recommended", name, (), f"the document has no {name}", fix)
@@ -162,7 +162,7 @@ def _meaning(subject: Subject) -> Iterator[Finding]:
     yield from _manifest(subject)
 
 
-def _said_anywhere(members: Any, name: str) -> bool:
+def _has_member(members: Any, name: str) -> bool:
     """Return whether a member exists; the draft's own examples have their version in the vocabulary block."""
     block = members.get("vocabulary")
     return name in members or (name == "version" and isinstance(block, dict) and name in block)

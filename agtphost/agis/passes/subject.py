@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from agtphost.agis.document import Document
+from agtphost.agis.document import AgisDocument
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.reading import Place
 from agtphost.agis.rules import RULES
@@ -14,7 +14,7 @@ LONGEST = 300
 """Characters of each part of a finding, so that it fits on one line."""
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text cut to its beginning if it is too long."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
@@ -23,7 +23,7 @@ def shortened(text: str) -> str:
 class Subject:
     """A document that is validated."""
 
-    document: Document
+    document: AgisDocument
     level: int = 1
     """1 or 2; it decides which members a semantic block must have (AGIS v01 section 3)."""
 
@@ -44,9 +44,9 @@ class Subject:
         return Finding(
             rule=known,
             severity=severity or known.severity,
-            place=shortened(element),
-            message=shortened(message),
+            place=shorten(element),
+            message=shorten(message),
             line=line,
             column=column,
-            fix=shortened(fix),
+            fix=shorten(fix),
         )

@@ -178,15 +178,15 @@ class AgisFace:
         form: str,
     ) -> bytes:
         from agtphost.agis import normal, service
-        from agtphost.agis.endpoints import exported, tools_entry
+        from agtphost.agis.endpoints import export_endpoint, tools_entry
 
-        entries = [exported({**entry, "path": prefix_path(before, entry["path"])}) for entry, before in listed]
+        entries = [export_endpoint({**entry, "path": prefix_path(before, entry["path"])}) for entry, before in listed]
         servers: dict[str, list[Mapping[str, Any]]] = {}
         for tool in tools:
             servers.setdefault(prefix + tool.path, []).append(tool_operation(tool, self._catalog))
         entries.extend(tools_entry(path, offered) for path, offered in servers.items())
         try:
-            own = service.own(facts(), entries)
+            own = service.build_own_document(facts(), entries)
         except service.Unpublishable as error:
             log.error("the host cannot be described in AGIS: {why}", why=str(error))
             raise Refusal(
