@@ -15,9 +15,9 @@ from agtphost.handlers.composition import Composition
 from agtphost.host.computing import executor_of
 from agtphost.host.loaded import LoadedHost
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.lasting import Lasting
+from agtphost.negotiation.lasting import NegotiationState
 from agtphost.negotiation.negotiator import Negotiator
-from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.settings import NegotiationSettings
 
 
 def build_negotiator(
@@ -27,7 +27,7 @@ def build_negotiator(
     authorization: Authorization,
     reactor: Any,
     now: Callable[[], float] = time.time,
-    lasting: Lasting | None = None,
+    lasting: NegotiationState | None = None,
 ) -> Negotiator:
     """
     Return the negotiator. What is switched off, it refuses.
@@ -39,7 +39,7 @@ def build_negotiator(
     config = loaded.config
     relaxed = config.host.development and config.listen.loopback
     return Negotiator(
-        Settings(
+        NegotiationSettings(
             policies=config.policies,
             data_classes={entry.name: entry for entry in config.data_class},
             # In development on loopback, agents known by header only may negotiate.

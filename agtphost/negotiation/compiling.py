@@ -23,7 +23,7 @@ MOST = 64
 """Schemas that are cached; the least recently used is evicted first."""
 
 
-class Memo:
+class SchemaCache:
     """Cache of compiled schemas by JSON text and role."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Memo:
         """Remove all schemas."""
         self._known.clear()
 
-    def compiled(self, schema: Mapping[str, Any], *, role: Role, share: int = 1) -> CompiledSchema:
+    def compile(self, schema: Mapping[str, Any], *, role: Role, share: int = 1) -> CompiledSchema:
         """
         Return a compiled schema, from the cache if possible; see :func:`compile_schema`.
 
@@ -52,5 +52,5 @@ class Memo:
         return keep(self._known, key, found, MOST)
 
 
-memo = Memo()
-compiled = memo.compiled
+schema_cache = SchemaCache()
+compile_cached = schema_cache.compile

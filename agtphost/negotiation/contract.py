@@ -15,7 +15,7 @@ from agtphost.contract.recipes.recipe import Recipe
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.canonical import canonical
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.compiling import compiled
+from agtphost.negotiation.compiling import compile_cached
 from agtphost.vocabulary import times
 from agtphost.vocabulary.paths import Template, parse_template
 
@@ -51,7 +51,7 @@ class Scope(Enum):
     """Valid until it expires."""
 
 
-ENDS = (
+CONNECTION_NOTE = (
     "The contract ends with the connection that it was made on. "
     "To share a contract between connections, send a Session-ID with the proposal and with each call."
 )
@@ -150,7 +150,7 @@ class Contract:
             ],
             "contract_hash": self.digest,
             "expires_at": times.stamp(self.expires_at / 1000),
-            **({"note": ENDS} if self.scope is Scope.CONNECTION else {}),
+            **({"note": CONNECTION_NOTE} if self.scope is Scope.CONNECTION else {}),
         }
 
     def _expiry(self) -> str:
@@ -158,7 +158,7 @@ class Contract:
 
     # Holding
 
-    def held(self, **changed: Any) -> Change:
+    def to_change(self, **changed: Any) -> Change:
         """Return the change that stores it, with some members changed."""
         value: dict[str, Any] = {
             "definition": dict(self.definition),
@@ -187,14 +187,14 @@ class Contract:
             expires_at=self.expires_at + TOMBSTONE * 1000,
         )
 
-    def gone(self) -> tuple[Change, ...]:
+    def deletion_changes(self) -> tuple[Change, ...]:
         """Return the changes that delete it."""
         return (
             Change(kind=KIND, key=self.synthesis_id, value=None, owner=self.agent_id),
             Change(kind=ACCEPTED, key=self.synthesis_id, value=None, owner=self.agent_id),
         )
 
-    def accepted(self) -> Change:
+    def acceptance_change(self) -> Change:
         """Return the change that records the acceptance of a preview."""
         return Change(
             kind=ACCEPTED,
@@ -226,8 +226,8 @@ class Contract:
             description=str(definition["description"]),
             required_scopes=self.required_scopes,
             min_assurance=self.min_assurance,
-            input_schema=compiled(definition["input_schema"], role="input"),
-            output_schema=compiled(definition["output_schema"], role="output"),
+            input_schema=compile_cached(definition["input_schema"], role="input"),
+            output_schema=compile_cached(definition["output_schema"], role="output"),
             errors=frozenset(definition["errors"]),
             idempotent=self.idempotent,
             state_changing=self.state_changing,

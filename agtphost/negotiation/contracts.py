@@ -22,8 +22,8 @@ from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms
 from agtphost.negotiation.contract import Contract, Origin, Scope, contract_of, digest_of
-from agtphost.negotiation.lasting import Links
-from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.lasting import ContractLinks
+from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.paths import Template, decode
@@ -39,7 +39,7 @@ class TooManyContracts(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Issued:
+class IssuedContract:
     """A new contract with the changes and events that its response commits."""
 
     contract: Contract
@@ -67,10 +67,10 @@ class ContractTable:
         self,
         held: StateTable,
         synthesizer: Synthesizer,
-        settings: Settings,
+        settings: NegotiationSettings,
         compose: Callable[[Recipe], IHandler],
         now: Callable[[], int],
-        links: Links | None = None,
+        links: ContractLinks | None = None,
     ) -> None:
         self._held = held
         self._synthesizer = synthesizer
@@ -79,12 +79,12 @@ class ContractTable:
         self._now = now
         self._entries: dict[str, _Entry] = {}
         self._owned: dict[str, dict[str, _Entry]] = {}
-        self._links = links or Links()
+        self._links = links or ContractLinks()
         self._adrift: dict[str, None] = {}
-        self._told: Callable[[], None] = lambda: None
+        self._on_adrift: Callable[[], None] = lambda: None
         self._persistent: dict[str, Contract] = {}
         held.watch(terms.KIND, self._follow)
-        held.leasing.note_entry(self._links.watch(self._parted))
+        held.leasing.note_entry(self._links.watch(self._on_disconnect))
 
     def _follow(self, key: str, item: StateItem | None) -> None:
         known = self._entries.get(key)
@@ -98,31 +98,31 @@ class ContractTable:
             return
         owner = item.owner if is_agent_id(item.owner) else ""
         contract = contract_of(key, owner, item.value)
-        entry = self._bound(contract) if known is None else _Entry(contract, known.binding, known.fault)
+        entry = self._bind(contract) if known is None else _Entry(contract, known.binding, known.fault)
         self._entries[key] = self._owned.setdefault(owner, {})[key] = entry
         if contract.persistent:
             self._persistent[key] = contract
-        if self.ended(contract):
+        if self.is_ended(contract):
             self._adrift.pop(key, None)
         elif contract.scope is Scope.CONNECTION and key not in self._links:
             # The connection closed before the commit, or the host was stopped in between.
             self._set_adrift(key)
 
-    def _bound(self, contract: Contract) -> _Entry:
+    def _bind(self, contract: Contract) -> _Entry:
         try:
-            recipe = self._synthesizer.restored(contract.recipe)
+            recipe = self._synthesizer.restore_recipe(contract.recipe)
             return _Entry(contract, contract.bind(recipe, self._compose, self._synthesizer.book), "")
         except ValueError as error:
             log.warn("contract {id} can no longer run: {why}", id=contract.synthesis_id, why=str(error))
             return _Entry(contract, None, str(error))
 
-    def prepared(self, contract: Contract) -> Binding:
+    def prepare(self, contract: Contract) -> Binding:
         """
         Return the binding of a contract that is not in force yet.
 
         :raises ValueError: the contract cannot run; the message says why.
         """
-        return contract.bind(self._synthesizer.restored(contract.recipe), self._compose, self._synthesizer.book)
+        return contract.bind(self._synthesizer.restore_recipe(contract.recipe), self._compose, self._synthesizer.book)
 
     # Contracts of closed connections
 
@@ -132,24 +132,24 @@ class ContractTable:
 
     def watch_adrift(self, told: Callable[[], None]) -> None:
         """Call ``told`` whenever a contract becomes adrift."""
-        self._told = told
+        self._on_adrift = told
 
-    def _parted(self, synthesis_id: str) -> None:
+    def _on_disconnect(self, synthesis_id: str) -> None:
         """Mark a contract as adrift, because its connection is closed."""
         entry = self._entries.get(synthesis_id)
-        if entry is not None and not self.ended(entry.contract):
+        if entry is not None and not self.is_ended(entry.contract):
             self._set_adrift(synthesis_id)
 
     def _set_adrift(self, synthesis_id: str) -> None:
         self._adrift[synthesis_id] = None
-        self._told()
+        self._on_adrift()
 
     # Looking up
 
     def get(self, synthesis_id: str) -> Contract | None:
         """Return a contract in any state, except expired previews and contracts that are adrift."""
         entry = self._entries.get(synthesis_id)
-        if entry is None or self._passed(entry.contract):
+        if entry is None or self._is_unusable(entry.contract):
             return None
         return entry.contract
 
@@ -161,13 +161,13 @@ class ContractTable:
         """Return why :meth:`binding` is None."""
         return self._entries[contract.synthesis_id].fault
 
-    def offered(self, contract: Contract) -> bool:
+    def is_offered(self, contract: Contract) -> bool:
         """Return whether a contract is a preview that waits for acceptance."""
         if contract.preview_until is None:
             return False
         return self._held.get(terms.ACCEPTED, contract.synthesis_id) is None
 
-    def ended(self, contract: Contract) -> bool:
+    def is_ended(self, contract: Contract) -> bool:
         """Return whether a contract was revoked or has expired."""
         return contract.revoked or contract.expires_at <= self._now()
 
@@ -177,7 +177,7 @@ class ContractTable:
             return "revoked"
         if contract.expires_at <= self._now():
             return "expired"
-        return "offered" if self.offered(contract) else "active"
+        return "offered" if self.is_offered(contract) else "active"
 
     def reaches(self, contract: Contract, session_id: str | None, peer: Peer | None) -> bool:
         """Return whether a request's session or connection is the one that the contract is bound to."""
@@ -187,20 +187,20 @@ class ContractTable:
             return session_id == contract.session_id
         return self._links.joins(contract.synthesis_id, peer)
 
-    def of(self, agent_id: str) -> Iterator[Contract]:
+    def contracts_of(self, agent_id: str) -> Iterator[Contract]:
         """Yield the contracts of one agent that are in force or offered, oldest first."""
         for entry in list(self._owned.get(agent_id, {}).values()):
-            if not self._passed(entry.contract) and not self.ended(entry.contract):
+            if not self._is_unusable(entry.contract) and not self.is_ended(entry.contract):
                 yield entry.contract
 
     def all(self) -> Iterator[Contract]:
         """Yield the contracts of all agents that are in force or offered."""
         for agent_id in list(self._owned):
-            yield from self.of(agent_id)
+            yield from self.contracts_of(agent_id)
 
     def persistent(self) -> list[Contract]:
         """Return the persistent contracts in force."""
-        return [contract for contract in self._persistent.values() if not self.ended(contract)]
+        return [contract for contract in self._persistent.values() if not self.is_ended(contract)]
 
     def implicit(self, agent_id: str, method: str, path: str, session_id: str | None, peer: Peer) -> Match | None:
         """
@@ -211,20 +211,20 @@ class ContractTable:
             return None
         for entry in reversed(list(owned.values())):
             contract = entry.contract
-            if contract.method != method or entry.binding is None or self.ended(contract) or self.offered(contract):
+            if contract.method != method or entry.binding is None or self.is_ended(contract) or self.is_offered(contract):
                 continue
-            match = matched(entry.binding, contract.template, path)
+            match = match_path(entry.binding, contract.template, path)
             if match is not None and self.reaches(contract, session_id, peer):
                 return match
         return None
 
-    def _lapsed(self, contract: Contract) -> bool:
+    def _is_lapsed(self, contract: Contract) -> bool:
         until = contract.preview_until
-        return until is not None and until <= self._now() and self.offered(contract)
+        return until is not None and until <= self._now() and self.is_offered(contract)
 
-    def _passed(self, contract: Contract) -> bool:
+    def _is_unusable(self, contract: Contract) -> bool:
         """Return whether a contract can no longer be used, although its end is not recorded."""
-        return contract.synthesis_id in self._adrift or self._lapsed(contract)
+        return contract.synthesis_id in self._adrift or self._is_lapsed(contract)
 
     # Making
 
@@ -240,7 +240,7 @@ class ContractTable:
         peer: Peer | None = None,
         persistent: bool = False,
         preview: int | None = None,
-    ) -> Issued:
+    ) -> IssuedContract:
         """
         Return a new contract for a synthesis.
 
@@ -269,28 +269,28 @@ class ContractTable:
             state_changing=synthesis.needs.impact.value != "informational",
             idempotent=synthesis.needs.idempotent,
         )
-        changes = (*self._room(agent_id), contract.held())
+        changes = (*self._room(agent_id), contract.to_change())
         if scope is Scope.CONNECTION and peer is not None:
             self._links.tie(contract.synthesis_id, peer)
         event = StreamEvent(chain=agent_id or HOST_CHAIN, event_type="rcns_propose_accepted", fields=contract.event())
-        return Issued(contract=contract, changes=changes, events=(event,))
+        return IssuedContract(contract=contract, changes=changes, events=(event,))
 
     def _room(self, agent_id: str) -> tuple[Change, ...]:
         """Return the changes that make room for one more: expired previews and ended contracts are removed first."""
         owned = [entry.contract for entry in self._owned.get(agent_id, {}).values()]
-        lapsed = [contract for contract in owned if self._lapsed(contract)][:MOST_LAPSED]
-        live = [contract for contract in owned if not self._passed(contract) and not self.ended(contract)]
+        lapsed = [contract for contract in owned if self._is_lapsed(contract)][:MOST_LAPSED]
+        live = [contract for contract in owned if not self._is_unusable(contract) and not self.is_ended(contract)]
         # There are never many more ended contracts than live ones; the oldest is removed.
-        ended = [contract for contract in owned if self.ended(contract)][: -self._most or None]
+        ended = [contract for contract in owned if self.is_ended(contract)][: -self._most or None]
         if len(live) >= self._most:
             passing = [contract for contract in live if contract.scope is not Scope.AGENT]
             if not passing:
                 raise TooManyContracts
             lapsed.append(passing[0])
-        return tuple(change for contract in (*lapsed, *ended) for change in contract.gone())
+        return tuple(change for contract in (*lapsed, *ended) for change in contract.deletion_changes())
 
 
-def matched(binding: Binding, template: Template, path: str) -> Match | None:
+def match_path(binding: Binding, template: Template, path: str) -> Match | None:
     """Return the match of a path with a contract's template; None if it does not match."""
     segments = path[1:].split("/") if path != "/" else []
     if len(segments) != len(template.segments):

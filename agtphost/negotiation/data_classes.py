@@ -13,7 +13,7 @@ from agtphost.config import Config
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.recipes.graph import Needs
 from agtphost.errors import Refusal
-from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.vocabulary.reasons import Reason
 
 
@@ -31,21 +31,21 @@ def is_negotiable(config: Config, endpoints: Iterable[Endpoint]) -> bool:
     )
 
 
-def is_within(needs: Needs, settings: Settings) -> bool:
+def is_within(needs: Needs, settings: NegotiationSettings) -> bool:
     """Return whether every step works with declared data, or with data that needs no class here."""
     if needs.unclassified and not settings.policies.synthesis.unclassified:
         return False
     return needs.data_classes <= settings.data_classes.keys()
 
 
-def is_open(needs: Needs, settings: Settings) -> bool:
+def is_open(needs: Needs, settings: NegotiationSettings) -> bool:
     """Return whether all data of the steps may be negotiated without credentials (core v08 section 7.5)."""
     if needs.unclassified or not needs.data_classes:
         return False
     return all(settings.data_classes[name].open for name in needs.data_classes)
 
 
-def require_within(needs: Needs, settings: Settings) -> None:
+def require_within(needs: Needs, settings: NegotiationSettings) -> None:
     """
     Require that a synthesis works only with declared data.
 

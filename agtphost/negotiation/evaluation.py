@@ -19,10 +19,10 @@ from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.data_classes import is_open, require_within
-from agtphost.negotiation.graph import NoWay
+from agtphost.negotiation.graph import NoChain
 from agtphost.negotiation.proposal import Proposal, ProposalReader, data_classes_of
-from agtphost.negotiation.settings import GRAVITY, Settings
-from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
+from agtphost.negotiation.settings import GRAVITY, NegotiationSettings
+from agtphost.negotiation.synthesis import CannotSynthesize, Synthesis, Synthesizer
 from agtphost.vocabulary import scopes
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -37,14 +37,14 @@ NEVER = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accepted:
+class AcceptedProposal:
     """A proposal that passed every evaluation, with its synthesis."""
 
     proposal: Proposal
     synthesis: Synthesis
 
 
-def _demanding(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
+def _with_requested_scopes(synthesis: Synthesis, proposal: Proposal) -> Synthesis:
     """Return the synthesis with the additional scopes that the proposer requires (AGTP-API section 16.2)."""
     if not proposal.required_scopes:
         return synthesis
@@ -62,7 +62,7 @@ class Evaluation:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: NegotiationSettings,
         reader: ProposalReader,
         synthesizer: Synthesizer,
         policy: MethodPolicy,
@@ -85,7 +85,7 @@ class Evaluation:
         if not self._settings.policies.synthesis_enabled:
             raise Refusal(Reason.SYNTHESIS_DISABLED)
 
-    def evaluate(self, given: Mapping[str, Any], context: BuiltInContext) -> Accepted:
+    def evaluate(self, given: Mapping[str, Any], context: BuiltInContext) -> AcceptedProposal:
         """
         Evaluate a proposal completely.
 
@@ -94,12 +94,12 @@ class Evaluation:
         """
         self._credentials(given, context)
         proposal = self._reader.read(given)
-        self._authority(proposal.required_scopes, context)
+        self._require_scopes(proposal.required_scopes, context)
         synthesis = self._capability(proposal, context)
-        self._data(synthesis, context)
-        self._authority(synthesis.needs.required_scopes, context)
-        self._permitted(proposal, synthesis)
-        return Accepted(proposal=proposal, synthesis=_demanding(synthesis, proposal))
+        self._require_data(synthesis, context)
+        self._require_scopes(synthesis.needs.required_scopes, context)
+        self._require_permitted(proposal, synthesis)
+        return AcceptedProposal(proposal=proposal, synthesis=_with_requested_scopes(synthesis, proposal))
 
     def _credentials(self, given: Mapping[str, Any], context: BuiltInContext) -> None:
         """Require known data classes, and an identified caller unless all classes are open."""
@@ -120,7 +120,7 @@ class Evaluation:
                 scopes=(),
             )
 
-    def _data(self, synthesis: Synthesis, context: BuiltInContext) -> None:
+    def _require_data(self, synthesis: Synthesis, context: BuiltInContext) -> None:
         """
         Require declared data, and credentials by the classes that the steps declare, not those that the proposal names.
         """
@@ -129,7 +129,7 @@ class Evaluation:
             self._require_credentials(context)
 
     @staticmethod
-    def _authority(required: Collection[str], context: BuiltInContext) -> None:
+    def _require_scopes(required: Collection[str], context: BuiltInContext) -> None:
         lacking = scopes.missing(context.scopes, required)
         if lacking:
             raise Refusal(
@@ -154,7 +154,7 @@ class Evaluation:
         try:
             floor = Assurance.NONE if context.caller is None else self._settings.min_assurance
             return self._synthesizer.for_proposal(proposal, usable, floor)
-        except Impossible as error:
+        except CannotSynthesize as error:
             if error.needs is not None:
                 # This host must be able to accept its own counter-proposal.
                 require_within(error.needs, self._settings)
@@ -167,7 +167,7 @@ class Evaluation:
                 else "Propose another endpoint.",
                 details={"similar": near, **_counter(error.counter or (near[0] if near else None))},
             ) from None
-        except NoWay as error:
+        except NoChain as error:
             near = self._synthesizer.similar(proposal, usable)
             listed = [{"method": e.method, "path": e.path} for e in error.ambiguous if usable(e)]
             raise Refusal(
@@ -179,7 +179,7 @@ class Evaluation:
                 details={"similar": listed or near, **_counter(near[0] if near else None)},
             ) from None
 
-    def _permitted(self, proposal: Proposal, synthesis: Synthesis) -> None:
+    def _require_permitted(self, proposal: Proposal, synthesis: Synthesis) -> None:
         method, path = proposal.method, proposal.path
         if not self._policy.admits(method) or self._policy.redirect(method, path) is not None:
             raise Refusal(Reason.POLICY_REFUSED, "The operator's method policy does not admit that method.")

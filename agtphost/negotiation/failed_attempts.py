@@ -19,7 +19,7 @@ LIFETIME = 86_400
 """Seconds for which an attempt is kept."""
 
 
-class Attempts:
+class AttemptLog:
     """
     Recorder of failed attempts.
 

@@ -59,7 +59,7 @@ def _path_words(template: Template) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class EndpointChain:
     """Endpoints in the order of their calls, with the recipe that calls them."""
 
     endpoints: tuple[Endpoint, ...]
@@ -85,7 +85,7 @@ class _Partial:
     """Schemas of the wanted fields, by plain name."""
 
 
-class NoWay(Exception):
+class NoChain(Exception):
     """The graph has no answer; ``ambiguous`` holds the endpoints if several match equally well."""
 
     def __init__(self, explanation: str, ambiguous: Sequence[Endpoint] = ()) -> None:
@@ -114,7 +114,7 @@ class EndpointGraph:
         rated.sort(key=lambda entry: -entry[0])
         return [endpoint for score, endpoint in rated if score > 0 and usable(endpoint)]
 
-    def way(self, proposal: Proposal, usable: Usable, max_steps: int) -> Way:
+    def find_chain(self, proposal: Proposal, usable: Usable, max_steps: int) -> EndpointChain:
         """
         Return the best way to answer a proposal.
 
@@ -129,7 +129,7 @@ class EndpointGraph:
             found = self._pipeline(proposal, nodes, min(max_steps, LONGEST))
             if found is not None:
                 return _recipe(proposal, found)
-        raise NoWay("This host has no endpoint or chain of endpoints that returns what is proposed.")
+        raise NoChain("This host has no endpoint or chain of endpoints that returns what is proposed.")
 
     @staticmethod
     def _best(nodes: Sequence[_Node], proposal: Proposal) -> _Node | None:
@@ -140,7 +140,7 @@ class EndpointGraph:
             return None
         close = [node for score, node in rated if score > rated[0][0] * CLEAR]
         if len(close) > 1:
-            raise NoWay("Several endpoints match the proposal equally well.", [node.endpoint for node in close])
+            raise NoChain("Several endpoints match the proposal equally well.", [node.endpoint for node in close])
         return rated[0][1]
 
     # Pipelines
@@ -165,7 +165,7 @@ class EndpointGraph:
         if not rated:
             return None
         if len(rated) > 1 and rated[1][0] > rated[0][0] * CLEAR:
-            raise NoWay(
+            raise NoChain(
                 "Several chains of endpoints match the proposal equally well.", [way[-1].endpoint for _, way in rated]
             )
         return rated[0][1]
@@ -183,7 +183,7 @@ class EndpointGraph:
                     looked += 1
                     if looked > BUDGET:
                         return
-                    grown = _grown(partial, node, given)
+                    grown = _prepend(partial, node, given)
                     if grown.lacking:
                         further.append(grown)
                     elif len(grown.nodes) > 1 and _uses(grown.nodes, given):
@@ -221,7 +221,7 @@ def _no_graver(endpoint: Endpoint, proposal: Proposal) -> bool:
     return semantic.is_idempotent or not wanted.is_idempotent
 
 
-def _grown(partial: _Partial, node: _Node, given: Mapping[str, Field]) -> _Partial:
+def _prepend(partial: _Partial, node: _Node, given: Mapping[str, Field]) -> _Partial:
     """Return a partial pipeline with ``node`` before its steps."""
     lacking = {
         name: schema
@@ -229,19 +229,19 @@ def _grown(partial: _Partial, node: _Node, given: Mapping[str, Field]) -> _Parti
         if not (name in node.outputs and node.outputs[name].required and feeds(node.outputs[name].schema, schema))
     }
     for name, field in node.inputs.items():
-        if field.required and not _given(given, name, field):
+        if field.required and not _is_fed(given, name, field):
             lacking[name] = field.schema
     return _Partial((node, *partial.nodes), lacking)
 
 
-def _given(given: Mapping[str, Field], name: str, field: Field) -> bool:
+def _is_fed(given: Mapping[str, Field], name: str, field: Field) -> bool:
     offered = given.get(name)
     return offered is not None and (offered.required or not field.required) and feeds(offered.schema, field.schema)
 
 
 def _uses(nodes: Iterable[_Node], given: Mapping[str, Field]) -> bool:
     """Return whether every field that the agent sends is used."""
-    return all(any(_given(given, name, node.inputs[name]) for node in nodes if name in node.inputs) for name in given)
+    return all(any(_is_fed(given, name, node.inputs[name]) for node in nodes if name in node.inputs) for name in given)
 
 
 def _passes(proposal: Proposal, node: _Node) -> bool:
@@ -256,7 +256,7 @@ def _passes(proposal: Proposal, node: _Node) -> bool:
             return False
     else:
         given = fields_of(proposal.input_schema.schema)
-        if not all(_given(given, name, field) for name, field in node.inputs.items() if field.required):
+        if not all(_is_fed(given, name, field) for name, field in node.inputs.items() if field.required):
             return False
         if not all(
             name in node.inputs and feeds(field.schema, node.inputs[name].schema) for name, field in given.items()
@@ -313,7 +313,7 @@ def _member(root: str, name: str) -> str:
     return f"={root}.{json.dumps(name)}"
 
 
-def _recipe(proposal: Proposal, nodes: Sequence[_Node]) -> Way:
+def _recipe(proposal: Proposal, nodes: Sequence[_Node]) -> EndpointChain:
     known: dict[str, tuple[str, Any]] = {}
     sent = fields_of((proposal.input_schema or nodes[0].endpoint.input_schema).schema)
     for name, field in sent.items():
@@ -340,7 +340,7 @@ def _recipe(proposal: Proposal, nodes: Sequence[_Node]) -> Way:
             for name, field in wanted.items()
             if name in last.outputs or name in known
         }
-    return Way(endpoints=tuple(node.endpoint for node in nodes), table=table)
+    return EndpointChain(endpoints=tuple(node.endpoint for node in nodes), table=table)
 
 
 def _step(node: _Node, known: Mapping[str, tuple[str, Any]], capture: str) -> dict[str, Any]:

@@ -14,17 +14,17 @@ from agtphost.negotiation.rate import Seen
 class _Link:
     """The connection that a contract is bound to."""
 
-    stands_for: object
+    connection: object
     leaving: set[Callable[[], None]]
     parted: Callable[[], None]
 
 
-class Links:
+class ContractLinks:
     """The connections that contracts are bound to, by ``synthesis_id``."""
 
     def __init__(self) -> None:
         self._links: dict[str, _Link] = {}
-        self._told: list[Callable[[str], None]] = []
+        self._watchers: list[Callable[[str], None]] = []
 
     def __contains__(self, synthesis_id: str) -> bool:
         return synthesis_id in self._links
@@ -35,15 +35,15 @@ class Links:
 
         :return: a function that ends this.
         """
-        self._told.append(told)
-        return lambda: self._told.remove(told)
+        self._watchers.append(told)
+        return lambda: self._watchers.remove(told)
 
     def tie(self, synthesis_id: str, peer: Peer) -> None:
         """Bind a contract to the peer's connection."""
 
         def parted() -> None:
             self.forget(synthesis_id)
-            for told in tuple(self._told):
+            for told in tuple(self._watchers):
                 told(synthesis_id)
 
         self._links[synthesis_id] = _Link(peer.link, peer.leaving, parted)
@@ -53,19 +53,19 @@ class Links:
         """Remove the link of a contract."""
         link = self._links.pop(synthesis_id, None)
         if link is not None:
-            link.leaving.discard(link.parted)
+            link.leaving.discard(link.on_close)
 
     def joins(self, synthesis_id: str, peer: Peer | None) -> bool:
         """Return whether a contract is bound to the peer's connection."""
         link = self._links.get(synthesis_id)
-        return link is not None and peer is not None and link.stands_for is peer.link
+        return link is not None and peer is not None and link.connection is peer.link
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lasting:
+class NegotiationState:
     """The state of negotiations that outlives a configuration."""
 
-    links: Links = field(default_factory=Links)
+    links: ContractLinks = field(default_factory=ContractLinks)
     proposing: Seen = field(default_factory=OrderedDict)
     """Times of proposals in the last minute, by caller."""
 

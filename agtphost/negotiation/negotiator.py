@@ -25,20 +25,20 @@ from agtphost.handlers.interface import IHandler
 from agtphost.iagtp import INegotiator
 from agtphost.identity.peer import Peer, counted_as
 from agtphost.negotiation.contract import Contract, Origin, Scope
-from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts
+from agtphost.negotiation.contracts import ContractTable, IssuedContract, TooManyContracts
 from agtphost.negotiation.data_classes import is_within
 from agtphost.negotiation.durations import iso
-from agtphost.negotiation.evaluation import Accepted, Evaluation
-from agtphost.negotiation.failed_attempts import Attempts
+from agtphost.negotiation.evaluation import AcceptedProposal, Evaluation
+from agtphost.negotiation.failed_attempts import AttemptLog
 from agtphost.negotiation.graph import EndpointGraph
-from agtphost.negotiation.lasting import Lasting
+from agtphost.negotiation.lasting import NegotiationState
 from agtphost.negotiation.patterns import patterns_of
 from agtphost.negotiation.pending import Pending, Reviews
 from agtphost.negotiation.proposal import Proposal, ProposalReader
-from agtphost.negotiation.rate import Ceiling
+from agtphost.negotiation.rate import CallCeiling
 from agtphost.negotiation.rcns import NegotiationLocks, Offers
 from agtphost.negotiation.rounds import HEADER, Round, Rounds
-from agtphost.negotiation.settings import Settings
+from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.negotiation.termination import Termination, is_originator
 from agtphost.vocabulary import media_types, scopes, times
@@ -64,7 +64,7 @@ class Negotiator:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: NegotiationSettings,
         held: StateTable,
         *,
         book: RecipeBook,
@@ -75,9 +75,9 @@ class Negotiator:
         compose: Callable[[Recipe], IHandler],
         authorization: Authorization,
         now: Callable[[], float] = time.time,
-        lasting: Lasting | None = None,
+        lasting: NegotiationState | None = None,
     ) -> None:
-        lasting = lasting or Lasting()
+        lasting = lasting or NegotiationState()
         self._settings = settings
         self._authorization = authorization
         self._bindings = bindings
@@ -90,12 +90,12 @@ class Negotiator:
             book, graph, rules, max_depth=settings.policies.max_synthesis_depth, floor=settings.min_assurance
         )
         self._contracts = ContractTable(held, self._synthesizer, settings, compose, milliseconds, lasting.links)
-        self._attempts = Attempts(held, milliseconds)
+        self._attempts = AttemptLog(held, milliseconds)
         self._locks = NegotiationLocks(
             settings, self._contracts, self._synthesizer, self._attempts, now, lasting.asking
         )
         self._rounds = Rounds(held, milliseconds)
-        self._ceiling = Ceiling("propose", settings.policies.synthesis.rate_limit_per_minute, now, lasting.proposing)
+        self._ceiling = CallCeiling("propose", settings.policies.synthesis.rate_limit_per_minute, now, lasting.proposing)
         self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
         self._termination = Termination(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)
@@ -106,11 +106,11 @@ class Negotiator:
 
     def find_presented(self, exchange: Exchange) -> Offers | None:
         """Return the bindings for a request that presents a contract."""
-        return self._locks.presented(exchange)
+        return self._locks.find_presented(exchange)
 
     def find_unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Any:
         """Return the bindings for a request that nothing is registered for."""
-        return self._locks.unregistered(exchange, claims)
+        return self._locks.find_unregistered(exchange, claims)
 
     # PROPOSE
 
@@ -129,7 +129,7 @@ class Negotiator:
                 return self._review(accepted, current, context)
             return self._approve(accepted, current, context)
         except Refusal as refusal:
-            raise current.refused(refusal) from None
+            raise current.add_to_refusal(refusal) from None
 
     def _evaluator(self) -> Evaluation:
         """Return the evaluator, which is created at the first proposal, when everything is registered."""
@@ -172,10 +172,10 @@ class Negotiator:
             "persistent": persistent,
         }
 
-    def _review(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
+    def _review(self, accepted: AcceptedProposal, current: Round, context: BuiltInContext) -> Answer:
         agent_id = _agent_of(context)
         self._issue(accepted.synthesis, agent_id, self._lifetime(accepted.proposal, context), None)
-        body, change = self._reviews.take(
+        body, change = self._reviews.begin(
             accepted, agent_id, self._lifetime(accepted.proposal, context), current.negotiation_id
         )
         return Answer(
@@ -188,7 +188,7 @@ class Negotiator:
             extra={"negotiation_id": current.negotiation_id, "proposal_id": body["proposal_id"]},
         )
 
-    def _approve(self, accepted: Accepted, current: Round, context: BuiltInContext) -> Answer:
+    def _approve(self, accepted: AcceptedProposal, current: Round, context: BuiltInContext) -> Answer:
         lifetime = self._lifetime(accepted.proposal, context)
         issued = self._issue(accepted.synthesis, _agent_of(context), lifetime, context.peer)
         return Answer(
@@ -206,7 +206,7 @@ class Negotiator:
             extra={**issued.contract.fields(), "negotiation_id": current.negotiation_id},
         )
 
-    def _issue(self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None) -> Issued:
+    def _issue(self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None) -> IssuedContract:
         try:
             issued = self._contracts.issue(
                 synthesis,
@@ -218,7 +218,7 @@ class Negotiator:
                 peer=peer,
                 persistent=lifetime["persistent"],
             )
-            self._contracts.prepared(issued.contract)
+            self._contracts.prepare(issued.contract)
         except TooManyContracts:
             most = self._settings.policies.synthesis.max_contracts_per_agent
             raise Refusal(
@@ -317,11 +317,11 @@ class Negotiator:
     def _defer(self, pending: Pending, context: BuiltInContext) -> Answer:
         """Defer a proposal by another review period; the answer shows who deferred it, when, and why."""
         reason = parameters.text(context.input, "reason")
-        value = self._reviews.put_off(pending, self._authorization.actor(context), reason)
+        value = self._reviews.defer(pending, self._authorization.actor(context), reason)
         deferral = value["deferral"]
         return Answer(
             result={**self._reviews.progress(pending.proposal_id, value), "decision": "deferred", **deferral},
-            changes=(self._reviews.waits_on(pending, value),),
+            changes=(self._reviews.deferral_change(pending, value),),
             extra={"proposal_id": pending.proposal_id, "proposal_deferred": deferral["deferred_at"]},
         )
 
@@ -332,7 +332,7 @@ class Negotiator:
             lifetime["scope"] = Scope.AGENT.value
         issued = self._issue(pending.synthesis(), pending.owner, lifetime, None)
         answer = self._approval(issued.contract, lifetime)
-        decided = self._reviews.decided(pending, decision="approved", answer=answer, **_by(context))
+        decided = self._reviews.decision_change(pending, decision="approved", answer=answer, **_decider(context))
         return Answer(
             result={
                 "proposal_id": pending.proposal_id,
@@ -348,7 +348,7 @@ class Negotiator:
         reason = context.input.get("reason")
         sound = isinstance(reason, str) and 0 < len(reason) <= 2_000
         explanation = reason if sound else "An operator rejected it."
-        decided = self._reviews.decided(pending, decision="rejected", explanation=explanation, **_by(context))
+        decided = self._reviews.decision_change(pending, decision="rejected", explanation=explanation, **_decider(context))
         return Answer(
             result={"proposal_id": pending.proposal_id, "decision": "rejected"},
             changes=(decided,),
@@ -372,7 +372,7 @@ class Negotiator:
             "rcns_enabled": self._settings.policies.rcns.enabled,
             "patterns": patterns_of(
                 (recipe, endpoint)
-                for recipe, endpoint in self._synthesizer.offered()
+                for recipe, endpoint in self._synthesizer.offered_recipes()
                 if is_within(self._synthesizer.book.needs(recipe), self._settings)
             ),
         }
@@ -384,12 +384,12 @@ class Negotiator:
         elif context.caller is None or context.assurance < self._settings.min_assurance:
             listed = []
         else:
-            listed = list(self._contracts.of(context.caller.agent_id))
+            listed = list(self._contracts.contracts_of(context.caller.agent_id))
         return [contract.document(self._contracts.state(contract)) for contract in listed]
 
     def places(self, agent_id: str) -> list[tuple[str, str]]:
         """Return methods and paths of an agent's contracts."""
-        return [(contract.method, contract.path) for contract in self._contracts.of(agent_id)]
+        return [(contract.method, contract.path) for contract in self._contracts.contracts_of(agent_id)]
 
     def persistent(self) -> list[dict[str, Any]]:
         """
@@ -457,5 +457,5 @@ def _agent_of(context: BuiltInContext) -> str:
     return "" if context.caller is None else context.caller.agent_id
 
 
-def _by(context: BuiltInContext) -> dict[str, str]:
+def _decider(context: BuiltInContext) -> dict[str, str]:
     return {"decided_by": _agent_of(context)}

@@ -18,7 +18,7 @@ from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.durations import iso
-from agtphost.negotiation.evaluation import Accepted
+from agtphost.negotiation.evaluation import AcceptedProposal
 from agtphost.negotiation.synthesis import Synthesis
 from agtphost.vocabulary import times
 from agtphost.vocabulary.reasons import Reason
@@ -76,8 +76,8 @@ class Reviews:
         self._review = review
         self._now = now
 
-    def take(
-        self, accepted: Accepted, owner: str, lifetime: Mapping[str, Any], negotiation_id: str
+    def begin(
+        self, accepted: AcceptedProposal, owner: str, lifetime: Mapping[str, Any], negotiation_id: str
     ) -> tuple[dict[str, Any], Change]:
         """
         Begin a review.
@@ -155,7 +155,7 @@ class Reviews:
             value = {**value, "decision": "rejected", "explanation": "The operators did not decide in time."}
         return Pending(proposal_id=item.key, owner=item.owner, version=item.version, value=value)
 
-    def put_off(self, pending: Pending, actor: str, reason: str | None) -> dict[str, Any]:
+    def defer(self, pending: Pending, actor: str, reason: str | None) -> dict[str, Any]:
         """
         Return the value of a deferred proposal; its review period begins again.
 
@@ -165,7 +165,7 @@ class Reviews:
         deferral = {"deferred_by": actor, "deferred_at": times.stamp(now / 1000), "deferred_reason": reason or ""}
         return {**pending.value, "review_until": now + self._review * 1000, "deferral": deferral}
 
-    def waits_on(self, pending: Pending, value: Mapping[str, Any]) -> Change:
+    def deferral_change(self, pending: Pending, value: Mapping[str, Any]) -> Change:
         """Return the change that stores the value of :meth:`put_off`; a concurrent decision takes precedence."""
         return Change(
             kind=KIND,
@@ -176,7 +176,7 @@ class Reviews:
             expected=pending.version,
         )
 
-    def decided(self, pending: Pending, **changed: Any) -> Change:
+    def decision_change(self, pending: Pending, **changed: Any) -> Change:
         """Return the change that ends a review; of concurrent decisions only one succeeds."""
         return Change(
             kind=KIND,

@@ -17,7 +17,7 @@ from agtphost.contract.schemas import CompiledSchema, SchemaError
 from agtphost.contract.semantic import MEMBERS, Semantic, is_statement, semantic, semantic_faults
 from agtphost.errors import Refusal
 from agtphost.negotiation import durations
-from agtphost.negotiation.compiling import SHARE, compiled
+from agtphost.negotiation.compiling import SHARE, compile_cached
 from agtphost.vocabulary import paths, scopes
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason
@@ -137,7 +137,7 @@ class ProposalReader:
         block = self._semantic(definition)
         taken = self._schema(definition, "input_schema")
         out = self._schema(definition, "output_schema")
-        self._declared(path, taken)
+        self._require_declared(path, taken)
         for name, sentence in parameter_faults(method, None if taken is None else taken.schema):
             raise Refusal(Reason.INVALID_SCHEMA, f"{sentence}.", remedy=f"{hint(name)}.")
         return Proposal(
@@ -212,7 +212,7 @@ class ProposalReader:
         if name == "input_schema" and isinstance(schema, Mapping) and "additionalProperties" not in schema:
             schema = {**schema, "additionalProperties": False}
         try:
-            return compiled(schema, role="input" if name == "input_schema" else "output", share=SHARE)
+            return compile_cached(schema, role="input" if name == "input_schema" else "output", share=SHARE)
         except SchemaError as error:
             raise Refusal(
                 Reason.INVALID_SCHEMA,
@@ -226,7 +226,7 @@ class ProposalReader:
             ) from None
 
     @staticmethod
-    def _declared(path: str, taken: CompiledSchema | None) -> None:
+    def _require_declared(path: str, taken: CompiledSchema | None) -> None:
         """Require that the input schema declares the path's parameters."""
         if taken is None:
             return

@@ -17,7 +17,7 @@ Seen = OrderedDict[str, deque[float]]
 """Times of requests in the last minute, by caller."""
 
 
-class Ceiling:
+class CallCeiling:
     """
     Counter of the evaluations of each caller.
 

@@ -22,12 +22,12 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, 
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Assurance, counted_as
 from agtphost.negotiation.contract import Contract, Origin
-from agtphost.negotiation.contracts import ContractTable, Issued, TooManyContracts, matched
+from agtphost.negotiation.contracts import ContractTable, IssuedContract, TooManyContracts, match_path
 from agtphost.negotiation.data_classes import is_within
-from agtphost.negotiation.failed_attempts import Attempts
-from agtphost.negotiation.rate import Ceiling, Seen
-from agtphost.negotiation.settings import GRAVITY, Settings
-from agtphost.negotiation.synthesis import Impossible, Synthesis, Synthesizer
+from agtphost.negotiation.failed_attempts import AttemptLog
+from agtphost.negotiation.rate import CallCeiling, Seen
+from agtphost.negotiation.settings import GRAVITY, NegotiationSettings
+from agtphost.negotiation.synthesis import CannotSynthesize, Synthesis, Synthesizer
 from agtphost.vocabulary import media_types, scopes
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.reasons import Reason
@@ -35,7 +35,7 @@ from agtphost.vocabulary.status import Status
 
 ALLOW = "allow-rcns"
 PRESENT = "contract-synthesized"
-FORMERLY = "synthesis-id"
+FORMER_HEADER = "synthesis-id"
 """The former name in AGTP-API section 10.1.2 (spec reading 27)."""
 
 SCOPE = "rcns:negotiate"
@@ -44,12 +44,12 @@ Offers = Callable[[str, str], Match | None]
 
 
 @implementer(IBuiltInHandler)
-class Offer:
+class OfferHandler:
     """Handler of 461, which offers a contract without running anything (AGTP-API section 10.1.3)."""
 
     kind = "contract_offer"
 
-    def __init__(self, issued: Issued) -> None:
+    def __init__(self, issued: IssuedContract) -> None:
         self._issued = issued
 
     def handle(self, context: BuiltInContext) -> Answer:
@@ -74,7 +74,7 @@ class Offer:
 
 
 @implementer(IBuiltInHandler)
-class Committing:
+class CommittingHandler:
     """
     Handler that runs a contract and commits the contract, or its acceptance, together with the answer.
 
@@ -110,10 +110,10 @@ class NegotiationLocks:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: NegotiationSettings,
         contracts: ContractTable,
         synthesizer: Synthesizer,
-        attempts: Attempts,
+        attempts: AttemptLog,
         seconds: Callable[[], float],
         asking: Seen | None = None,
     ) -> None:
@@ -121,11 +121,11 @@ class NegotiationLocks:
         self._contracts = contracts
         self._synthesizer = synthesizer
         self._attempts = attempts
-        self._ceiling = Ceiling("rcns", settings.policies.rcns.rate_limit_per_minute, seconds, asking)
+        self._ceiling = CallCeiling("rcns", settings.policies.rcns.rate_limit_per_minute, seconds, asking)
 
     # With a contract
 
-    def presented(self, exchange: Exchange) -> Offers | None:
+    def find_presented(self, exchange: Exchange) -> Offers | None:
         """
         Return the bindings for a request that presents a contract; None if it presents none.
 
@@ -134,10 +134,10 @@ class NegotiationLocks:
         headers = exchange.request.headers
         named = headers.get(PRESENT)
         if named is None:
-            named = headers.get(FORMERLY)
+            named = headers.get(FORMER_HEADER)
             if named is None:
                 return None
-        if headers.repeated_names & {PRESENT, FORMERLY}:
+        if headers.repeated_names & {PRESENT, FORMER_HEADER}:
             raise Refusal(Reason.REPEATED_HEADER, "Contract-Synthesized is sent twice.", remedy="Present one contract.")
         if exchange.assurance is not Assurance.NONE:
             # Check this before the look-up: a caller who only names an agent must not learn which contracts it has.
@@ -146,17 +146,17 @@ class NegotiationLocks:
         if contract is None:
             raise _unknown()
         self._require_own(contract, exchange)
-        if self._contracts.ended(contract):
+        if self._contracts.is_ended(contract):
             word = self._contracts.state(contract)
-            raise self._refused(exchange, Reason.CONTRACT_REVOKED, f"The contract is {word}.", contract)
+            raise self._refuse(exchange, Reason.CONTRACT_REVOKED, f"The contract is {word}.", contract)
         if not self._contracts.reaches(contract, exchange.session_id, exchange.peer):
             raise _unknown()
         binding = self._contracts.binding(contract)
         if binding is None:
             fault = f"This host can no longer run the contract's recipe: {self._contracts.fault(contract)}."
-            raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], contract)
-        if self._contracts.offered(contract):
-            binding = replace(binding, handler=Committing(cast(IHandler, binding.handler), [contract.accepted()]))
+            raise self._refuse(exchange, Reason.SYNTHESIS_ERROR, fault[:400], contract)
+        if self._contracts.is_offered(contract):
+            binding = replace(binding, handler=CommittingHandler(cast(IHandler, binding.handler), [contract.acceptance_change()]))
         return self._only(contract, binding)
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
@@ -171,7 +171,7 @@ class NegotiationLocks:
             return
         if not caller:
             raise _unknown()
-        raise self._refused(exchange, Reason.CONTRACT_NOT_YOURS, None, None)
+        raise self._refuse(exchange, Reason.CONTRACT_NOT_YOURS, None, None)
 
     def _require_assurance(self, exchange: Exchange) -> None:
         least = self._settings.min_assurance
@@ -185,7 +185,7 @@ class NegotiationLocks:
 
     def _only(self, contract: Contract, binding: Binding) -> Offers:
         def match(method: str, path: str) -> Match | None:
-            found = matched(binding, contract.template, path) if method == contract.method else None
+            found = match_path(binding, contract.template, path) if method == contract.method else None
             if found is None:
                 raise Refusal(Reason.CONTRACT_MISMATCH, details={"method": contract.method, "path": contract.path})
             return found
@@ -194,7 +194,7 @@ class NegotiationLocks:
 
     # Without one
 
-    def unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
+    def find_unregistered(self, exchange: Exchange, claims: Callable[[Exchange], None]) -> Match | None:
         """
         Return the match for an unregistered request; None leads to 404 or 405 as usual.
 
@@ -212,7 +212,7 @@ class NegotiationLocks:
         if not asked or exchange.peer.transport != "agtp":
             return None
         if not self._settings.policies.rcns.enabled:
-            raise self._refused(exchange, Reason.RCNS_DISABLED, None, None)
+            raise self._refuse(exchange, Reason.RCNS_DISABLED, None, None)
         claims(exchange)
         return self._negotiate(exchange)
 
@@ -234,7 +234,7 @@ class NegotiationLocks:
             )
         self._require_assurance(exchange)
         if caller.posture.trust_tier > self._settings.policies.rcns.min_trust_tier:
-            raise self._refused(
+            raise self._refuse(
                 exchange,
                 Reason.TRUST_TIER_INSUFFICIENT,
                 f"The agent's trust tier is {caller.posture.trust_tier}; "
@@ -255,14 +255,14 @@ class NegotiationLocks:
 
         try:
             found = self._synthesizer.for_request(matches)
-        except Impossible as error:
-            raise self._refused(exchange, Reason.COMPOSITION_IMPOSSIBLE, str(error), None) from None
+        except CannotSynthesize as error:
+            raise self._refuse(exchange, Reason.COMPOSITION_IMPOSSIBLE, str(error), None) from None
         if found is None:
-            raise self._refused(
+            raise self._refuse(
                 exchange, Reason.COMPOSITION_IMPOSSIBLE, "This host has no pattern that matches the request.", None
             )
         if not is_within(found.needs, self._settings):
-            raise self._refused(
+            raise self._refuse(
                 exchange,
                 Reason.COMPOSITION_IMPOSSIBLE,
                 "The endpoints that would answer the request work with data outside of this host's data classes.",
@@ -270,7 +270,7 @@ class NegotiationLocks:
             )
         if GRAVITY[found.needs.impact.value] > GRAVITY[self._settings.policies.synthesis.max_impact]:
             impact = found.needs.impact.value
-            raise self._refused(
+            raise self._refuse(
                 exchange,
                 Reason.COMPOSITION_IMPOSSIBLE,
                 f"This host does not synthesize endpoints with the impact {impact}.",
@@ -304,19 +304,19 @@ class NegotiationLocks:
                 preview=gate.preview_ttl_seconds if confirm else None,
             )
             contract = issued.contract
-            runs = self._contracts.prepared(contract)
+            runs = self._contracts.prepare(contract)
         except TooManyContracts:
-            raise self._refused(
+            raise self._refuse(
                 exchange, Reason.SYNTHESIS_ERROR, "The agent has the maximum number of contracts.", None
             ) from None
         except (SchemaError, ValueError) as error:
             fault = f"The pattern cannot run: {error}"
-            raise self._refused(exchange, Reason.SYNTHESIS_ERROR, fault[:400], None) from None
+            raise self._refuse(exchange, Reason.SYNTHESIS_ERROR, fault[:400], None) from None
         if confirm:
             # A preview concerns method and path, not this input; the schema is checked when the contract is used.
             binding = replace(
                 runs,
-                handler=Offer(issued),
+                handler=OfferHandler(issued),
                 input_schema=None,
                 output_schema=None,
                 headers=(),
@@ -326,14 +326,14 @@ class NegotiationLocks:
                 keyed="rcns-offer",
             )
         else:
-            handler = Committing(cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra)
+            handler = CommittingHandler(cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra)
             # A repeated keyed request must not get the id of a contract from this evaluation.
             binding = replace(runs, handler=handler, headers=(), extra={})
-        found = matched(binding, contract.template, exchange.path)
+        found = match_path(binding, contract.template, exchange.path)
         assert found is not None
         return found
 
-    def _refused(
+    def _refuse(
         self, exchange: Exchange, reason: Reason, explanation: str | None, contract: Contract | None
     ) -> Refusal:
         caller = exchange.caller

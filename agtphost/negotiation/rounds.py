@@ -58,7 +58,7 @@ class Round:
         )
         return (kept,)
 
-    def refused(self, refusal: Refusal) -> Refusal:
+    def add_to_refusal(self, refusal: Refusal) -> Refusal:
         """Return the refusal as the answer of this turn, with the negotiation's id and the remaining turns."""
         rejected = refusal.status is not Status.AUTHORIZATION_REQUIRED
         left = MOST_TURNS - self.rejections - rejected

@@ -19,7 +19,7 @@ class OnPolicyChange(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class NegotiationSettings:
     """The settings of ``[policies]`` with ``rcns`` and ``synthesis``, and related ones."""
 
     policies: Policies

@@ -21,7 +21,7 @@ from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, RecipeE
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.fields import Field, feeds
-from agtphost.negotiation.graph import EndpointGraph, Way
+from agtphost.negotiation.graph import EndpointGraph, EndpointChain
 from agtphost.negotiation.proposal import Proposal
 
 MOST_SUGGESTIONS = 3
@@ -52,7 +52,7 @@ class Synthesis:
         return str(self.definition["path"])
 
 
-class Impossible(Exception):
+class CannotSynthesize(Exception):
     """
     Raised if this host cannot answer a proposal; the message says why.
 
@@ -94,7 +94,7 @@ class Synthesizer:
 
     # Recipes
 
-    def offered(self) -> Iterator[tuple[Recipe, RecipeEndpoint]]:
+    def offered_recipes(self) -> Iterator[tuple[Recipe, RecipeEndpoint]]:
         """Yield the current recipes with an endpoint that agents may ask for."""
         for recipe in self.book.current():
             if recipe.endpoint is not None:
@@ -107,7 +107,7 @@ class Synthesizer:
         :param matches: returns whether an endpoint of a method and path template would take the request.
         :raises Impossible: the recipe has more steps than this host allows.
         """
-        found = [pair for pair in self.offered() if matches(pair[1].method, pair[1].path)]
+        found = [pair for pair in self.offered_recipes() if matches(pair[1].method, pair[1].path)]
         if not found:
             return None
         literal = [pair for pair in found if "{" not in pair[1].path] or found
@@ -121,11 +121,11 @@ class Synthesizer:
         :param floor: lowest assurance of the endpoint's caller.
         :raises Impossible: there is none.
         """
-        for recipe, endpoint in self.offered():
+        for recipe, endpoint in self.offered_recipes():
             if (endpoint.method, endpoint.path) == (proposal.method, proposal.path):
                 self._require_fit(proposal, endpoint, self._needs(recipe, floor))
                 return self._of_recipe(recipe, endpoint, floor)
-        way = self._graph.way(proposal, usable, self._max_depth)
+        way = self._graph.find_chain(proposal, usable, self._max_depth)
         return self._of_way(proposal, way, floor)
 
     def similar(self, proposal: Proposal, usable: Callable[[Endpoint], bool]) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ class Synthesizer:
         near = self._graph.similar(proposal, usable)[:MOST_SUGGESTIONS]
         return [{"method": e.method, "path": e.path, "description": e.description, "tier": "B"} for e in near]
 
-    def restored(self, table: Mapping[str, Any]) -> Recipe:
+    def restore_recipe(self, table: Mapping[str, Any]) -> Recipe:
         """
         Return the recipe that a contract captured.
 
@@ -153,7 +153,7 @@ class Synthesizer:
         needs = self._needs(recipe, floor)
         return Synthesis(
             definition=_definition(endpoint, needs),
-            recipe=_stored(recipe.source),
+            recipe=_captured_table(recipe.source),
             lineage={"recipe_name": recipe.name, "recipe_version": recipe.version},
             needs=needs,
             steps=len(recipe.steps),
@@ -161,7 +161,7 @@ class Synthesizer:
 
     def _require_depth(self, steps: int) -> None:
         if steps > self._max_depth:
-            raise Impossible(f"The recipe that would answer it has {steps} steps; this host allows {self._max_depth}.")
+            raise CannotSynthesize(f"The recipe that would answer it has {steps} steps; this host allows {self._max_depth}.")
 
     def _require_fit(self, proposal: Proposal, endpoint: RecipeEndpoint, needs: Needs) -> None:
         """
@@ -170,17 +170,17 @@ class Synthesizer:
         """
         counter = _definition(endpoint, needs)
         if SEVERITY.index(needs.impact) > SEVERITY.index(proposal.semantic.impact):
-            raise Impossible(
+            raise CannotSynthesize(
                 f"On this host, that endpoint has the impact {needs.impact.value}.", counter=counter, needs=needs
             )
         if proposal.input_schema is not None and not _takes(endpoint.input_schema, proposal.input_schema):
-            raise Impossible("On this host, that endpoint has another input.", counter=counter, needs=needs)
+            raise CannotSynthesize("On this host, that endpoint has another input.", counter=counter, needs=needs)
         if proposal.output_schema is not None and not _gives(endpoint.output_schema, proposal.output_schema):
-            raise Impossible("On this host, that endpoint has another output.", counter=counter, needs=needs)
+            raise CannotSynthesize("On this host, that endpoint has another output.", counter=counter, needs=needs)
 
     # Endpoints
 
-    def _of_way(self, proposal: Proposal, way: Way, floor: Assurance) -> Synthesis:
+    def _of_way(self, proposal: Proposal, way: EndpointChain, floor: Assurance) -> Synthesis:
         needs = Needs(min_assurance=floor)
         for endpoint in way.endpoints:
             needs = needs.combine(
@@ -234,7 +234,7 @@ def _definition(endpoint: RecipeEndpoint, needs: Needs) -> dict[str, Any]:
     }
 
 
-def _stored(table: Mapping[str, Any]) -> dict[str, Any]:
+def _captured_table(table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe's table without its endpoint: the contract has its own definition."""
     return {name: value for name, value in table.items() if name != "endpoint"}
 

@@ -18,11 +18,11 @@ from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
-from agtphost.negotiation.settings import OnPolicyChange, Settings
+from agtphost.negotiation.settings import OnPolicyChange, NegotiationSettings
 from agtphost.vocabulary.reasons import Reason
 
 
-def is_originator(context: BuiltInContext, contract: Contract, settings: Settings) -> bool:
+def is_originator(context: BuiltInContext, contract: Contract, settings: NegotiationSettings) -> bool:
     """Return whether the caller is proven to be the agent that a contract was made for."""
     caller = context.caller
     return caller is not None and caller.agent_id == contract.agent_id and context.assurance >= settings.min_assurance
@@ -32,7 +32,7 @@ class Termination:
     """Handler of the methods that end contracts."""
 
     def __init__(
-        self, contracts: ContractTable, book: RecipeBook, settings: Settings, authorization: Authorization
+        self, contracts: ContractTable, book: RecipeBook, settings: NegotiationSettings, authorization: Authorization
     ) -> None:
         self._contracts = contracts
         self._book = book
@@ -41,19 +41,19 @@ class Termination:
 
     def release(self, context: BuiltInContext) -> Answer:
         """Answer ``SUSPEND synthesis_id=...``: the agent releases a contract, which is deleted."""
-        contract = self._known(context)
+        contract = self._require_contract(context)
         reason = parameters.text(context.input, "reason")
         fields = {**contract.event(), "reason": reason or "released by its agent"}
         return Answer(
             result={"synthesis_id": contract.synthesis_id, "status": "released", "event_type": "rcns_release"},
-            changes=contract.gone(),
+            changes=contract.deletion_changes(),
             events=(_event(contract, "rcns_release", fields),),
             extra={"synthesis_id": contract.synthesis_id},
         )
 
     def revoke(self, context: BuiltInContext) -> Answer:
         """Answer ``REVOKE target=contract``; afterwards, presenting it is 464 ``contract-revoked``."""
-        contract = self._known(context, overseers=True)
+        contract = self._require_contract(context, overseers=True)
         result = {
             "target": "contract",
             "synthesis_id": contract.synthesis_id,
@@ -66,7 +66,7 @@ class Termination:
         fields = {**contract.event(), **_who(context), "reason": parameters.text(context.input, "reason") or "revoked"}
         return Answer(
             result=result,
-            changes=(contract.held(revoked=True),),
+            changes=(contract.to_change(revoked=True),),
             events=(_event(contract, "rcns_revoke", fields),),
             extra={"synthesis_id": contract.synthesis_id},
         )
@@ -85,10 +85,10 @@ class Termination:
             if contract.lineage is None:
                 skipped += 1
                 continue
-            entry = self._examined(contract, mode)
+            entry = self._examine(contract, mode)
             listed.append(entry)
             if entry["disposition"] == "evicted":
-                changes.extend(contract.gone())
+                changes.extend(contract.deletion_changes())
                 fields = {**contract.event(), **actor, "reason": "policy-change-invalidation"}
                 events.append(_event(contract, "rcns_release", fields))
         counts = Counter(str(entry["disposition"]) for entry in listed)
@@ -107,19 +107,19 @@ class Termination:
 
     def with_agent(self, agent_id: str) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """Return changes and events that end all contracts of a revoked agent (design decision 10)."""
-        ended = list(self._contracts.of(agent_id))
-        changes = tuple(contract.held(revoked=True) for contract in ended)
+        ended = list(self._contracts.contracts_of(agent_id))
+        changes = tuple(contract.to_change(revoked=True) for contract in ended)
         events = tuple(_event(c, "rcns_revoke", {**c.event(), "reason": "agent-revoked"}) for c in ended)
         return changes, events
 
     def adrift(self, most: int) -> tuple[tuple[Change, ...], tuple[StreamEvent, ...]]:
         """Return changes and events that end contracts of closed connections (AGTP-266), at most so many."""
         ended = self._contracts.adrift()[:most]
-        changes = tuple(change for contract in ended for change in contract.gone())
+        changes = tuple(change for contract in ended for change in contract.deletion_changes())
         events = tuple(_event(c, "rcns_release", {**c.event(), "reason": "connection-closed"}) for c in ended)
         return changes, events
 
-    def _examined(self, contract: Contract, mode: OnPolicyChange) -> dict[str, Any]:
+    def _examine(self, contract: Contract, mode: OnPolicyChange) -> dict[str, Any]:
         assert contract.lineage is not None
         current = self._book.find(contract.lineage["recipe_name"])
         version = None if current is None else current.version
@@ -147,7 +147,7 @@ class Termination:
             told, remedy = "mode must be grandfather or invalidate.", "Send one of them, or leave mode out."
             raise parameters.invalid("mode", told, remedy, reason=Reason.MALFORMED_LIFECYCLE_REQUEST) from None
 
-    def _known(self, context: BuiltInContext, *, overseers: bool = False) -> Contract:
+    def _require_contract(self, context: BuiltInContext, *, overseers: bool = False) -> Contract:
         """
         Return the contract that the caller may end.
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.schemas import SchemaError, compile_schema
-from agtphost.negotiation.compiling import MOST, SHARE, compiled, memo
+from agtphost.negotiation.compiling import MOST, SHARE, compile_cached, schema_cache
 from tests.measuring import measured
 from tests.memory import body_of
 from tests.negotiation.hosts import BOOK_ROOM, OPEN, NegotiatingHost, granting
@@ -101,7 +101,7 @@ def _seconds(ask: Callable[[], object]) -> float:
     """The best of three; what was compiled before is forgotten first."""
     taken = []
     for _ in range(3):
-        memo.clear()
+        schema_cache.clear()
         begun = time.thread_time()
         ask()
         taken.append(time.thread_time() - begun)
@@ -168,24 +168,24 @@ def test_an_approved_proposal_is_compiled_once() -> None:
     assert taken < limit()
     for name in ("input_schema", "output_schema"):
         role = "input" if name == "input_schema" else "output"
-        known = compiled(definition[name], role=role)  # type: ignore[arg-type]
-        assert known is compiled(definition[name], role=role)  # type: ignore[arg-type]
+        known = compile_cached(definition[name], role=role)  # type: ignore[arg-type]
+        assert known is compile_cached(definition[name], role=role)  # type: ignore[arg-type]
 
 
 def test_only_so_many_schemas_are_remembered() -> None:
     """And what cannot be compiled is not."""
     for at in range(3 * MOST):
-        compiled({"type": "object", "title": f"t{at}"}, role="output")
-    assert len(memo) == MOST
+        compile_cached({"type": "object", "title": f"t{at}"}, role="output")
+    assert len(schema_cache) == MOST
     with pytest.raises(SchemaError):
-        compiled({"type": "nothing"}, role="output")
-    assert len(memo) == MOST
+        compile_cached({"type": "nothing"}, role="output")
+    assert len(schema_cache) == MOST
 
 
 def test_an_operators_schema_may_be_larger() -> None:
     """The control: what is refused in a proposal is no fault in an operator's file."""
     schema = {"type": "object", "properties": {f"p{at}": {"type": "string"} for at in range(600)}}
-    assert compiled(schema, role="output").is_valid({})
-    memo.clear()
+    assert compile_cached(schema, role="output").is_valid({})
+    schema_cache.clear()
     with pytest.raises(SchemaError, match="more than 250 schemas"):
-        compiled(schema, role="output", share=SHARE)
+        compile_cached(schema, role="output", share=SHARE)
