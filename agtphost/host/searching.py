@@ -14,8 +14,8 @@ from agtphost.config.search import SearchSection
 from agtphost.errors import Problem
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError, SearchEngine
-from agtphost.search.models import Model, OnnxModel, StaticVectors, Threaded
-from agtphost.search.remote import Remote
+from agtphost.search.models import Model, OnnxModel, StaticVectors, ThreadedEmbedder
+from agtphost.search.remote import RemoteEmbedder
 from agtphost.search.vectors import FILE, VectorStore
 from agtphost.upstream.https import trust_of
 
@@ -75,7 +75,7 @@ class SearchEngines:
                 return engine
         engine = SearchEngine(self._run, self._reactor, embedder, self._store)
         self._engines.append((config.search, name, engine))
-        if isinstance(embedder, Threaded):
+        if isinstance(embedder, ThreadedEmbedder):
             # So that a production host uses its 36 MiB from the start, not from the first search.
             Deferred.fromCoroutine(embedder.load()).addErrback(_log_load_failure)
         return engine
@@ -95,10 +95,10 @@ class SearchEngines:
 
     def _embedder(self, search: SearchSection, model: Model | None) -> IEmbedder | None:
         if model is not None:
-            return Threaded(model, self._run)
+            return ThreadedEmbedder(model, self._run)
         if search.engine != "http":
             return None
-        remote: IEmbedder = Remote(
+        remote: IEmbedder = RemoteEmbedder(
             self._reactor,
             self._run,
             url=search.url,

@@ -24,7 +24,7 @@ from agtphost.registry.catalogue import Cards, Listed
 from agtphost.registry.entry import LOST
 from agtphost.registry.filters import read_filters
 from agtphost.search.engine import SearchEngine
-from agtphost.search.index import Entry, Found, Index, Wanted
+from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 
@@ -117,7 +117,7 @@ class FindCards:
             listed = cards[known.places[number].card]
             return (lost or listed.state != LOST) and filters.admits(listed)
 
-        wanted = Wanted(text=text, admits=admits, limit=MOST_HITS)
+        wanted = SearchQuery(text=text, admits=admits, limit=MOST_HITS)
         found = await self._engine.search(known.index, wanted)
         results = await self._engine.offload(
             lambda: list(self._results(found, known, cards, ranked=ranked and text is not None, whole=whole))
@@ -146,7 +146,7 @@ class FindCards:
         return {"query_sha256": sha256(query.encode("utf-8", "surrogatepass")).hexdigest(), "query_length": len(query)}
 
     def _results(
-        self, found: Found, known: IndexedCards, cards: Sequence[Listed], *, ranked: bool, whole: bool
+        self, found: SearchResult, known: IndexedCards, cards: Sequence[Listed], *, ranked: bool, whole: bool
     ) -> Iterator[dict[str, Any]]:
         scores: dict[int, float] = {}
         beside: dict[int, list[dict[str, Any]]] = {}
@@ -174,7 +174,7 @@ class FindCards:
         known = self._known.get(digest)
         if known is None:
             places: list[IndexPlace] = []
-            entries: list[Entry] = []
+            entries: list[SearchEntry] = []
             for number, listed in enumerate(cards):
                 for place, entry in self._entries(number, listed):
                     places.append(place)
@@ -184,16 +184,16 @@ class FindCards:
             self._known.move_to_end(digest)
         return known
 
-    def _entries(self, number: int, listed: Listed) -> Iterator[tuple[IndexPlace, Entry]]:
+    def _entries(self, number: int, listed: Listed) -> Iterator[tuple[IndexPlace, SearchEntry]]:
         entry = listed.entry
         words = (word.replace("-", " ").replace("_", " ") for word in (*entry.capabilities, *entry.tags))
         said = " ".join((entry.description, *words, *entry.languages, entry.provider))
-        yield IndexPlace(number), Entry(entry.name, said, entry.languages)
+        yield IndexPlace(number), SearchEntry(entry.name, said, entry.languages)
         document = jsontext.decode(self._cards.octets(listed))
         for each in document.get("operations") or ():
             name, description = str(each.get("name", "")), str(each.get("description", ""))
             short = description.strip().partition("\n")[0][:LONGEST_DESCRIPTION]
-            yield IndexPlace(number, name, short), Entry(name, description, entry.languages)
+            yield IndexPlace(number, name, short), SearchEntry(name, description, entry.languages)
 
 
 def _summary(listed: Listed, *, whole: bool) -> dict[str, Any]:

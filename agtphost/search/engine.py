@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from agtphost.iagtp import IEmbedder
-from agtphost.search.index import OCTETS, Entry, Found, Index, Wanted
+from agtphost.search.index import OCTETS, SearchEntry, SearchResult, Index, SearchQuery
 from agtphost.search.vectors import NoVectors, VectorStore
 from agtphost.vocabulary.newest import keep
 
@@ -39,7 +39,7 @@ AT_ONCE = 256
 MOST_QUERIES = 256
 """Queries whose vectors are cached."""
 
-NOT_YET = "the vectors of the entries are still being computed"
+VECTORS_PENDING = "the vectors of the entries are still being computed"
 
 Run = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments outside of the reactor."""
@@ -76,7 +76,7 @@ class SearchEngine:
         self._queries: OrderedDict[str, bytes] = OrderedDict()
         # One piece of work at a time: any number of searches leaves the other threads to other work.
         self._turn = DeferredLock()
-        self._resting = 0.0
+        self._retry_at = 0.0
         self._why = ""
 
     @property
@@ -85,24 +85,24 @@ class SearchEngine:
         engine: str = BM25 if self._embedder is None else self._embedder.engine
         return engine
 
-    def apart(self) -> SearchEngine:
+    def without_store(self) -> SearchEngine:
         """Return the same engine for texts of callers: their vectors are kept only as long as their index."""
         return SearchEngine(self._run, self._clock, self._embedder, NoVectors())
 
     @staticmethod
-    def index(entries: Sequence[Entry]) -> Index:
+    def index(entries: Sequence[SearchEntry]) -> Index:
         """Return an index over some entries."""
         return Index(entries)
 
-    async def search(self, index: Index, wanted: Wanted) -> Found:
+    async def search(self, index: Index, wanted: SearchQuery) -> SearchResult:
         """Search an index; a failing embedder never makes this fail."""
         embedder, vector, why = self._embedder, None, ""
         if embedder is not None and wanted.text is not None and index.entries:
             try:
-                vector = await self._prepared(embedder, index, wanted.text)
+                vector = await self._query_vector(embedder, index, wanted.text)
             except EmbedderError as error:
                 why = str(error)
-        found: Found = await self.offload(index.search, wanted, vector, self.name)
+        found: SearchResult = await self.offload(index.search, wanted, vector, self.name)
         return replace(found, degraded=why) if why else found
 
     async def offload(self, work: Callable[..., T], *given: Any) -> T:
@@ -116,22 +116,22 @@ class SearchEngine:
         if self._embedder is not None:
             self._embedder.close()
 
-    async def _prepared(self, embedder: IEmbedder, index: Index, text: str) -> bytes:
+    async def _query_vector(self, embedder: IEmbedder, index: Index, text: str) -> bytes:
         """
         Return the vector of a query, for an index that has vectors.
 
         :raises EmbedderError: vectors are not available.
         """
-        if self._seconds() < self._resting:
+        if self._seconds() < self._retry_at:
             raise EmbedderError(self._why)
         if not index.width:
-            await self._patiently(self._begun(embedder, index))
+            await self._patiently(self._start_vectors(embedder, index))
         vector = self._queries.get(text)
         if vector is None:
             try:
                 (vector,) = await embedder.embed([text])
             except EmbedderError as error:
-                self._failed(error)
+                self._note_failure(error)
                 raise
             keep(self._queries, text, vector, MOST_QUERIES)
         if len(vector) != index.width * OCTETS:
@@ -141,25 +141,25 @@ class SearchEngine:
             raise EmbedderError("its vectors have another length than before")
         return vector
 
-    def _failed(self, error: EmbedderError) -> None:
-        self._resting, self._why = self._seconds() + REST, str(error)
+    def _note_failure(self, error: EmbedderError) -> None:
+        self._retry_at, self._why = self._seconds() + REST, str(error)
         log.warn("searches are by words alone for {seconds} seconds: {why}", seconds=int(REST), why=str(error))
 
-    def _begun(self, embedder: IEmbedder, index: Index) -> Making:
+    def _start_vectors(self, embedder: IEmbedder, index: Index) -> Making:
         """Return the running computation of an index's vectors, started if needed; it fires with the error, if any."""
         making = self._making.get(index)
         if making is None:
-            making = self._making[index] = Deferred.fromCoroutine(self._made(embedder, index))
-            making.addCallback(self._over, index)
+            making = self._making[index] = Deferred.fromCoroutine(self._try_make(embedder, index))
+            making.addCallback(self._on_vectors_made, index)
         return making
 
-    def _over(self, fault: EmbedderError | None, index: Index) -> EmbedderError | None:
+    def _on_vectors_made(self, fault: EmbedderError | None, index: Index) -> EmbedderError | None:
         self._making.pop(index, None)
         if fault is not None:
-            self._failed(fault)
+            self._note_failure(fault)
         return fault
 
-    async def _made(self, embedder: IEmbedder, index: Index) -> EmbedderError | None:
+    async def _try_make(self, embedder: IEmbedder, index: Index) -> EmbedderError | None:
         try:
             await self._make(embedder, index)
         except EmbedderError as error:
@@ -171,7 +171,7 @@ class SearchEngine:
 
     async def _make(self, embedder: IEmbedder, index: Index) -> None:
         texts: dict[bytes, str] = await self.offload(_texts, index)
-        known: dict[bytes, bytes] = await self.offload(self._store.known, embedder.name, list(texts))
+        known: dict[bytes, bytes] = await self.offload(self._store.load, embedder.name, list(texts))
         missing = [digest for digest in texts if digest not in known]
         # All vectors are in one buffer, which the index uses: thousands of separate ones would take as much again.
         table = _Table(list(texts))
@@ -202,14 +202,14 @@ class SearchEngine:
 
         making.addCallback(over)
         if not waiting.called:
-            late = self._clock.callLater(PATIENCE, over, EmbedderError(NOT_YET))
+            late = self._clock.callLater(PATIENCE, over, EmbedderError(VECTORS_PENDING))
             waiting.addBoth(lambda result: (late.cancel() if late.active() else None, result)[1])
         if (fault := await waiting) is not None:
             raise fault
 
 
 def _texts(index: Index) -> dict[bytes, str]:
-    return {entry.digest: entry.said for entry in index.entries}
+    return {entry.digest: entry.embedding_text for entry in index.entries}
 
 
 class _Table:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agtphost.search.languages import language_of, lists
 from agtphost.search.lexical import Lexicon
-from agtphost.search.words import spoken
+from agtphost.search.words import split_name
 
 WORDS = 0.1
 """Weight that BM25 adds to the cosine, for its best entry."""
@@ -33,7 +33,7 @@ LANGUAGE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SearchEntry:
     """An entry that can be found; equal entries are found alike."""
 
     name: str
@@ -44,19 +44,19 @@ class Entry:
     """Language tags (BCP 47)."""
 
     @property
-    def said(self) -> str:
+    def embedding_text(self) -> str:
         """Return the whole text, as an embedder reads it."""
-        name = spoken(self.name)
+        name = split_name(self.name)
         return f"{name}: {self.text}" if self.text else name
 
     @property
     def digest(self) -> bytes:
         """Return the SHA-256 of :attr:`said`."""
-        return sha256(self.said.encode("utf-8", "surrogatepass")).digest()
+        return sha256(self.embedding_text.encode("utf-8", "surrogatepass")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SearchQuery:
     """A query with its filters and the part of the result to return."""
 
     text: str | None
@@ -78,7 +78,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
     engine: str
@@ -99,7 +99,7 @@ class Index:
     :param entries: entries in a fixed order; equal scores keep it.
     """
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[SearchEntry]) -> None:
         self.entries = entries
         self._lock = Lock()
         self._lexicon: Lexicon | None = None
@@ -128,7 +128,7 @@ class Index:
         in_order = all(row == number for number, row in enumerate(rows))
         self._vectors = matrix if in_order else matrix[list(rows)]
 
-    def search(self, wanted: Wanted, vector: bytes | None = None, engine: str = "bm25") -> Found:
+    def search(self, wanted: SearchQuery, vector: bytes | None = None, engine: str = "bm25") -> SearchResult:
         """
         Rank the entries, in any thread.
 
@@ -140,26 +140,26 @@ class Index:
             return self._everything(wanted, among)
         lexicon = self._read()
         language = language_of(wanted.text)
-        among = lexicon.matching(wanted.text, among, wanted.admits)
+        among = lexicon.filter_admitted(wanted.text, among, wanted.admits)
         # Another thread may remove the vectors while this runs.
         matrix = self._vectors
         if vector is not None and matrix is not None and matrix.shape[1] * OCTETS == len(vector):
-            scores = _fused(lexicon, wanted, among, matrix, vector)
+            scores = _fuse_scores(lexicon, wanted, among, matrix, vector)
         else:
             engine = "bm25"
             found, most = lexicon.scores(wanted.text, among)
             scores = [score / most for score in found]
         if language:
             self._boost(scores, language, among, wanted)
-        return Found(engine=engine, total=len(scores) - scores.count(0.0), hits=_window(scores, wanted))
+        return SearchResult(engine=engine, total=len(scores) - scores.count(0.0), hits=_window(scores, wanted))
 
-    def _everything(self, wanted: Wanted, among: bytes) -> Found:
+    def _everything(self, wanted: SearchQuery, among: bytes) -> SearchResult:
         numbers = (n for n, there in enumerate(among) if there and (wanted.admits is None or wanted.admits(n)))
         found = list(numbers)
         window = found[wanted.offset : wanted.offset + wanted.limit]
-        return Found(engine="", total=len(found), hits=tuple((number, 1.0) for number in window))
+        return SearchResult(engine="", total=len(found), hits=tuple((number, 1.0) for number in window))
 
-    def _boost(self, scores: list[float], language: str, among: bytes, wanted: Wanted) -> None:
+    def _boost(self, scores: list[float], language: str, among: bytes, wanted: SearchQuery) -> None:
         """Move entries that list the language before equal ones, also those that only match by language."""
         for number in self._speaking:
             if among[number] and lists(self.entries[number].languages, language):
@@ -174,7 +174,7 @@ class Index:
             return self._lexicon
 
 
-def _window(scores: list[float], wanted: Wanted) -> tuple[tuple[int, float], ...]:
+def _window(scores: list[float], wanted: SearchQuery) -> tuple[tuple[int, float], ...]:
     """Return the best from ``offset`` on; equal ones in their order."""
     last = wanted.offset + wanted.limit
     least = min(nlargest(last, scores), default=0.0)
@@ -183,7 +183,7 @@ def _window(scores: list[float], wanted: Wanted) -> tuple[tuple[int, float], ...
     return tuple((number, round(min(-score, 1.0), 4)) for score, number in best[wanted.offset : last])
 
 
-def _fused(lexicon: Lexicon, wanted: Wanted, among: bytes, matrix: Any, vector: bytes) -> list[float]:
+def _fuse_scores(lexicon: Lexicon, wanted: SearchQuery, among: bytes, matrix: Any, vector: bytes) -> list[float]:
     """Return the combined score of each entry with a word of the query or a similar meaning; 0 for the others."""
     import numpy
 

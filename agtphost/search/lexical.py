@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from math import log
 
-from agtphost.search.words import spoken, terms
+from agtphost.search.words import split_name, terms
 
 NAME = 4.0
 """Weight of a word of the name, relative to one of the text."""
@@ -50,7 +50,7 @@ class Lexicon:
         self._words: dict[str, Impacts] = {}
         self.size = 0
         for number, (name, text) in enumerate(texts):
-            self._add(number, terms(spoken(name)), terms(text))
+            self._add(number, terms(split_name(name)), terms(text))
             self.size = number + 1
 
     def _add(self, number: int, name: Sequence[str], text: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ class Lexicon:
             found[0].append(number)
             found[1].append(count * TOP / (count + damped))
 
-    def matching(self, query: str, among: bytes, admits: Callable[[int], bool] | None) -> bytes:
+    def filter_admitted(self, query: str, among: bytes, admits: Callable[[int], bool] | None) -> bytes:
         """
         Return ``among`` without the entries that have a word of the query and are not admitted.
 
@@ -76,7 +76,7 @@ class Lexicon:
         if admits is None:
             return among
         left, asked = bytearray(among), bytearray(self.size)
-        for numbers, _ in self._of(query):
+        for numbers, _ in self._postings_of(query):
             for number in numbers:
                 if left[number] and not asked[number]:
                     asked[number] = 1
@@ -96,7 +96,7 @@ class Lexicon:
         everything = whole == self.size
         counted = [
             (len(numbers) if everything else sum(map(among.__getitem__, numbers)), numbers, impacts)
-            for numbers, impacts in self._of(query)
+            for numbers, impacts in self._postings_of(query)
         ]
         there = sorted((each for each in counted if each[0]), key=lambda each: each[0])
         rarest = there[:RAREST]
@@ -111,7 +111,7 @@ class Lexicon:
                     scores[number] += rarity * impact
         return scores, most or 1.0
 
-    def _of(self, query: str) -> list[Impacts]:
+    def _postings_of(self, query: str) -> list[Impacts]:
         """Return the entries of each known word of a query."""
         return [found for word in _distinct(query) if (found := self._words.get(word)) is not None]
 

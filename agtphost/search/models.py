@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
-from agtphost.search.words import telling
+from agtphost.search.words import without_stop_words
 from agtphost.vocabulary import jsontext
 
 LONGEST = 256
@@ -59,7 +59,7 @@ class Model(Protocol):
 
 
 @implementer(IEmbedder)
-class Threaded:
+class ThreadedEmbedder:
     """
     A model used in threads, loaded when it is first needed, or by :meth:`load`.
 
@@ -112,7 +112,7 @@ def unit(rows: Any) -> Any:
     return numpy.where(lengths > 0, rows / numpy.maximum(lengths, 1e-12), 0.0).astype("<f4")
 
 
-def mapped(file: Path) -> Any:
+def map_table(file: Path) -> Any:
     """
     Return the only table of a safetensors file, memory-mapped: parts that are not used are never read.
 
@@ -162,8 +162,8 @@ class StaticVectors:
         try:
             from tokenizers import Tokenizer
 
-            folder = self._folder or _installed("wordllama")
-            self._vectors = mapped(folder / STATIC[0])
+            folder = self._folder or _package_folder("wordllama")
+            self._vectors = map_table(folder / STATIC[0])
             self.dimensions = int(self._vectors.shape[1])
             tokenizer = Tokenizer.from_file(str(folder / STATIC[1]))
         except Exception as error:
@@ -184,7 +184,7 @@ class StaticVectors:
         # Words that every text has would dilute the mean.
         for row, text in zip(rows, texts, strict=True):
             # One by one, because a batch takes threads with separate memory.
-            tokens = self._tokenizer.encode(telling(text), add_special_tokens=False)
+            tokens = self._tokenizer.encode(without_stop_words(text), add_special_tokens=False)
             if tokens.ids:
                 numpy.mean(self._vectors[tokens.ids], axis=0, dtype="f4", out=row)
         return rows
@@ -263,7 +263,7 @@ class OnnxModel:
         return (said[0] * counted).sum(axis=1) / numpy.maximum(counted.sum(axis=1), 1.0)
 
 
-def _installed(package: str) -> Path:
+def _package_folder(package: str) -> Path:
     """Return the folder of a package without importing it."""
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:

@@ -34,7 +34,7 @@ MOST_NUMBERS = 8_192
 
 
 @implementer(IEmbedder)
-class Remote:
+class RemoteEmbedder:
     """
     Client of one embeddings service. It gets descriptions of what is hosted, and queries; the operator configured it.
 

@@ -37,7 +37,7 @@ class VectorStore:
         self._lock = Lock()
         self._database: sqlite3.Connection | None = None
 
-    def known(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+    def load(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the stored vectors of some texts by an embedder."""
         found: dict[bytes, bytes] = {}
         with self._lock, contextlib.suppress(sqlite3.Error, OSError):
@@ -78,18 +78,18 @@ class VectorStore:
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             try:
-                self._database = _opened(self._path)
+                self._database = _open_database(self._path)
             except sqlite3.DatabaseError:
                 if self._path is None:
                     raise
                 log.warn("{file} cannot be read, and is created again", file=str(self._path))
                 for suffix in ("", "-wal", "-shm", "-journal"):
                     self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-                self._database = _opened(self._path)
+                self._database = _open_database(self._path)
         return self._database
 
 
-def _opened(path: Path | None) -> sqlite3.Connection:
+def _open_database(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         # Descriptions can be guessed from their vectors, so only this user may read them.
         path.touch(mode=0o600)
@@ -114,7 +114,7 @@ class NoVectors(VectorStore):
     def __init__(self) -> None:
         super().__init__(None)
 
-    def known(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+    def load(self, name: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         return {}
 
     def keep(self, name: str, vectors: Mapping[bytes, bytes]) -> None:

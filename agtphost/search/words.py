@@ -74,11 +74,11 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in words(text)]
 
 
-def spoken(name: str) -> str:
+def split_name(name: str) -> str:
     """Return a name as words: ``createIssue`` as ``create Issue``, ``list_issues`` as ``list issues``."""
     return " ".join(_WORD.findall(_INNER_CAPITAL.sub(" ", name)))
 
 
-def telling(text: str) -> str:
+def without_stop_words(text: str) -> str:
     """Return a text without words that every text has; the text itself if it has no others."""
     return " ".join(word for word in text.split() if word.strip(".,:;!?").lower() not in STOP_WORDS) or text

@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError, SearchEngine
-from agtphost.search.index import Entry, Found, Index, Wanted
+from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
 from agtphost.search.vectors import VectorStore
 
 
@@ -60,18 +60,18 @@ class Meanings:
 class Searches:
     """One engine and one index, asked from outside."""
 
-    def __init__(self, entries: Sequence[Entry], embedder: Any = None, store: VectorStore | None = None) -> None:
+    def __init__(self, entries: Sequence[SearchEntry], embedder: Any = None, store: VectorStore | None = None) -> None:
         self.clock = Clock()
         self.engine = SearchEngine(at_once, self.clock, embedder, store)
         self.index = Index(entries)
 
-    def begin(self, text: str | None, **more: Any) -> Deferred[Found]:
+    def begin(self, text: str | None, **more: Any) -> Deferred[SearchResult]:
         """A search that may take its time."""
-        return Deferred.fromCoroutine(self.engine.search(self.index, Wanted(text=text, **more)))
+        return Deferred.fromCoroutine(self.engine.search(self.index, SearchQuery(text=text, **more)))
 
-    def find(self, text: str | None, **more: Any) -> Found:
+    def find(self, text: str | None, **more: Any) -> SearchResult:
         """A search that is answered at once."""
-        found: list[Found] = []
+        found: list[SearchResult] = []
         self.begin(text, **more).addCallback(found.append)
         return found[0]
 

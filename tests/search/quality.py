@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from agtphost.search.index import Entry
+from agtphost.search.index import SearchEntry
 
 DATA = Path(__file__).resolve().parent / "data"
 
@@ -17,9 +17,9 @@ def _rows(name: str) -> list[list[str]]:
 
 
 @cache
-def tools() -> tuple[Entry, ...]:
+def tools() -> tuple[SearchEntry, ...]:
     """106 tools of six servers from the npm registry, as each tells its own."""
-    return tuple(Entry(name, description) for _, name, description in _rows("tools.tsv"))
+    return tuple(SearchEntry(name, description) for _, name, description in _rows("tools.tsv"))
 
 
 @cache

@@ -9,11 +9,11 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 
 from agtphost.search import engine
-from agtphost.search.index import Entry
+from agtphost.search.index import SearchEntry
 from agtphost.search.vectors import VectorStore
 from tests.search.hosts import Meanings, Searches
 
-THINGS = [Entry("merge_pull_request", "Merge a pull request."), Entry("send_mail", "Send a letter to somebody.")]
+THINGS = [SearchEntry("merge_pull_request", "Merge a pull request."), SearchEntry("send_mail", "Send a letter to somebody.")]
 MEANINGS = ("land merge pull request", "post letter send mail")
 
 
@@ -50,7 +50,7 @@ def test_one_that_takes_its_time_is_waited_for_a_while() -> None:
         found.begin("land").addCallback(answers.append)
     assert answers == []
     found.clock.advance(engine.PATIENCE)
-    assert [(each.engine, each.degraded) for each in answers] == [("bm25", engine.NOT_YET)] * 3  # type: ignore[attr-defined]
+    assert [(each.engine, each.degraded) for each in answers] == [("bm25", engine.VECTORS_PENDING)] * 3  # type: ignore[attr-defined]
     assert len(embedder.asked) == 1
     holding, embedder.holding = embedder.holding, None
     holding.callback(None)

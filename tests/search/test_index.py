@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agtphost.search import lexical
-from agtphost.search.index import Entry
+from agtphost.search.index import SearchEntry
 from agtphost.search.languages import language_of
 from tests.rows import each_row
 from tests.search.hosts import Meanings, Searches
 
 TOOLS = [
-    Entry("merge_pull_request", "Merge a pull request in a repository."),
-    Entry("createIssue", "Open a new issue, with labels and people."),
-    Entry("list_issues", "List the issues of a repository."),
-    Entry("send_mail", "Send a message to somebody."),
+    SearchEntry("merge_pull_request", "Merge a pull request in a repository."),
+    SearchEntry("createIssue", "Open a new issue, with labels and people."),
+    SearchEntry("list_issues", "List the issues of a repository."),
+    SearchEntry("send_mail", "Send a message to somebody."),
 ]
 
 WORDS = ("book", "room", "boat", "lake", "merge", "issue", "list", "send", "mail", "night")
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
-entries = st.lists(st.builds(Entry, texts, texts), min_size=1, max_size=8)
+entries = st.lists(st.builds(SearchEntry, texts, texts), min_size=1, max_size=8)
 
 
 def test_the_best_comes_first() -> None:
@@ -69,9 +69,9 @@ def test_more_of_what_was_asked_scores_more() -> None:
 
 
 SPEAKERS = [
-    Entry("polyglot", "Translates documents.", ("fr", "zh-Hant")),
-    Entry("translator", "Translates documents.", ("de", "fr")),
-    Entry("cook", "Knows recipes.", ("de",)),
+    SearchEntry("polyglot", "Translates documents.", ("fr", "zh-Hant")),
+    SearchEntry("translator", "Translates documents.", ("de", "fr")),
+    SearchEntry("cook", "Knows recipes.", ("de",)),
 ]
 
 
@@ -110,8 +110,8 @@ def test_languages_are_told_from_other_words(query: str, language: str) -> None:
 
 def test_only_the_rarest_words_are_looked_for() -> None:
     """A word that nearly everything has costs as much as all of it, and says nothing."""
-    many = [Entry(f"thing {n}", "common usual plain normal everyday ordinary") for n in range(50)]
-    found = Searches([*many, Entry("rarity", "one of its kind common")])
+    many = [SearchEntry(f"thing {n}", "common usual plain normal everyday ordinary") for n in range(50)]
+    found = Searches([*many, SearchEntry("rarity", "one of its kind common")])
     assert found.names("common usual plain normal everyday ordinary rarity", limit=1) == ["rarity"]
     assert lexical.RAREST == 5
 

@@ -9,7 +9,7 @@ from subprocess import run
 
 import pytest
 
-from agtphost.search.models import OnnxModel, StaticVectors, Threaded
+from agtphost.search.models import OnnxModel, StaticVectors, ThreadedEmbedder
 from tests.npm import cache
 from tests.programmes import CHOSEN
 from tests.search.hosts import Meanings, Searches, at_once
@@ -47,7 +47,7 @@ def test_words_alone_find_what_they_found() -> None:
 
 def test_static_vectors_find_more() -> None:
     """At least .55 of the hard queries, more than twice of what words find, and of all."""
-    everything, hard = found(Threaded(StaticVectors(), at_once))
+    everything, hard = found(ThreadedEmbedder(StaticVectors(), at_once))
     print(f"static: R@5 {everything:.3f}, of hard queries {hard:.3f}")
     assert everything >= 0.7 and hard >= 0.55
     assert hard > 2 * found()[1]
@@ -85,6 +85,6 @@ def minilm(folder: Path) -> Path:
 @pytest.mark.skipif(not CHOSEN.whole, reason="the model is 100 MB of packages: with --programmes")
 def test_a_transformer_finds_most(tmp_path: Path) -> None:
     """At least .66 of the hard queries."""
-    everything, hard = found(Threaded(OnnxModel(minilm(tmp_path)), at_once))
+    everything, hard = found(ThreadedEmbedder(OnnxModel(minilm(tmp_path)), at_once))
     print(f"onnx: R@5 {everything:.3f}, of hard queries {hard:.3f}")
     assert everything >= 0.75 and hard >= 0.66

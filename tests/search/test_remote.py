@@ -13,13 +13,13 @@ from twisted.internet.threads import deferToThread
 
 from agtphost.search import remote
 from agtphost.search.engine import EmbedderError, SearchEngine
-from agtphost.search.index import Entry, Found, Index, Wanted
-from agtphost.search.remote import Remote
+from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.remote import RemoteEmbedder
 from agtphost.upstream.https import trust_of
 from tests.rows import each_row
 from tests.search.embeddings_server import Service, serving
 
-THINGS = [Entry("query_library", "Returns a book of the shelf."), Entry("reserve_room", "A bed for a guest.")]
+THINGS = [SearchEntry("query_library", "Returns a book of the shelf."), SearchEntry("reserve_room", "A bed for a guest.")]
 
 
 @pytest.fixture(scope="module")
@@ -29,18 +29,18 @@ def service() -> Iterator[Service]:
         yield started
 
 
-def asking(url: str, **more: Any) -> Remote:
+def asking(url: str, **more: Any) -> RemoteEmbedder:
     """A client of it."""
     given: dict[str, Any] = {"model": "small", "headers": {"authorization": "Bearer sesame"}, **more}
-    return Remote(reactor, deferToThread, url=url, trust=trust_of(None), **given)
+    return RemoteEmbedder(reactor, deferToThread, url=url, trust=trust_of(None), **given)
 
 
-async def found(embedder: Remote, text: str = "reserve novel") -> Found:
+async def found(embedder: RemoteEmbedder, text: str = "reserve novel") -> SearchResult:
     """What an engine of its own finds with it."""
-    return await SearchEngine(deferToThread, reactor, embedder).search(Index(THINGS), Wanted(text=text))
+    return await SearchEngine(deferToThread, reactor, embedder).search(Index(THINGS), SearchQuery(text=text))
 
 
-def names(answer: Found) -> list[str]:
+def names(answer: SearchResult) -> list[str]:
     """Best first."""
     return [THINGS[number].name for number, _ in answer.hits]
 
@@ -93,11 +93,11 @@ async def test_a_model_that_changed_is_noticed(service: Service) -> None:
     service.way = "right"
     embedder = asking(service.url)
     engine, index = SearchEngine(deferToThread, reactor, embedder), Index(THINGS)
-    assert (await engine.search(index, Wanted(text="novel"))).engine == "http"
+    assert (await engine.search(index, SearchQuery(text="novel"))).engine == "http"
     service.way = "one number more"
-    changed = await engine.search(index, Wanted(text="novel borrow"))
+    changed = await engine.search(index, SearchQuery(text="novel borrow"))
     assert changed.engine == "bm25" and "another length" in changed.degraded
-    assert (await engine.search(index, Wanted(text="novel shelf"))).engine == "http" and index.width == 3
+    assert (await engine.search(index, SearchQuery(text="novel shelf"))).engine == "http" and index.width == 3
     embedder.close()
 
 

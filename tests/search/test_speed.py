@@ -35,8 +35,8 @@ def measure(engine: str, folder: Path) -> dict[str, float]:
     """In a process that does nothing else: seconds to make an index, of the slowest search of a hundred, and octets."""
     import psutil
 
-    from agtphost.search.index import Entry
-    from agtphost.search.models import StaticVectors, Threaded
+    from agtphost.search.index import SearchEntry
+    from agtphost.search.models import StaticVectors, ThreadedEmbedder
     from agtphost.search.vectors import VectorStore
     from tests.search.hosts import Searches, at_once
 
@@ -44,14 +44,14 @@ def measure(engine: str, folder: Path) -> dict[str, float]:
     known = tools()
     words = [word for tool in known for word in tool.text.split()]
     some = [
-        Entry(f"{seeded.choice(known).name}_{n}", " ".join(seeded.choices(words, k=seeded.randint(8, 30))))
+        SearchEntry(f"{seeded.choice(known).name}_{n}", " ".join(seeded.choices(words, k=seeded.randint(8, 30))))
         for n in range(MANY)
     ]
     gc.collect()
     before = psutil.Process().memory_info().rss
     begun = time.process_time()
     searches = Searches(
-        some, None if engine == "bm25" else Threaded(StaticVectors(), at_once), VectorStore(folder / "vectors.sqlite3")
+        some, None if engine == "bm25" else ThreadedEmbedder(StaticVectors(), at_once), VectorStore(folder / "vectors.sqlite3")
     )
     assert searches.find("land the PR").engine == engine
     made = time.process_time() - begun

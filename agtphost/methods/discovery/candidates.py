@@ -30,7 +30,7 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.filters import Filter, result_type
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.engine import SearchEngine
-from agtphost.search.index import Entry, Found, Index, Wanted
+from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
 from agtphost.vocabulary.newest import keep
 
 DEFAULT_RESULTS = 10
@@ -103,11 +103,11 @@ class Known:
         self._allowed: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._lock = Lock()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SearchEntry]:
         """Return the index entries of the candidates, in their order."""
         return [_entry(candidate) for candidate in self.candidates]
 
-    def build_query(self, search: Search) -> Wanted:
+    def build_query(self, search: Search) -> SearchQuery:
         """
         Return the search engine's query, with the permitted candidates; runs in a thread, as it checks every candidate.
         """
@@ -119,7 +119,7 @@ class Known:
         def admits(number: int) -> bool:
             return chosen.admits(candidates[number].kind, candidates[number].thing)
 
-        return Wanted(
+        return SearchQuery(
             text=search.words,
             among=bytes(among),
             admits=admits if chosen.narrows else None,
@@ -230,7 +230,7 @@ class Candidates:
             return Answer(result=answer, headers=self._continuations.header(context, answer["next_offset"]))
         return Answer(result=answer)
 
-    async def _run_search(self, search: Search) -> tuple[Known, Found]:
+    async def _run_search(self, search: Search) -> tuple[Known, SearchResult]:
         """Search the snapshot that was current when the search began."""
         known, engine = self._current(), self._engine
         if known.index is None:
@@ -291,18 +291,18 @@ def _nothing(thing: Agent | Binding) -> Mapping[str, Any]:
     return {}
 
 
-def describe_ranking(found: Found) -> dict[str, str]:
+def describe_ranking(found: SearchResult) -> dict[str, str]:
     """Return the members of an answer that say how its results were ranked."""
     return {name: said for name, said in (("engine", found.engine), ("degraded", found.degraded)) if said}
 
 
-def _entry(candidate: SearchCandidate) -> Entry:
+def _entry(candidate: SearchCandidate) -> SearchEntry:
     thing = candidate.thing
     if isinstance(thing, Agent):
-        return Entry(thing.name, _agent_text(thing), _languages(thing.document))
+        return SearchEntry(thing.name, _agent_text(thing), _languages(thing.document))
     if candidate.kind == "tool":
-        return Entry(thing.name.replace(".", " "), _binding_text(thing))
-    return Entry(_path_text(thing), _binding_text(thing))
+        return SearchEntry(thing.name.replace(".", " "), _binding_text(thing))
+    return SearchEntry(_path_text(thing), _binding_text(thing))
 
 
 def _languages(document: Mapping[str, Any]) -> tuple[str, ...]:

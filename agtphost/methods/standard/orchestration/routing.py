@@ -27,7 +27,7 @@ from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.standard.orchestration import calls, plan
 from agtphost.methods.standard.orchestration.calls import Find
 from agtphost.search.engine import SearchEngine
-from agtphost.search.index import Entry, Wanted
+from agtphost.search.index import SearchEntry, SearchQuery
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.reasons import Reason
@@ -144,8 +144,8 @@ class Route:
     async def _search_candidates(self, candidates: Sequence[RouteCandidate], text: str) -> Any:
         if not text.strip() or not candidates:
             return
-        index = self._search.index([Entry(name=each.id, text=each.text or each.id) for each in candidates])
-        found = await self._search.search(index, Wanted(text=text, among=bytes([1]) * len(candidates), limit=10))
+        index = self._search.index([SearchEntry(name=each.id, text=each.text or each.id) for each in candidates])
+        found = await self._search.search(index, SearchQuery(text=text, among=bytes([1]) * len(candidates), limit=10))
         for number, score in found.hits:
             yield candidates[number], {"by": "search", "score": round(float(score), 4)}
 

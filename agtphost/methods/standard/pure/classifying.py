@@ -10,8 +10,8 @@ from typing import Any
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.methods.standard.pure.ranking import entries
-from agtphost.search.index import Entry, Index, Wanted
-from agtphost.search.words import spoken, terms
+from agtphost.search.index import SearchEntry, Index, SearchQuery
+from agtphost.search.words import split_name, terms
 
 MAX_LABELS = 100
 MAX_KEYWORDS = 200
@@ -87,14 +87,14 @@ def _label(member: Any) -> Label:
     )
     if not sound:
         raise _taxonomy_error("taxonomy has a label without a name, or with keywords that are not text.")
-    words = (terms(spoken(str(name))), *(terms(word) for word in keywords))
+    words = (terms(split_name(str(name))), *(terms(word) for word in keywords))
     return Label(name=str(name), description=description, keywords=tuple({tuple(each): None for each in words if each}))
 
 
-def index_of(labels: Sequence[Label]) -> list[Entry]:
+def index_of(labels: Sequence[Label]) -> list[SearchEntry]:
     """The labels as a search reads them."""
     said = [(" ".join(" ".join(word) for word in label.keywords), label.description) for label in labels]
-    return [Entry(label.name, f"{words} {text}") for label, (words, text) in zip(labels, said, strict=True)]
+    return [SearchEntry(label.name, f"{words} {text}") for label, (words, text) in zip(labels, said, strict=True)]
 
 
 def classify(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
     index = Index(index_of(labels))
     read = entries(items)
     found = [
-        dict(index.search(Wanted(text=entry.said[: parameters.MAX_TEXT] or "-", limit=len(labels))).hits)
+        dict(index.search(SearchQuery(text=entry.embedding_text[: parameters.MAX_TEXT] or "-", limit=len(labels))).hits)
         for entry in read
     ]
     return classify_items(call, read, labels, found, "bm25")
@@ -121,7 +121,7 @@ def by_words(call: Mapping[str, Any]) -> dict[str, Any]:
 
 def classify_items(
     call: Mapping[str, Any],
-    read: Sequence[Entry],
+    read: Sequence[SearchEntry],
     labels: Sequence[Label],
     meanings: Sequence[Mapping[int, float]],
     engine: str,
@@ -148,9 +148,9 @@ def classify_items(
     return {"items": classes, "engine": engine, "unlabelled": sum(not each["labels"] for each in classes)}
 
 
-def _confidences(entry: Entry, labels: Sequence[Label], meaning: Mapping[int, float]) -> list[tuple[int, float]]:
+def _confidences(entry: SearchEntry, labels: Sequence[Label], meaning: Mapping[int, float]) -> list[tuple[int, float]]:
     """Return the confidence of each label, highest first, from its share of the evidence and the amount of it."""
-    words = terms(f"{spoken(entry.name)} {entry.text}")[:WORDS]
+    words = terms(f"{split_name(entry.name)} {entry.text}")[:WORDS]
     once = Counter(words)
     pairs = " ".join(words)
     said: dict[int, float] = {}

@@ -22,7 +22,7 @@ from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import dates, material
 from agtphost.methods.standard.pure.transforming import callers_schema
-from agtphost.search.words import spoken, terms
+from agtphost.search.words import split_name, terms
 from agtphost.vocabulary.reasons import Reason
 
 MAX_FIELDS = 100
@@ -118,7 +118,7 @@ def _json_to_lines(value: Any) -> Iterator[str]:
     """Yield JSON as lines with labels."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            yield f"{spoken(name)}: {inner if isinstance(inner, str) else said_in(inner)}"
+            yield f"{split_name(name)}: {inner if isinstance(inner, str) else said_in(inner)}"
     elif isinstance(value, list):
         for inner in value:
             yield from _json_to_lines(inner)
@@ -185,7 +185,7 @@ class _Extraction:
             said = self._find_labelled(label)
             if said is not None and (value := read(said)) is not None:
                 return Found(value=value, confidence=LABELLED)
-        words = {*terms(spoken(name))}
+        words = {*terms(split_name(name))}
         if kind == "string" and "format" not in schema and words & _PARTY:
             parties = self._parties()
             return Found(value=parties[0], confidence=FORM) if parties else None
@@ -225,7 +225,7 @@ class _Extraction:
         items = schema.get("items")
         items = items if isinstance(items, Mapping) else {"type": "string"}
         read = _reader(items)
-        words = {*terms(spoken(name))}
+        words = {*terms(split_name(name))}
         plain = items.get("type", "string") == "string" and not {"format", "pattern", "enum"} & items.keys()
         if plain and words & _PARTY:
             found: Sequence[Any] = self._parties()
@@ -272,7 +272,7 @@ class _Extraction:
 def _labels(name: str, schema: Mapping[str, Any]) -> list[str]:
     """Return the possible names of the field in the text, the best first."""
     title = schema.get("title")
-    words = spoken(name).lower()
+    words = split_name(name).lower()
     found = [title[:64]] if isinstance(title, str) and title.strip() else []
     found.append(words)
     if len(words.split()) > 1:

@@ -30,7 +30,7 @@ from agtphost.methods.standard.pure import (
 from agtphost.methods.standard.pure.merging import MAX_SOURCES
 from agtphost.methods.standard.services import MethodServices
 from agtphost.search.engine import BM25, SearchEngine
-from agtphost.search.index import Index, Wanted
+from agtphost.search.index import Index, SearchQuery
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.sorted_blocks import Snapshot
 from agtphost.vocabulary.steps import Executor
@@ -121,7 +121,7 @@ class Rank:
     async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         items = material.rows(call, "items")
         index = Index(await self._offload(ranking.entries, items))
-        found = await self._engine.search(index, Wanted(text=ranking.text_of(call), limit=max(len(items), 1)))
+        found = await self._engine.search(index, SearchQuery(text=ranking.text_of(call), limit=max(len(items), 1)))
         return ranking.listed_by(call, items, found)
 
 
@@ -145,7 +145,7 @@ class Classify:
     async def _by_meaning(self, call: Mapping[str, Any]) -> Any:
         labels = classifying.labels_of(call)
         read = ranking.entries(material.rows(call, "items"))
-        texts = [entry.said[: parameters.MAX_TEXT] or "-" for entry in read]
+        texts = [entry.embedding_text[: parameters.MAX_TEXT] or "-" for entry in read]
         engine, found = await _search_texts(self._engine, Index(classifying.index_of(labels)), texts, len(labels))
         return await self._offload(classifying.classify_items, call, read, labels, found, engine)
 
@@ -183,7 +183,7 @@ async def _search_texts(
     """Return the engine that ranked, and for each text the numbers of entries with their scores."""
     found, name = [], engine.name
     for text in texts:
-        answer = await engine.search(index, Wanted(text=text, limit=limit))
+        answer = await engine.search(index, SearchQuery(text=text, limit=limit))
         name = BM25 if answer.engine == BM25 else name
         found.append(dict(answer.hits))
     return name, found
@@ -320,7 +320,7 @@ class Validate:
 def handlers(parts: MethodServices) -> Mapping[str, IBuiltInHandler]:
     """The built-ins of this package, by method."""
     offload, kept = parts.offload, parts.collections
-    engine = parts.search.apart()
+    engine = parts.search.without_store()
     return {
         "ANALYZE": Pure("analyze", named="target", collections=kept),
         "EXTRACT": Pure("extract"),

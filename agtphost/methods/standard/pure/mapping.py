@@ -17,8 +17,8 @@ from typing import Any
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
-from agtphost.search.index import Entry
-from agtphost.search.words import spoken, terms
+from agtphost.search.index import SearchEntry
+from agtphost.search.words import split_name, terms
 from agtphost.vocabulary.reasons import Reason
 
 STRATEGIES = ("exact", "semantic", "custom")
@@ -73,7 +73,7 @@ class Field:
     @property
     def words(self) -> str:
         """The field's name in words."""
-        words = (word.lower() for word in spoken(self.place).split())
+        words = (word.lower() for word in split_name(self.place).split())
         return " ".join(_SHORT.get(word, word) for word in words)
 
 
@@ -136,9 +136,9 @@ def _type_of(value: Any) -> str:
     return {str: "", int: "integer", float: "number"}.get(type(value), "")
 
 
-def entries(fields: Sequence[Field]) -> list[Entry]:
+def entries(fields: Sequence[Field]) -> list[SearchEntry]:
     """The fields as a search reads them."""
-    return [Entry(field.words, field.description) for field in fields]
+    return [SearchEntry(field.words, field.description) for field in fields]
 
 
 Similar = Mapping[int, Mapping[int, float]]

@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import material
-from agtphost.search.index import Entry, Found, Index, Wanted
+from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
 
 MAX_WEIGHTS = 32
 ORDERS = ("descending", "ascending")
@@ -36,16 +36,16 @@ def text_of(call: Mapping[str, Any]) -> str:
     return material.text(call, "criterion", parameters.MAX_TEXT)
 
 
-def entries(items: Sequence[Any]) -> list[Entry]:
+def entries(items: Sequence[Any]) -> list[SearchEntry]:
     """The items as a search reads them; what an item is called weighs most."""
     return [_entry(item) for item in items]
 
 
-def _entry(item: Any) -> Entry:
+def _entry(item: Any) -> SearchEntry:
     if isinstance(item, Mapping):
         name = next((item[key] for key in ("title", "name", "label", "subject") if isinstance(item.get(key), str)), "")
-        return Entry(name[:256], said_in(dict(item))[:SAID])
-    return Entry("", item[:SAID] if isinstance(item, str) else said_in(item)[:SAID])
+        return SearchEntry(name[:256], said_in(dict(item))[:SAID])
+    return SearchEntry("", item[:SAID] if isinstance(item, str) else said_in(item)[:SAID])
 
 
 def rank(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def rank(call: Mapping[str, Any]) -> dict[str, Any]:
     if not text:
         return rank_by_numbers(call)
     items = material.rows(call, "items")
-    return listed_by(call, items, Index(entries(items)).search(Wanted(text=text, limit=max(len(items), 1))))
+    return listed_by(call, items, Index(entries(items)).search(SearchQuery(text=text, limit=max(len(items), 1))))
 
 
-def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: Found) -> dict[str, Any]:
+def listed_by(call: Mapping[str, Any], items: Sequence[Any], found: SearchResult) -> dict[str, Any]:
     """The best items by what a search found; those that it did not find come last."""
     scores: list[tuple[int, float | None]] = list(found.hits)
     known = {number for number, _ in scores}
