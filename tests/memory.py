@@ -63,7 +63,7 @@ class OpenHost(MemoryHost):
     :param floor: how surely a caller of what changes state must be known; by default what the settings say.
     :param auth: who may change lifecycles, also what no production host may be told.
     :param held: durable state; by default the ledger's.
-    :param loaded: members of :class:`agtphost.host.loaded.Loaded` to put others in place of.
+    :param loaded: members of :class:`agtphost.host.loaded.LoadedHost` to put others in place of.
     """
 
     def __init__(

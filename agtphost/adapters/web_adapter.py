@@ -160,7 +160,10 @@ class WebAdapter(ABC, Generic[U]):
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Return the full state of each upstream, for operators."""
-        return [{**upstream.snapshot().to_full_json(), **self._describe_for_operators(upstream)} for _, upstream in sorted(self.by_name.items())]
+        return [
+            {**upstream.snapshot().to_full_json(), **self._describe_for_operators(upstream)}
+            for _, upstream in sorted(self.by_name.items())
+        ]
 
     def list_offered(self) -> Iterator[OfferedTool]:
         """Return every action that upstreams offer, for operators."""

@@ -136,7 +136,9 @@ class _Judge:
         sets = act.verb == "SET" and "TO" in act.around and act.leading
         if known.is_a(act.verb, "reads", "analyses", "neutral") and not sets:
             return None
-        conflict = IntentConflict(act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing")
+        conflict = IntentConflict(
+            act=act.verb, sure=act.sure, reason=f"says {_text(act)}, while {method} changes nothing"
+        )
         lenient = method in known.methods["lenient"]
         if known.is_a(act.verb, "erases", "pays"):
             return replace(conflict, sure=act.sure and method not in known.methods["cleaning"])

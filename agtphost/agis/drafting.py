@@ -314,7 +314,9 @@ def choose_method(name: str, said: str = "", *, usual: str = USUAL) -> ChosenVer
     verb = INSTEAD.get(verb, verb) if verb else None
     whole = tuple(found)
     if verb is not None and is_method(verb):
-        return ChosenVerb(method=verb, rest=whole, note=f"{name[:64]} does not begin with a verb, but its description does")
+        return ChosenVerb(
+            method=verb, rest=whole, note=f"{name[:64]} does not begin with a verb, but its description does"
+        )
     note = f"neither {name[:64] or 'a name'} nor its description begins with a verb"
     return ChosenVerb(method=usual, rest=whole, note=note)
 

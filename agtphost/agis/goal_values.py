@@ -58,7 +58,11 @@ def goal_values(
         if not isinstance(name, str) or not isinstance(schema, Mapping):
             continue
         # A method is used only if the ones before it found nothing.
-        ways = (_find_by_name(name, schema, words), _find_by_hint(words, (hints or {}).get(name, ())), _find_by_shape(schema, words))
+        ways = (
+            _find_by_name(name, schema, words),
+            _find_by_hint(words, (hints or {}).get(name, ())),
+            _find_by_shape(schema, words),
+        )
         for way in ways:
             values = _valid_values(way, schema)
             if len(values) == 1:

@@ -162,7 +162,11 @@ def _mark_ties(found: list[EndpointMatch]) -> Iterator[EndpointMatch]:
     top = [each for each in found if each.confidence == found[0].confidence]
     for each in found:
         alone = len(top) == 1 or each not in top
-        yield each if alone else EndpointMatch(**{name: getattr(each, name) for name in EndpointMatch.__slots__} | {"alike": True})
+        yield (
+            each
+            if alone
+            else EndpointMatch(**{name: getattr(each, name) for name in EndpointMatch.__slots__} | {"alike": True})
+        )
 
 
 def _required_confidence(endpoint: AgisEndpoint) -> float:

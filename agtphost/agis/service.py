@@ -59,7 +59,7 @@ def build_own_document(service: AgisService, entries: Iterable[Mapping[str, Any]
     """
     Return the document of a service.
 
-    :param entries: endpoints from :func:`agtphost.agis.endpoints.exported`.
+    :param entries: endpoints from :func:`agtphost.agis.endpoints.export_endpoint`.
     :raises Unpublishable: a fault belongs to no endpoint, or no endpoint is left.
     """
     kept = list(entries)

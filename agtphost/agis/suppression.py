@@ -38,7 +38,9 @@ _Key = tuple[str, str]
 """A rule and an endpoint; an empty endpoint means the whole document."""
 
 
-def apply_suppressions(document: AgisDocument, found: Sequence[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+def apply_suppressions(
+    document: AgisDocument, found: Sequence[Finding]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """
     Apply a document's suppressions.
 

@@ -21,7 +21,7 @@ from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply
 from agtphost.identity.keys import VerifyingKey
-from agtphost.mcp.link import LONGEST_CALL, OnEvent, McpOperation
+from agtphost.mcp.link import LONGEST_CALL, McpOperation, OnEvent
 from agtphost.protocols.steady import use_steady_clock as use_steady_clock
 
 RECONNECT_SECONDS = 20.0
@@ -33,7 +33,7 @@ _LONGEST_PAUSE = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class HostLink:
-    """The link to a host over AGTP: an :class:`agtphost.mcp.link.Link`."""
+    """The link to a host over AGTP: an :class:`agtphost.mcp.link.McpHostLink`."""
 
     client: Client
     clock: IReactorTime
@@ -56,7 +56,7 @@ class HostLink:
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
         """
         Make one MCP request; cancelling it closes the connection, so that the host notices
-        (:class:`agtphost.mcp.link.Link`).
+        (:class:`agtphost.mcp.link.McpHostLink`).
         """
 
         def interim(reply: Reply) -> None:

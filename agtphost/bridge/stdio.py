@@ -39,7 +39,9 @@ ENDLESS: Final = frozenset({"subscriptions/listen"})
 @implementer(IHalfCloseableProtocol)
 class StdioClient(Protocol):
     """
-    The protocol of the client at the other end; its requests are answered after it closes stdin (:data:`LAST_WORDS`).
+    The protocol of the client at the other end; its requests are answered after it closes stdin.
+
+    How long they may take then is :data:`LAST_ANSWERS_SECONDS`.
 
     :param server: answers the requests.
     """
@@ -74,7 +76,9 @@ class StdioClient(Protocol):
             self._parts.append(rest)
             self._length += len(rest)
         if self._length > LONGEST_LINE:
-            self._send(messages.encode_error(None, McpFault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets.")))
+            self._send(
+                messages.encode_error(None, McpFault(PARSE_ERROR, f"A message has at most {LONGEST_LINE} octets."))
+            )
             self._end()
 
     def _take(self, octets: bytes) -> None:

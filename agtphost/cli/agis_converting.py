@@ -130,7 +130,7 @@ def _is_host(source: str, server: str | None, where: Connection) -> bool:
 
 def _fetch_tools(source: str, server: str | None, where: Connection) -> tuple[Any, str]:
     """Return the MCP tools that a host lists, and the host's address; wait for servers that are starting."""
-    from agtphost.cli.exchange import open_client, entries_of, require_success
+    from agtphost.cli.exchange import entries_of, open_client, require_success
     from agtphost.cli.target import resolve
     from agtphost.cli.tools import absent_servers
     from agtphost.client.tools import payload_type_of
@@ -148,7 +148,10 @@ def _fetch_tools(source: str, server: str | None, where: Connection) -> tuple[An
                 break
             time.sleep(0.2)
     if not tools:
-        why = "; ".join(absent_servers(told)) or 'One with start = "lazy" is listed after its first call: agtp tools call.'
+        why = (
+            "; ".join(absent_servers(told))
+            or 'One with start = "lazy" is listed after its first call: agtp tools call.'
+        )
         raise HostRefused("the host lists no tools of MCP to this caller", why)
     return _read("the host's list of tools", json.dumps(tools).encode()).root, target.uri.rstrip("/")
 

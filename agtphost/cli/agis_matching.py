@@ -168,7 +168,7 @@ def _map(source: str, where: Connection) -> ServiceMap:
 
 def _fetch_document(source: str, where: Connection) -> AgisDocument:
     """Return the document of a host; one that does not conform is refused (AGIS v01 section 12)."""
-    from agtphost.cli.exchange import open_client, failure_of, require_success
+    from agtphost.cli.exchange import failure_of, open_client, require_success
     from agtphost.cli.target import resolve
     from agtphost.client.errors import ClientError
     from agtphost.client.service_documents import document_of

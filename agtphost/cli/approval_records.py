@@ -145,7 +145,9 @@ def render_records(found: ApprovalRecords, names: Mapping[str, str]) -> Iterator
                 yield f"    {step:9} not yet" if found.listed else f"    {step:9} the host no longer lists it"
             continue
         entry = found.records.get(step)
-        what = _describe_step(step, entry, found.listed, names) if entry is not None else "a record that you may not read"
+        what = (
+            _describe_step(step, entry, found.listed, names) if entry is not None else "a record that you may not read"
+        )
         yield f"    {step:9} {what}"
         yield f"              {audit_id}"
 

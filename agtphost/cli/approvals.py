@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from agtphost.cli.exchange import open_client, entries_of, refusal, require_success, result_of
+from agtphost.cli.exchange import entries_of, open_client, refusal, require_success, result_of
 from agtphost.cli.failures import CommandError, HostRefused, NoConnection
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
@@ -242,7 +242,11 @@ def _join_values(value: Any) -> str:
 
 
 def _find_one(target: Target, approval_id: str) -> Mapping[str, Any]:
-    found = [entry for entry in _list_approvals(target, {"id": approval_id}).entries if entry.get("approval_id") == approval_id]
+    found = [
+        entry
+        for entry in _list_approvals(target, {"id": approval_id}).entries
+        if entry.get("approval_id") == approval_id
+    ]
     if not found:
         raise HostRefused(
             f"the approval {approval_id} does not exist, or this caller may not decide about it",

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from agtphost.cli.arguments import data_octets, header_fields, parameters
 from agtphost.cli.confirming import confirming
-from agtphost.cli.exchange import call_with_approval, open_client, refusal, signing_keys, exit_status_of, verify
+from agtphost.cli.exchange import call_with_approval, exit_status_of, open_client, refusal, signing_keys, verify
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import Connection, RequestOptions, connection_options, request_options
 from agtphost.cli.output import print_document, print_json, visible

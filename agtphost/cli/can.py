@@ -9,7 +9,7 @@ import click
 
 from agtphost.cli import colour
 from agtphost.cli.arguments import pairs
-from agtphost.cli.exchange import open_client, inspect
+from agtphost.cli.exchange import inspect, open_client
 from agtphost.cli.failures import ExitStatus, WrongInput
 from agtphost.cli.identities import agent_id_of
 from agtphost.cli.options import Connection, host_options

@@ -50,7 +50,9 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         found = rehearse(path, os.environ, reactor)
     except ConfigurationError as error:
         # A file that is not TOML cannot be checked further, but the syntax of the files next to it can.
-        raise configuration_error(ConfigurationError([*error.problems, *syntax_problems(path.absolute().parent)])) from None
+        raise configuration_error(
+            ConfigurationError([*error.problems, *syntax_problems(path.absolute().parent)])
+        ) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
         from agtphost.host.asking import unasked_warnings

@@ -24,7 +24,7 @@ from agtphost.conformance.case import Case
 from agtphost.conformance.cases import every_case
 from agtphost.conformance.link import Credentials, Endpoint, Unreachable
 from agtphost.conformance.reporting import describe, document, junit, line, summary
-from agtphost.conformance.running import Outcome, Plan, CaseResult, counts, run
+from agtphost.conformance.running import CaseResult, Outcome, Plan, counts, run
 from agtphost.conformance.target import connect
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.uris import DEFAULT_PORT, UriError, parse
@@ -120,7 +120,7 @@ def _list(cases: Sequence[Case], *, as_json: bool) -> None:
 
 
 def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[CaseResult]:
-    def told(result: CaseResult) -> None:
+    def print_result(result: CaseResult) -> None:
         if not quiet:
             echo(visible(line(result)), VERDICTS.get(result.outcome))
 
@@ -129,7 +129,7 @@ def _examine(access: Access, plan: Plan, *, quiet: bool) -> list[CaseResult]:
     except Unreachable as error:
         raise NoConnection(str(error), "Check the address, --cacert and --cert.") from None
     with target:
-        return run(target, _cases(), plan, told)
+        return run(target, _cases(), plan, print_result)
 
 
 def _cases() -> Iterable[Case]:
@@ -238,7 +238,9 @@ def _pair(certificate: Path | None, key: Path | None, what: str) -> Pair | None:
     return pair(present(certificate, what), key)
 
 
-def _find_identities(where: Connection, supplied: SuppliedAccess, agent: Credentials | None) -> tuple[Pair | None, list[Pair]]:
+def _find_identities(
+    where: Connection, supplied: SuppliedAccess, agent: Credentials | None
+) -> tuple[Pair | None, list[Pair]]:
     """Return the issuer's pair, and those of agents other than the caller, from a host on this machine."""
     if supplied.state_dir is not None:
         state = supplied.state_dir

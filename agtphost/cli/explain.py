@@ -13,8 +13,8 @@ from agtphost.cli import approval_records, colour
 from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.approval_records import ApprovalRecords, records_of
 from agtphost.cli.audit.entries import Entry, entry_of
-from agtphost.cli.can import render_rule, render_decision
-from agtphost.cli.exchange import open_client, inspect, result_of, signing_keys
+from agtphost.cli.can import render_decision, render_rule
+from agtphost.cli.exchange import inspect, open_client, result_of, signing_keys
 from agtphost.cli.identities import labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, to_text
@@ -129,7 +129,9 @@ def render_record(
     if today is not None:
         # The record does not have the scopes that the request claimed.
         lines.append("today, with all scopes that it may claim" if today.get("scopes") else "today")
-        lines += [f"  {line}" for line in render_decision(_label_or_id(payload.get("caller_id"), names) or "anyone", today)]
+        lines += [
+            f"  {line}" for line in render_decision(_label_or_id(payload.get("caller_id"), names) or "anyone", today)
+        ]
     return lines
 
 
@@ -195,7 +197,9 @@ def _call(payload: Mapping[str, Any], names: Mapping[str, str], rule: object = N
 def _event(payload: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
     if payload.get("event_type") in (EVENT, READS):
         return summary_lines(payload)
-    lines = [f"{payload.get('issued_at')}: {payload.get('event_type')} of {_label_or_id(payload.get('agent_id'), names)}"]
+    lines = [
+        f"{payload.get('issued_at')}: {payload.get('event_type')} of {_label_or_id(payload.get('agent_id'), names)}"
+    ]
     if payload.get("new_status"):
         lines.append(f"  state    {payload.get('previous_status')} -> {payload['new_status']}")
     if payload.get("event_type") in (ADOPTED, REFUSED):

@@ -29,7 +29,7 @@ from agtphost.host import listener
 from agtphost.host.loaded import load_host
 from agtphost.host.log_file import FILE, KEEP, observer_of
 from agtphost.host.root import HostService
-from agtphost.host.standing_down import StartFailed, StandardError
+from agtphost.host.standing_down import StandardError, StartFailed
 
 LOOK = 1.0
 """Seconds between checks whether the terminal still exists."""

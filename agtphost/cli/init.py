@@ -16,7 +16,7 @@ from agtphost.cli.deployment import (
     write_development,
     write_production,
 )
-from agtphost.cli.failures import WrongInput, local_file, configuration_error
+from agtphost.cli.failures import WrongInput, configuration_error, local_file
 from agtphost.cli.mcp_import import WantedServers, server_options
 from agtphost.cli.options import json_option
 from agtphost.cli.output import print_json, visible

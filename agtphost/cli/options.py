@@ -110,11 +110,11 @@ def add_options(kind: type[Any], keyword: str, options: Sequence[Callable[[Any],
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def called(*args: Any, **values: Any) -> Any:
+        def call_with_object(*args: Any, **values: Any) -> Any:
             given = {field.name: values.pop(field.name) for field in fields(kind) if field.name in values}
             return function(*args, **{keyword: kind(**given)}, **values)
 
-        decorated: Any = called
+        decorated: Any = call_with_object
         for option in reversed(options):
             decorated = option(decorated)
         result: F = decorated
@@ -151,7 +151,7 @@ class RequestOptions:
     wait_approval: float | None
 
     def keywords(self) -> dict[str, Any]:
-        """Return keyword arguments for :func:`agtphost.cli.exchange.called`."""
+        """Return keyword arguments for :func:`agtphost.cli.exchange.call_with_approval`."""
         for name in ("task_id", "session_id", "idempotency_key"):
             value = getattr(self, name)
             if value is not None and not is_opaque_id(value):

@@ -69,7 +69,7 @@ def to_text(value: object) -> str:
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """Print ``name  value`` lines without empty values; names as well as values may come from a host."""
     shown = [(visible(name), str(value)) for name, value in fields if value not in (None, "", (), [])]
-    width = max((len(name) for name, _ in to_text), default=0)
+    width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         click.echo(f"{name:<{width}}  {visible(value)}")
 

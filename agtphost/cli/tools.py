@@ -9,7 +9,16 @@ import click
 
 from agtphost.cli.approving import Consent, consent_options, digest_to_approve
 from agtphost.cli.arguments import parameters
-from agtphost.cli.exchange import ask, call_with_approval, open_client, entries_of, object_of, require_success, result_of, verify
+from agtphost.cli.exchange import (
+    ask,
+    call_with_approval,
+    entries_of,
+    object_of,
+    open_client,
+    require_success,
+    result_of,
+    verify,
+)
 from agtphost.cli.failures import ExitStatus, HostRefused
 from agtphost.cli.options import Connection, RequestOptions, host_options, request_options
 from agtphost.cli.output import print_document, print_json, print_table, visible
@@ -196,7 +205,9 @@ def call(
         listed = _of_another_adapter(client, target, name) if _is_unknown(reply) else None
         if listed is not None:
             input, path = execute_listed(listed, arguments), str(listed.get("path", "/"))
-            reply = call_with_approval(client, target, "EXECUTE", path, input, stream=request.follow(as_json), **options)
+            reply = call_with_approval(
+                client, target, "EXECUTE", path, input, stream=request.follow(as_json), **options
+            )
     require_success(reply)
     verified = False
     if target.keys and not no_verify:

@@ -20,7 +20,7 @@ class NoPresence(ValueError):
 
 def bootstrap_facts(config: Config) -> dict[str, Any]:
     """
-    The members of :class:`agtphost.http.wellknown.Namespace`.
+    The members of :class:`agtphost.http.wellknown.DomainFacts`.
 
     :raises NoPresence: where the domain or the port is not configured.
     """

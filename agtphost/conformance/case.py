@@ -107,7 +107,7 @@ class Cases(list[Case]):
 
 
 def _bind_values(check: Callable[..., object], values: Sequence[object]) -> Check:
-    def called(target: Target) -> None:
+    def run_check(target: Target) -> None:
         partial(check, target)(*values)
 
-    return called
+    return run_check

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agtphost.conformance.access import Access, Role
 from agtphost.conformance.asking import Envelope, Field, request
-from agtphost.conformance.link import RawAnswer, Credentials, Link, Unreachable, client_context
+from agtphost.conformance.link import Credentials, Link, RawAnswer, Unreachable, client_context
 from agtphost.conformance.signatures import public_key
 from agtphost.conformance.surface import LEGACY, DeclaredEndpoint, TargetTool
 from agtphost.conformance.verdict import Failure, Inapplicable, Need
@@ -301,7 +301,9 @@ class Target:
     def admitted_endpoints(self) -> tuple[DeclaredEndpoint, ...]:
         """Harmless endpoints of the operator that the agent may call, with an input each."""
         return tuple(
-            item for item in self.operators if item.is_harmless and item.pair in self.listed_pairs and item.input is not None
+            item
+            for item in self.operators
+            if item.is_harmless and item.pair in self.listed_pairs and item.input is not None
         )
 
     @cached_property
@@ -342,7 +344,9 @@ class Target:
 
     @cached_property
     def _succeeding(self) -> DeclaredEndpoint | None:
-        good = (item for item in self.select_spread(self.admitted_endpoints) if self.call(item).status in (200, 202, 204))
+        good = (
+            item for item in self.select_spread(self.admitted_endpoints) if self.call(item).status in (200, 202, 204)
+        )
         return next(good, None)
 
     @cached_property
@@ -365,7 +369,11 @@ class Target:
     @cached_property
     def forbidden(self) -> DeclaredEndpoint:
         """An endpoint for which the agent lacks a scope."""
-        closed = (item for item in self.operators if item.required_scopes - self.held_scopes and item.pair not in self.listed_pairs)
+        closed = (
+            item
+            for item in self.operators
+            if item.required_scopes - self.held_scopes and item.pair not in self.listed_pairs
+        )
         return _require(next((item for item in closed if item.input is not None), None), Need.FORBIDDEN)
 
     @cached_property
@@ -383,7 +391,9 @@ class Target:
     def tool(self) -> TargetTool:
         """A harmless tool."""
         tools = (TargetTool(entry=entry) for entry in self._list("/tools"))
-        return _require(next((tool for tool in tools if tool.is_harmless and tool.arguments is not None), None), Need.TOOL)
+        return _require(
+            next((tool for tool in tools if tool.is_harmless and tool.arguments is not None), None), Need.TOOL
+        )
 
     @cached_property
     def expendable(self) -> str:
@@ -415,12 +425,12 @@ class Target:
         Need.MANIFEST: "manifest",
         Need.ENDPOINT: "endpoint",
         Need.SCHEMA: "with_schema",
-        Need.SCOPED: "scoped",
+        Need.SCOPED: "scoped_endpoint",
         Need.FORBIDDEN: "forbidden",
-        Need.GUARDED: "guarded",
+        Need.GUARDED: "guarded_endpoint",
         Need.TEMPLATE: "with_parameter",
         Need.NAMED_ERROR: "fallible",
-        Need.HOSTED: "hosted",
+        Need.HOSTED: "hosted_agents",
         Need.TOOL: "tool",
     }
     """The attribute that meets a need."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, is_free, format_grant
+from agtphost.contract.rights import UPSTREAMS, GrantSet, at_place, format_grant, is_free
 from agtphost.vocabulary.grants import ANY, is_grant, method_of, upstream_of
 
 MOST_SUGGESTED = 3

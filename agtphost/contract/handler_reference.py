@@ -122,11 +122,11 @@ def _recipe(block: Mapping[str, Any], say: Say) -> str:
 def _service(
     block: Mapping[str, Any], errors: Sequence[str] | None, schema: Mapping[str, Any], say: Say
 ) -> HandlerReference | None:
-    def below(location: Location, message: str, hint: str) -> None:
+    def say_below(location: Location, message: str, hint: str) -> None:
         say(("handler", *location), message, hint)
 
     _check_declared_errors(service.UPSTREAM_ERRORS, errors, "external_service", say)
-    found = service.read_service(block, below)
+    found = service.read_service(block, say_below)
     if found is None:
         return None
     for status, error in found.error_map.items():

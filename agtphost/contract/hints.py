@@ -50,7 +50,7 @@ class Hints:
 
 
 HintsOf = Callable[[str], Hints | None]
-"""Returns hints by dotted path; None for a function without a declaration. Raises :class:`NoHints`."""
+"""Returns hints by dotted path; None for a function without a declaration. Raises :class:`HintsError`."""
 
 
 def complete_declaration(
@@ -125,7 +125,9 @@ def _compare_schemas(name: str, said: Mapping[str, Any], ours: Mapping[str, Any]
     for member, inner in given.items():
         types, hinted = _types(inner), _types(taken.get(member))
         if types and hinted and not (types <= hinted or ("number" in hinted and types <= {"integer", *hinted})):
-            text = f"{name} declares {member!r} as {_join_types(types)}, but the function's hint is {_join_types(hinted)}"
+            text = (
+                f"{name} declares {member!r} as {_join_types(types)}, but the function's hint is {_join_types(hinted)}"
+            )
             yield (name, "properties", member), text
 
 

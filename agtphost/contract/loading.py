@@ -49,7 +49,9 @@ def causes(problems: Sequence[Problem]) -> list[Problem]:
     return others or steps or list(problems)
 
 
-def lasting_problems(found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]) -> list[Problem]:
+def lasting_problems(
+    found: Sequence[Problem], rules: Rules, find: Callable[[Rules], Sequence[Problem]]
+) -> list[Problem]:
     """
     Return the problems that are not a consequence of a removed method.
 

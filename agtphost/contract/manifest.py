@@ -32,7 +32,7 @@ __all__ = [
     "Surface",
     "build_manifest",
     "content_digest",
-    "digesting",
+    "content_digest_steps",
     "project_agent",
     "project_all",
     "project_binding",

@@ -177,7 +177,9 @@ def read_policy(
     :param registered: methods that count as known: those of endpoints, and of other supported catalog versions.
     :param wildcards_accepted: ``[policies] wildcards_accepted``.
     """
-    return _PolicyReader(catalog, given.custom if custom is None else custom, registered).read(given, wildcards_accepted)
+    return _PolicyReader(catalog, given.custom if custom is None else custom, registered).read(
+        given, wildcards_accepted
+    )
 
 
 class _PolicyReader:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agtphost.contract.definitions import DefinitionFile, DefinitionsError
 from agtphost.contract.schema_check import SchemaChecks
-from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, form_faults, is_pattern, defer_compilation
+from agtphost.contract.schemas import CompiledSchema, Role, compile_schema, defer_compilation, form_faults, is_pattern
 from agtphost.vocabulary import jsontext
 
 MAX_COMPILED = 1 << 18

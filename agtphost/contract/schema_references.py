@@ -239,7 +239,9 @@ class References:
                 copy[keyword][inner] = made
         return self._with_reference(copy, schema, pointer, scope)
 
-    def _with_reference(self, copy: dict[str, Any], schema: Mapping[str, Any], pointer: str, scope: Scope) -> dict[str, Any]:
+    def _with_reference(
+        self, copy: dict[str, Any], schema: Mapping[str, Any], pointer: str, scope: Scope
+    ) -> dict[str, Any]:
         leads = []
         for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             if keyword in schema:

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import re2
 
-from agtphost.contract.pattern_automaton import StepBudget, Automaton, automaton
+from agtphost.contract.pattern_automaton import Automaton, StepBudget, automaton
 from agtphost.contract.schema_cost import LARGEST, Budget, Compiler
 from agtphost.contract.schema_keywords import (
     DIALECT,

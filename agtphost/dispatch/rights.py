@@ -124,5 +124,5 @@ class Rights:
         )
 
 
-Narrowings = Callable[[str], "Narrowing | None"]
+Narrowings = Callable[[str], "GrantSet | None"]
 """What an agent may call at most at this moment."""

@@ -9,7 +9,7 @@ from agtphost.handlers.tracing import CallTrace
 
 
 class Tracer(Protocol):
-    """The tracer of calls: :class:`agtphost.traces.service.Traces`."""
+    """The tracer of calls: :class:`agtphost.traces.service.TraceService`."""
 
     def begin(self, exchange: Exchange) -> CallTrace | None:
         """Begin the trace of a call, with its gates; None where calls have no span at present."""

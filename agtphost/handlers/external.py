@@ -37,7 +37,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.handlers.tracing import end_span_after
 from agtphost.handlers.upstream import Answer, Upstream
 from agtphost.identity.required_assurance import is_believed
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy
 from agtphost.vocabulary.reasons import Reason

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IHostnameResolver
 from twisted.web.http_headers import Headers
 
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary.addresses import AddressPolicy
 

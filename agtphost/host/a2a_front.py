@@ -16,9 +16,9 @@ from agtphost.contract.built_in_contracts import contract_of
 from agtphost.contract.table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
+from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
 from agtphost.host.surfaces import ServedSurface
-from agtphost.http.a2a_front import ExposedAgent, A2aFrontFacts, A2aFrontResource, A2aFrontSettings
+from agtphost.http.a2a_front import A2aFrontFacts, A2aFrontResource, A2aFrontSettings, ExposedAgent
 from agtphost.http.a2a_relay import RelayedAgent
 from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, TaskRuns
 from agtphost.http.clients import HttpClients
@@ -41,11 +41,11 @@ def front_tasks(config: Config, held: StateTable, ledger: ILedger, now: Callable
 
     tasks = FrontTaskTable(held, keep, now)
 
-    def suspended(key: str, item: StateItem | None) -> None:
+    def note_suspension(key: str, item: StateItem | None) -> None:
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             tasks.withdraw_suspended(item.owner, str(item.value["name"]))
 
-    held.watch(SUSPENSION, suspended)
+    held.watch(SUSPENSION, note_suspension)
     return tasks
 
 
@@ -100,9 +100,11 @@ def a2a_front(
     Return the HTTP resource that serves ``[a2a.front]``.
 
     :param facts: those at the start; :meth:`FrontResource.turn_to` replaces them.
-    :param tasks: from :func:`fronted_tasks`.
+    :param tasks: from :func:`front_tasks`.
     """
-    runs = TaskRuns(dispatcher, tasks, CallQueue(reactor, STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT))
+    runs = TaskRuns(
+        dispatcher, tasks, CallQueue(reactor, STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT)
+    )
     return A2aFrontResource(facts, dispatcher, runs, signer, reactor)
 
 

@@ -133,7 +133,9 @@ def build_admission(
     on.registry.add_targets({"decision": Decisions(decider.decide, loaded.directory, on.authorization, ruling)})
     sealer = _sealer(on, catalog.warnings, ruling)
     on.registry.add_targets({"running": Running(on.lasting.running.list, on.authorization, on.latest).read})
-    records = RefusalRecords(refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.allowances)
+    records = RefusalRecords(
+        refusal_limits(config), evidence.summaries, evidence.ledger, rate, counted=lasting.allowances
+    )
     return Admission(
         gates=order,
         dispatcher=_dispatcher(on, order, sealer, records),

@@ -85,11 +85,11 @@ def build_anchors(reactor: Any, config: Config, directory: Known) -> list[Anchor
     """
     kept: list[AnchorKeys] = []
 
-    def changed() -> None:
+    def resolve_again() -> None:
         resolve_postures_again(kept, config, directory)
 
     kept.extend(
-        AnchorKeys(reactor, anchor, Fetcher(reactor, anchor.ca), changed)
+        AnchorKeys(reactor, anchor, Fetcher(reactor, anchor.ca), resolve_again)
         for anchor in config.identity.anchor
         if anchor.type == "oidc"
     )
@@ -97,7 +97,7 @@ def build_anchors(reactor: Any, config: Config, directory: Known) -> list[Anchor
 
 
 def resolve_postures_again(kept: Sequence[AnchorKeys], config: Config, directory: Known) -> None:
-    """Call :func:`judge` with the present keys of the anchors; do nothing without anchors."""
+    """Call :func:`resolve_postures` with the present keys of the anchors; do nothing without anchors."""
     if kept:
         resolve_postures(config, directory, (key for each in kept for key in each.keys))
 

@@ -42,7 +42,7 @@ from agtphost.host.services import LedgerService, OrderedServices
 from agtphost.host.surfaces import ServedSurface, http_services
 from agtphost.host.unmatched import find_unmatched
 from agtphost.host.upstreams import UpstreamFactory
-from agtphost.host.vitals import vitals_reader, register_vitals
+from agtphost.host.vitals import register_vitals, vitals_reader
 from agtphost.http.refusals import RefusalRecorder
 from agtphost.http.registry import RegistryResource
 from agtphost.iagtp import IChainStore
@@ -62,7 +62,9 @@ class AssembledHost:
     agents: AgentAdmission
 
 
-def assemble(loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None) -> AssembledHost:
+def assemble(
+    loaded: LoadedHost, reactor: Any, environ: Mapping[str, str], store: IChainStore | None = None
+) -> AssembledHost:
     """
     Build the host.
 
@@ -166,17 +168,19 @@ def _record_services(on: HostServices, generations: Generations, agents: AgentAd
     yield from kept
 
 
-def _outside_services(on: HostServices, generations: Generations, manager: ServiceManagerNotifier) -> Iterator[IService]:
+def _outside_services(
+    on: HostServices, generations: Generations, manager: ServiceManagerNotifier
+) -> Iterator[IService]:
     """Yield the services that take outside events: signals, changed files, connections. The ready line comes last."""
     config, loaded, reactor, front = on.config, on.loaded, on.reactor, generations.front
 
-    def rotated(_: Succession) -> None:
+    def adopt_key(_: Succession) -> None:
         assert loaded.key is not None
         shown = generations.core.shown
         shown.publisher.adopt(fastest_signer(loaded.key), loaded.key.public)
         shown.publication.drop_forms()
 
-    yield FileRotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, rotated)
+    yield FileRotation(reactor, config, loaded.tls, loaded.key, on.evidence.ledger, adopt_key)
     yield UpstreamComparison(reactor, lambda: generations.core.shown.publication.refresh())
     listening = listening_service(reactor, config, loaded.tls, front)
     access = AccessLog(on.evidence.ledger)
@@ -207,10 +211,12 @@ def _outside_services(on: HostServices, generations: Generations, manager: Servi
             "tools": len(core.connected.mcp.tools()),
         }
 
-    def hindered() -> str:
+    def find_hindrance() -> str:
         return "; ".join(each.why for each in obstacles(look()) if each.what == "ledger")
 
-    yield Announcement(reactor, listening, generations.core.connected.services, summary, manager.notify_ready, hindered)
+    yield Announcement(
+        reactor, listening, generations.core.connected.services, summary, manager.notify_ready, find_hindrance
+    )
 
 
 def _a2a_front(on: HostServices, generations: Generations) -> ServedSurface | None:
@@ -219,11 +225,11 @@ def _a2a_front(on: HostServices, generations: Generations) -> ServedSurface | No
         return None
     resource = a2a_front.a2a_front(on.reactor, facts, generations.front, on.loaded.key, tasks)
 
-    def turned(core: Core) -> None:
+    def follow_core(core: Core) -> None:
         if core.front is not None:
             resource.turn_to(core.front)
 
-    generations.after_turn(turned)
+    generations.after_turn(follow_core)
     return a2a_front.build_surface(resource)
 
 
@@ -233,11 +239,11 @@ def _gateway(on: HostServices, generations: Generations) -> ServedSurface | None
         return None
     resource = gateway.build_gateway(facts, generations.front, on.config)
 
-    def turned(core: Core) -> None:
+    def follow_core(core: Core) -> None:
         if core.gateway is not None:
             resource.turn_to(core.gateway)
 
-    generations.after_turn(turned)
+    generations.after_turn(follow_core)
     return gateway.build_surface(resource)
 
 
@@ -247,11 +253,11 @@ def _registry(generations: Generations) -> ServedSurface | None:
         return None
     resource = RegistryResource(facts, generations.front)
 
-    def turned(core: Core) -> None:
+    def follow_core(core: Core) -> None:
         if core.registry is not None:
             resource.turn_to(core.registry)
 
-    generations.after_turn(turned)
+    generations.after_turn(follow_core)
     return registry_http.build_surface(resource)
 
 
@@ -262,9 +268,9 @@ def _mcp_front(on: HostServices, generations: Generations) -> ServedSurface | No
     resource = mcp_front.build_front(on.reactor, facts, generations.front)
     on.evidence.states.watch(mcp_front.stop_watcher(resource))
 
-    def turned(core: Core) -> None:
+    def follow_core(core: Core) -> None:
         if core.mcp_front is not None:
             resource.turn_to(core.mcp_front)
 
-    generations.after_turn(turned)
+    generations.after_turn(follow_core)
     return mcp_front.build_surface(resource)

@@ -86,7 +86,7 @@ def carrying_assurance(
     :param adapters: asked for the tools that they know at start.
     :param floor: the least assurance of a caller that changes state.
     """
-    opened = [each.min_assurance for each in load_bound_endpoints if "action" in each.details]
+    opened = [each.min_assurance for each in endpoints if "action" in each.details]
     opened += [tool.min_assurance for adapter in adapters for tool in adapter.tools()]
     opened += [each.min_assurance for each in (*config.a2a.agent, *config.acp.agent)]
     for server in config.mcp.server:
@@ -188,7 +188,9 @@ def load_bound_endpoints(
     return [prepared.endpoint for prepared in bound], bound, book
 
 
-def _with_definition(prepared: handler_factory.PreparedEndpoint, endpoint: Endpoint) -> handler_factory.PreparedEndpoint:
+def _with_definition(
+    prepared: handler_factory.PreparedEndpoint, endpoint: Endpoint
+) -> handler_factory.PreparedEndpoint:
     """Return the endpoint with the definition that approvals are bound to; it is known once its steps are."""
     return replace(prepared, endpoint=replace(prepared.endpoint, definition=endpoint.definition))
 
@@ -233,7 +235,9 @@ def make_importable(config: Config) -> None:
             sys.path.insert(0, str(path))
 
 
-def builtin_overrides(config: Config, problems: list[Problem], given: ExtraEndpoints | None = None) -> dict[str, IHandler]:
+def builtin_overrides(
+    config: Config, problems: list[Problem], given: ExtraEndpoints | None = None
+) -> dict[str, IHandler]:
     """Return the operator's handlers that replace built-ins, by path (AGTP-API section 5.9)."""
     find = resolve if given is None else given.find
     if config.policies.builtins:

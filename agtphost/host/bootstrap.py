@@ -8,7 +8,7 @@ from agtphost.config.surfaces import WELLKNOWN
 from agtphost.host.own_documents import Summary
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.gateway_documents import SUMMARY
-from agtphost.http.pages import StaticPage, PageTable
+from agtphost.http.pages import PageTable, StaticPage
 from agtphost.http.wellknown import PATH, DomainFacts, encode_document
 
 

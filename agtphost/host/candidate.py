@@ -12,8 +12,17 @@ from agtphost.config.live import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import ExtraEndpoints
-from agtphost.host.hang_up import HANDLERS, Inventory, ChangedKeys, ReloadOutcome, changed_files, digest_of, inventory, plan_reload
-from agtphost.host.loaded import HostIdentity, LoadedHost, ProblemsByPart, combine, provision, log_agent_notes, tls_of
+from agtphost.host.hang_up import (
+    HANDLERS,
+    ChangedKeys,
+    Inventory,
+    ReloadOutcome,
+    changed_files,
+    digest_of,
+    inventory,
+    plan_reload,
+)
+from agtphost.host.loaded import HostIdentity, LoadedHost, ProblemsByPart, combine, log_agent_notes, provision, tls_of
 from agtphost.host.modules import ModuleSet
 from agtphost.host.surfaces import ListenerTls, reload_tls
 from agtphost.identity.agents import Agent, distinct

@@ -118,7 +118,7 @@ def _terms(on: HostServices, section: RegistrySection) -> MaintenanceSettings:
     where = EndpointChecker(development=on.config.host.development, allowed=providers.allowed_networks())
     keys = {each.origin: card_keys(each, on.config) for each in section.provider if each.card_keys}
 
-    def judged(card: AgentCard) -> str:
+    def judge_card(card: AgentCard) -> str:
         return signature_of(card.document, keys.get(origin_of(card.endpoint), {}))
 
     def lets(owner: str, url: str) -> bool:
@@ -128,7 +128,7 @@ def _terms(on: HostServices, section: RegistrySection) -> MaintenanceSettings:
 
     return MaintenanceSettings(
         fetch=CardFetcher(on.reactor, providers, where),
-        judge=judged,
+        judge=judge_card,
         endpoints=where,
         providers=providers,
         has_scopes=lets,

@@ -15,7 +15,7 @@ from agtphost.host.granting import configure_grants
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.mcp_front import mcp_front_facts
 from agtphost.host.merchant import PurchaseFeature
-from agtphost.host.methods import Disclosure, Methods, built_in_methods, build_disclosure
+from agtphost.host.methods import Disclosure, Methods, build_disclosure, built_in_methods
 from agtphost.host.negotiation import build_negotiator
 from agtphost.host.orchestration import observe_configuration
 from agtphost.host.own_documents import Summary, own_documents, summary_renderer
@@ -105,7 +105,8 @@ def _compose_steps(on: HostServices, connected: Upstreams, factory: HandlerFacto
     config, loaded, reactor, evidence = on.config, on.loaded, on.reactor, on.evidence
     # Contracts are state items that act as endpoints.
     negotiating = build_negotiator(
-        *(loaded, evidence.held, on.registry.all_bindings, on.authorization, reactor, on.seconds), on.lasting.negotiations
+        *(loaded, evidence.held, on.registry.all_bindings, on.authorization, reactor, on.seconds),
+        on.lasting.negotiations,
     )
     shown = build_disclosure(on, connected, negotiating)
     # What merchants sell is bought and quoted under the rules of core v08 section 9.

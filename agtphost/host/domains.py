@@ -23,7 +23,7 @@ RETRY_SECONDS = 5.0
 LONGEST_SLEEP = 3_600.0
 """The longest time between two checks, in seconds, because the clock may be set."""
 
-Following = Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]]
+FollowUp = Callable[[Agent, LifecycleStatus, Mapping[str, object]], tuple[Change, ...]]
 
 log = Logger()
 
@@ -49,7 +49,7 @@ class DomainWatch(PeriodicService):
         directory: Known,
         states: Callable[[Agent], LifecycleState],
         ledger: ILedger,
-        following: Following,
+        following: FollowUp,
         own_domain: str,
         changed: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.time,

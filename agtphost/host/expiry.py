@@ -121,7 +121,9 @@ class ExpiryWatch(PeriodicService):
         return sorted((*self._files, *grants), key=lambda each: each.ends)[:MOST_KEPT]
 
     async def _check(self) -> None:
-        self._files = await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), _read, self._services().config)
+        self._files = await deferToThreadPool(
+            self._reactor, self._reactor.getThreadPool(), _read, self._services().config
+        )
         now = self._services().seconds()
         soon = [each for each in self.upcoming if each.is_soon(now)]
         self._logged_at = {each: self._logged_at[each] for each in soon if each in self._logged_at}

@@ -9,12 +9,12 @@ from agtphost.config import Config, line_of
 from agtphost.config.surfaces import GATEWAY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agis import namespace_of
-from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
+from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
 from agtphost.host.loaded import LoadedHost
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.http.gateway import GatewayFacts, GatewayResource, OwnDocument
-from agtphost.http.tool_calls import Address, tool_addresses
+from agtphost.http.tool_calls import AddressFinder, tool_addresses
 from agtphost.http.translation import TranslationRules
 from agtphost.iagtp import IDispatcher, IGate, IToolAddresses
 from agtphost.identity.directory import AgentDirectory
@@ -57,7 +57,9 @@ def gateway_facts(
     )
 
 
-def _rules(config: Config, loaded: LoadedHost, tools: Address, registered: Callable[[str], Collection[str]]) -> TranslationRules:
+def _rules(
+    config: Config, loaded: LoadedHost, tools: AddressFinder, registered: Callable[[str], Collection[str]]
+) -> TranslationRules:
     names = (namespace_of(config), config.host.server_id, config.manifest.domain, config.wellknown.domain)
     return TranslationRules(
         catalog=loaded.catalog,

@@ -43,8 +43,8 @@ COLLECT_AFTER = 16
 """
 Retired generations after which their objects, a thousand each in reference cycles, are collected.
 
-Generations with many endpoints count for more, :data:`OF_EACH` objects per endpoint: collecting those of 16 generations
-with 5,000 endpoints blocked the reactor for more than a second, of one it takes a tenth of that.
+Generations with many endpoints count for more, :data:`OBJECTS_PER_ENDPOINT` objects per endpoint: collecting those of
+16 generations with 5,000 endpoints blocked the reactor for more than a second, of one it takes a tenth of that.
 """
 
 OBJECTS_PER_ENDPOINT = 20

@@ -70,7 +70,7 @@ class HandlerFactory(Service):
         return service
 
     def close(self, other: HandlerFactory) -> Deferred[Any]:
-        """Close the connections of a factory that :meth:`another` made."""
+        """Close the connections of a factory that :meth:`fork` made."""
         self._others.remove(other)
         return other._close()
 

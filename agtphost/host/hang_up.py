@@ -145,7 +145,8 @@ class ReloadOutcome:
     def summary(self) -> str:
         """Return the outcome as one line for the log."""
         return (
-            f"taken: {', '.join(self.applied) or 'nothing'}; waiting for a restart: {', '.join(self.waiting) or 'nothing'}; "
+            f"taken: {', '.join(self.applied) or 'nothing'}; "
+            f"waiting for a restart: {', '.join(self.waiting) or 'nothing'}; "
             f"failed: {', '.join(self.failed) or 'nothing'}"
         )
 
@@ -203,7 +204,9 @@ def plan_reload(
         left.append(_name_kind("agents whose files are gone", sorted(gone)))
     named = tuple(each.partition(" (")[0] for each in (*taken, *left))
     unchanged = tuple(
-        kind for kind in (*RELOADABLE, *NEEDS_RESTART) if kind not in named and (kind == "configuration" or now.get(kind))
+        kind
+        for kind in (*RELOADABLE, *NEEDS_RESTART)
+        if kind not in named and (kind == "configuration" or now.get(kind))
     )
     return ReloadOutcome(applied=tuple(taken), waiting=tuple(left), unchanged=unchanged)
 

@@ -10,7 +10,7 @@ from twisted.internet.interfaces import ISSLTransport
 from agtphost.config import Config, line_of
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import ConfigurationError, Problem, Refusal
-from agtphost.http.clients import HttpClientToken, Principal
+from agtphost.http.clients import HttpClientToken, PrincipalCheck
 from agtphost.iagtp import IGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.certificates import CertificateError
@@ -76,7 +76,7 @@ def verified_certificate(transport: Any, address: str) -> PeerCertificate | None
         return None
 
 
-def principal_check(gate: IGate) -> Principal:
+def principal_check(gate: IGate) -> PrincipalCheck:
     """Return a function that verifies a token with the gate that checks it at calls."""
 
     def principal(token: str) -> str:

@@ -26,12 +26,12 @@ class CardRegistry:
         registered = RegisteredCards(held)
         leases = Leases(reactor, seconds)
 
-        def changed(card_id: str, entry: CardEntry | None) -> None:
+        def note_entry(card_id: str, entry: CardEntry | None) -> None:
             if entry is None:
                 leases.drop(card_id)
             else:
                 leases.put(card_id, entry.owner, entry.lifetime, entry.lost_since)
 
-        registered.watch(changed)
+        registered.watch(note_entry)
         ledger.watch(leases.watch)
         return cls(registered=registered, leases=leases)

@@ -94,7 +94,9 @@ class ProcessState:
     """The items of all collections, in order."""
 
     @classmethod
-    def for_host(cls, loaded: LoadedHost, reactor: Any, evidence: Evidence, seconds: Callable[[], float]) -> ProcessState:
+    def for_host(
+        cls, loaded: LoadedHost, reactor: Any, evidence: Evidence, seconds: Callable[[], float]
+    ) -> ProcessState:
         """
         Build the lasting state of one host.
 
@@ -123,12 +125,12 @@ class ProcessState:
             sessions=sessions,
             suspensions=Suspensions(held, seconds),
             running=running,
-            counted=AllowanceTable(),
+            allowances=AllowanceTable(),
             negotiations=Negotiations(),
             history=PublicationHistory(None if loaded.volatile else config.host.state_dir / HISTORY, times.stamp),
             propagation=NoticeQueue(reactor, config, held, evidence.records, evidence.ledger),
             delegated=DelegatedWork.for_host(config, directory, held, reactor, evidence.ledger, seconds),
-            fronted=front_tasks(config, held, evidence.ledger, seconds),
+            front_tasks=front_tasks(config, held, evidence.ledger, seconds),
             entrance=Entrance(config.admin.base, config.admin.idle, reactor.seconds) if watched else None,
             traffic=traffic,
             principals=CredentialsInForce(reactor),

@@ -1,8 +1,8 @@
 """
 Limit log lines that others can cause in large numbers: a few of each kind in full, then a count per minute.
 
-Every event of this program and of Twisted passes one :class:`Throttle` on its way to the operator's observer, including
-tracebacks, unhandled errors and messages of HTTP listeners. Output of operators' handlers passes unchanged, and so do
+Every event of this program and of Twisted passes one :class:`LogThrottle` on its way to the operator's observer,
+including tracebacks, unhandled errors and messages of HTTP listeners. Output of operators' handlers passes unchanged, and so do
 access lines, which the operator switches on. Once a minute, one line of each kind reports how many events were left
 out.
 """
@@ -145,7 +145,7 @@ class LogThrottle:
 
 class LogThrottling(Service):
     """
-    A service that puts a :class:`Throttle`, and :class:`.CallEvents` before it, in front of all log observers.
+    A service that puts a :class:`LogThrottle`, and :class:`.CallEvents` before it, in front of all log observers.
 
     :param publisher: Twisted's own.
     """

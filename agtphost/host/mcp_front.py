@@ -10,7 +10,7 @@ from agtphost.client.manifests import MAX_TOKENS
 from agtphost.config import Config
 from agtphost.config.surfaces import MCP_FRONT, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import find_agent, verified_certificate, keyholders, principal_check
+from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate
 from agtphost.host.publication import Publication
 from agtphost.host.reach import hides_tools
 from agtphost.host.surfaces import ServedSurface
@@ -120,11 +120,11 @@ def build_surface(resource: McpFrontResource) -> ServedSurface:
 def stop_watcher(resource: McpFrontResource) -> Any:
     """Return a watcher of lifecycle states that closes what a stopped agent has open at the front."""
 
-    def changed(agent_id: str, state: LifecycleState) -> None:
+    def note_state(agent_id: str, state: LifecycleState) -> None:
         if state.is_stopped:
             resource.end_agent(agent_id)
 
-    return changed
+    return note_state
 
 
 def _calling_agent(config: Config, directory: AgentDirectory) -> str:

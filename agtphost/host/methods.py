@@ -21,7 +21,7 @@ from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
 from agtphost.host.configuring import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
-from agtphost.host.domains import Following
+from agtphost.host.domains import FollowUp
 from agtphost.host.floor import Floor, floor_methods
 from agtphost.host.foundation import HostServices
 from agtphost.host.granting import granting_bindings
@@ -200,7 +200,9 @@ def built_in_methods(
             *witness_bindings(config, evidence.held, loaded.key, on.seconds),
             *purchase.built_in_bindings(loaded.catalog, bound, default_assurance(on.floor, changes=False)),
             *orchestration_bindings(on),
-            *standard_methods(config.methods, lambda: _method_services(on, upstreams, shown, floor, candidates), bound, on.floor),
+            *standard_methods(
+                config.methods, lambda: _method_services(on, upstreams, shown, floor, candidates), bound, on.floor
+            ),
             *page_bindings(access),
             *granting_bindings(on, upstreams, negotiating),
             *configuration_bindings(on),
@@ -384,7 +386,9 @@ def _inspection(
             "upstreams": UpstreamReport(reports, on.authorization).read,
             "tools": ToolReport(offerings, on.authorization, on.lasting.continuations).read,
             "upstream-definition": UpstreamDefinition(definitions, on.authorization).read,
-            TARGET: Definitions(on.registry.admitted_bindings, on.loaded.endpoints, on.loaded.catalog, on.authorization).read,
+            TARGET: Definitions(
+                on.registry.admitted_bindings, on.loaded.endpoints, on.loaded.catalog, on.authorization
+            ).read,
             "contract": negotiating.contract,
             "rcns-attempt": negotiating.attempt,
             "records": Records(evidence.records, on.authorization, directory).read,
@@ -426,7 +430,7 @@ def _http_clients(config: Config) -> dict[str, list[str]]:
     return found
 
 
-def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> Following:
+def follow_up(propagation: NoticeQueue, now: Callable[[], float]) -> FollowUp:
     """Return a function that gives the changes to commit with a lifecycle transition: notices, and retained data."""
 
     def changes(agent: Agent, status: LifecycleStatus, fields: Mapping[str, object]) -> tuple[Change, ...]:
@@ -442,7 +446,7 @@ def _lifecycle(on: HostServices, propagation: NoticeQueue, negotiating: Negotiat
     config, directory, evidence = on.config, on.loaded.directory, on.evidence
     held, states = evidence.held, evidence.states
 
-    def reserved(agent: Agent) -> Mapping[str, Any] | None:
+    def find_reservation(agent: Agent) -> Mapping[str, Any] | None:
         kept = held.items_by(retention.RETAINED, "label", agent.name)
         return retention.reserved_by(agent.name, agent.agent_id, kept, on.seconds())
 
@@ -461,6 +465,6 @@ def _lifecycle(on: HostServices, propagation: NoticeQueue, negotiating: Negotiat
         LifecycleAuth(config.lifecycle.auth),
         Ending(negotiating),
         follow_up(propagation, on.seconds),
-        reserved,
+        find_reservation,
         domains,
     )

@@ -8,10 +8,10 @@ from agtphost.host.surfaces import ServedSurface
 from agtphost.metrics.counting import CallCounts
 from agtphost.metrics.exposition import Exposition
 from agtphost.metrics.resource import MonitoringResource
-from agtphost.metrics.vitals import Look
+from agtphost.metrics.vitals import VitalsReader
 
 
-def build_metrics_surface(on: HostServices, look: Look) -> ServedSurface | None:
+def build_metrics_surface(on: HostServices, look: VitalsReader) -> ServedSurface | None:
     """
     Return the surface of ``[metrics]``, and start counting; None, without counting, if it is not served.
 

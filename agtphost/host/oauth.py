@@ -86,7 +86,7 @@ class CredentialsInForce:
 
     def credentials_for(self, settings: OAuth) -> Credentials:
         """
-        Return the credentials for a configuration; see :func:`acting_principals`.
+        Return the credentials for a configuration; see :func:`build_credentials`.
 
         :raises OSError: a file of keys cannot be read.
         :raises ValueError: it holds no keys.
@@ -119,7 +119,7 @@ def build_credentials(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGat
         for each in refreshers:
             each.suspect()
 
-    def changed() -> None:
+    def forget_tokens() -> None:
         gate.forget()
 
     for each in settings.issuer:
@@ -135,6 +135,6 @@ def build_credentials(reactor: Any, settings: OAuth) -> tuple[ActingPrincipalGat
         if each.jwks is not None:
             issuer.keys = read_keys(each.jwks.read_bytes())
         else:
-            refreshers.append(IssuerKeys(reactor, each, issuer, Fetcher(reactor, each.ca), changed))
+            refreshers.append(IssuerKeys(reactor, each, issuer, Fetcher(reactor, each.ca), forget_tokens))
     gate = ActingPrincipalGate(BearerTokens(issuers), settings.required_on_methods, suspect)
     return gate, refreshers

@@ -14,12 +14,12 @@ from agtphost.host.foundation import HostServices
 from agtphost.host.methods import Disclosure
 from agtphost.http.clients import HttpClient
 from agtphost.http.exchange import BoundedRequest
-from agtphost.http.gateway import Ask, OwnDocument
+from agtphost.http.gateway import DispatcherCall, OwnDocument
 from agtphost.http.gateway_documents import (
     CARD,
     CATALOG,
-    OPENAPI_LINK,
     OPENAPI,
+    OPENAPI_LINK,
     SUMMARY,
     VIEWER,
     AgentCardDocument,
@@ -84,7 +84,7 @@ class _SummaryDocument:
         self._summary = summary
         self._ready = ReadyDocument(body=b"")
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         octets = self._summary()
         if octets is None:
             text = b"This host describes itself to known callers only: call DISCOVER / as an agent.\n"

@@ -45,7 +45,9 @@ def page_access(on: HostServices) -> PageAccess | None:
     writes = on.config.admin.writes
     known = on.loaded.directory.list_known
     replies = "REPLY" in on.config.methods.names
-    return PageAccess(on.authorization, known, entrance.issue_link, LINK_SECONDS, writes=writes, replies=replies, now=on.seconds)
+    return PageAccess(
+        on.authorization, known, entrance.issue_link, LINK_SECONDS, writes=writes, replies=replies, now=on.seconds
+    )
 
 
 def page_bindings(
@@ -114,7 +116,9 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def build_page_surface(on: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]) -> ServedSurface | None:
+def build_page_surface(
+    on: HostServices, dispatcher: IDispatcher, present: Callable[[], Config]
+) -> ServedSurface | None:
     """
     Return the surface of ``[admin]``, or None if it is not served.
 

@@ -68,10 +68,14 @@ def find_factory(name: str) -> tuple[str, Factory]:
         known = sorted({point.name for point in entry_points(group=GROUP)})
         close = difflib.get_close_matches(name, known, 1)
         hint = f'did you mean "{close[0]}"?' if close else f"installed: {', '.join(known[:20]) or 'none'}"
-        raise UnusablePlugin(f"no installed package has a plugin {name[:64]!r} (entry points of the group {GROUP})", hint)
+        raise UnusablePlugin(
+            f"no installed package has a plugin {name[:64]!r} (entry points of the group {GROUP})", hint
+        )
     if len(found) > 1:
         names = sorted(point.dist.name if point.dist else "?" for point in found)
-        raise UnusablePlugin(f"more than one package has a plugin {name[:64]!r}: {', '.join(names)}", "uninstall all but one")
+        raise UnusablePlugin(
+            f"more than one package has a plugin {name[:64]!r}: {', '.join(names)}", "uninstall all but one"
+        )
     (point,) = found
     try:
         factory = point.load()
@@ -168,7 +172,7 @@ def make_plugins(config: Config, problems: list[Problem], given: Mapping[str, Fa
             )
             return None
 
-    def made(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
+    def make_all(sections: Sequence[PluginSection], interface: type[Interface], *place: str) -> list[tuple[Any, Any]]:
         every = [
             (section, one(section.plugin, section.settings, interface, (*place, at)))
             for at, section in enumerate(sections)
@@ -177,10 +181,10 @@ def make_plugins(config: Config, problems: list[Problem], given: Mapping[str, Fa
 
     store = config.store
     result = Plugins(
-        gates=made(config.gate, IOperatorGate, "gate"),
-        adapters=[each for _, each in made(config.adapter, IPayloadAdapter, "adapter")],
-        witnesses=[each for _, each in made(config.audit.witness_plugin, IWitness, "audit", "witness_plugin")],
-        observers=[(section.plugin, each) for section, each in made(config.observer, IRecordObserver, "observer")],
+        gates=make_all(config.gate, IOperatorGate, "gate"),
+        adapters=[each for _, each in make_all(config.adapter, IPayloadAdapter, "adapter")],
+        witnesses=[each for _, each in make_all(config.audit.witness_plugin, IWitness, "audit", "witness_plugin")],
+        observers=[(section.plugin, each) for section, each in make_all(config.observer, IRecordObserver, "observer")],
         store=None if store.plugin is None else one(store.plugin, store.settings, IPluggableStore, ("store",)),
     )
     problems.extend(problems_of(config, faults))

@@ -98,7 +98,7 @@ class Publication:
     Nothing is built before :meth:`refresh`, the first request or :meth:`announce_to`.
 
     :param built_ins: returns the host's own endpoints.
-    :param hosted: returns the agents that the manifest may name; call :meth:`renew` after a change.
+    :param hosted: returns the agents that the manifest may name; call :meth:`drop_forms` after a change.
     :param history: remembers what was published.
     :param clock: schedules the steps in which a large manifest is built.
     :param versions_supported: of the catalog; empty means only that of ``catalog``.

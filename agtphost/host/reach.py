@@ -138,10 +138,14 @@ def _clients(loaded: LoadedHost, *, front: bool, gateway: bool) -> Iterator[tupl
     if front:
         yield from _clients_of_agent("mcp.front", loaded, config.mcp.front.speaker, proven=bool(config.mcp.front.agent))
     if gateway:
-        yield from _clients_of_agent("gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer))
+        yield from _clients_of_agent(
+            "gateway", loaded, config.gateway.agent or "", proven=bool(config.policies.oauth.issuer)
+        )
 
 
-def _clients_of_agent(surface: str, loaded: LoadedHost, label: str, *, proven: bool) -> Iterator[tuple[str, ReachingClient]]:
+def _clients_of_agent(
+    surface: str, loaded: LoadedHost, label: str, *, proven: bool
+) -> Iterator[tuple[str, ReachingClient]]:
     """
     Yield the clients that call as one agent of a surface.
 

@@ -27,15 +27,15 @@ def refusal_limits(config: Config) -> RefusalLimits:
     audit = config.audit
     relaxed = config.host.development and config.listen.loopback
 
-    def chosen(value: int | None, usual: int) -> int:
+    def choose(value: int | None, usual: int) -> int:
         return value if value is not None else DEVELOPMENT_LIMIT if relaxed else usual
 
     return RefusalLimits(
-        agent=chosen(audit.refusal_records_per_agent, 600),
-        address=chosen(audit.refusal_records_per_address, 30),
-        strangers=chosen(audit.refusal_records_of_strangers, 300),
-        reads=chosen(audit.read_records_per_address, 60),
-        strangers_reads=chosen(audit.read_records_of_strangers, 300),
+        agent=choose(audit.refusal_records_per_agent, 600),
+        address=choose(audit.refusal_records_per_address, 30),
+        strangers=choose(audit.refusal_records_of_strangers, 300),
+        reads=choose(audit.read_records_per_address, 60),
+        strangers_reads=choose(audit.read_records_of_strangers, 300),
     )
 
 

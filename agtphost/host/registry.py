@@ -70,7 +70,9 @@ class BindingRegistry:
 
     def admitted_bindings(self) -> list[Binding]:
         """Return the bindings whose method the policy admits; lists show these."""
-        return [binding for binding in self.all_bindings() if not binding.absent and self._policy.admits(binding.method)]
+        return [
+            binding for binding in self.all_bindings() if not binding.absent and self._policy.admits(binding.method)
+        ]
 
     def methods(self) -> Sequence[str]:
         """Return every admitted method that something is bound to, in the order of first appearance."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agtphost.config import Config
 from agtphost.config.surfaces import REGISTRY, asks_certificates
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.http_clients import verified_certificate, keyholders, principal_check
+from agtphost.host.http_clients import keyholders, principal_check, verified_certificate
 from agtphost.host.surfaces import ServedSurface
 from agtphost.http.clients import HttpClients
 from agtphost.http.registry import RegistryFacts, RegistryResource

@@ -83,7 +83,9 @@ def rehearse(path: Path, environ: Mapping[str, str], reactor: Any) -> Rehearsal:
         with tempfile.TemporaryDirectory(prefix="agtp-check-") as made:
             aside = _RehearsalCopy(config, Path(made).resolve())
             told_of = {(each.file, each.line) for each in found}
-            beyond = aside.restore_problem_names(_check_beyond(config, aside, environ, reading.sections, reactor, remarks))
+            beyond = aside.restore_problem_names(
+                _check_beyond(config, aside, environ, reading.sections, reactor, remarks)
+            )
             # Values of faulty keys are left out, so that the checks below report them as missing.
             found += [
                 each for each in beyond if (each.file, each.line) not in told_of or " is missing" not in each.message
@@ -239,9 +241,8 @@ class _RehearsalCopy:
             if bare.startswith(SYSTEMD):
                 self.systemd_sockets += [bare] if bare not in self.systemd_sockets else []
                 # A separate loopback address with any free port, so that surfaces with one socket still share one.
-                here = (
-                    f"{'ssl' if surface.listener.secure else 'tcp'}:0:interface=127.0.0.{self.systemd_sockets.index(bare) + 2}"
-                )
+                kind = "ssl" if surface.listener.secure else "tcp"
+                here = f"{kind}:0:interface=127.0.0.{self.systemd_sockets.index(bare) + 2}"
                 self.config = _replace_value(self.config, (*surface.location, "listen"), here)
         witness = config.audit.witness
         if not witness.is_relative_to(config.host.state_dir):
@@ -278,7 +279,12 @@ class _RehearsalCopy:
     def restore_problem_names(self, problems: Iterable[Problem]) -> list[Problem]:
         """Return problems with the names of the real files."""
         return [
-            replace(each, message=self.restore_names(each.message), file=self.restore_names(each.file), hint=self.restore_names(each.hint))
+            replace(
+                each,
+                message=self.restore_names(each.message),
+                file=self.restore_names(each.file),
+                hint=self.restore_names(each.hint),
+            )
             for each in problems
         ]
 

@@ -21,7 +21,7 @@ from agtphost.host.reloading import Reloader, Requester
 from agtphost.host.service_manager import ServiceManagerNotifier
 from agtphost.host.services import OrderedServices
 from agtphost.host.signals import SignalHandlers
-from agtphost.host.standing_down import StartFailed, StandardError
+from agtphost.host.standing_down import StandardError, StartFailed
 from agtphost.protocols.polling import hasten
 from agtphost.protocols.steady import use_steady_clock
 from agtphost.stores import StoreError
@@ -158,7 +158,7 @@ class HostService(Service):
     def _renew(self, candidate: Candidate) -> None:
         for name, tls in candidate.https.items():
             self._service(name).renew(tls.creator, tls.names)
-        self._service("rotation").look()
+        self._service("rotation").check()
         self._service("refusals").write()
 
     def _service(self, name: str) -> Any:

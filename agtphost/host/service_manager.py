@@ -17,7 +17,7 @@ from twisted.application.service import Service
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from agtphost.metrics.vitals import Look, obstacles
+from agtphost.metrics.vitals import VitalsReader, obstacles
 
 log = Logger()
 
@@ -52,7 +52,7 @@ class ServiceManagerNotifier(Service):
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self._alive = alive
         self._monotonic = monotonic
-        self._look: Look | None = None
+        self._look: VitalsReader | None = None
         self._line = ""
         self._ready = self._failed = False
         watched = _watchdog(environ)
@@ -61,7 +61,7 @@ class ServiceManagerNotifier(Service):
         self._timer = LoopingCall(self._tick)
         self._timer.clock = clock
 
-    def look_with(self, look: Look) -> None:
+    def look_with(self, look: VitalsReader) -> None:
         """Let the status line report what ``look`` finds."""
         self._look = look
 
@@ -84,7 +84,7 @@ class ServiceManagerNotifier(Service):
         self._send("READY=1", f"STATUS={self._status()}")
 
     def notify_reloading(self) -> None:
-        """Report that the host reads its files again, until :meth:`reloaded`."""
+        """Report that the host reads its files again, until :meth:`end_reload`."""
         if self._ready:
             self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1_000_000)}")
 

@@ -34,7 +34,7 @@ class ServiceSupply(Protocol):
 
 
 def make_new(protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
-    """Make a new service: a :class:`Supply` without existing ones."""
+    """Make a new service: a :class:`ServiceSupply` without existing ones."""
     return make()
 
 
@@ -115,7 +115,7 @@ class ServerOrder:
         self.every: list[SuppliedServer] = []
 
     def __call__(self, protocol: str, name: str, made_of: object, make: Callable[[], S]) -> S:
-        """Return the service of an entry; see :class:`Supply`."""
+        """Return the service of an entry; see :class:`ServiceSupply`."""
         known = self._existing.get((protocol, name))
         if known is None or known.settings != made_of:
             lease = Lease()

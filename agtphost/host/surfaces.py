@@ -72,7 +72,9 @@ def service_name(listener: Listener) -> str:
     return f"http {listener}"
 
 
-def http_services(reactor: Any, config: Config, served: Iterable[ServedSurface], door: RefusalRecorder) -> Iterator[HttpService]:
+def http_services(
+    reactor: Any, config: Config, served: Iterable[ServedSurface], door: RefusalRecorder
+) -> Iterator[HttpService]:
     """
     Yield one service for each listener.
 

@@ -195,13 +195,16 @@ def acp_servers(reactor: Any, config: Config, store: PinStore, supply: ServiceSu
     :param supply: returns a running service again where its entry is unchanged.
     """
     irreversible = config.approvals.irreversible
-    entries = [apply_approval_rule(apply_rule_default(entry, not config.host.development), irreversible) for entry in config.acp.agent]
+    entries = [
+        apply_approval_rule(apply_rule_default(entry, not config.host.development), irreversible)
+        for entry in config.acp.agent
+    ]
 
-    def made(entry: ACPServerSection) -> ACPServer:
+    def make_server(entry: ACPServerSection) -> ACPServer:
         pins = partial(Pins, "acp", entry.name, entry.pins, store)
         return supply("acp", entry.name, entry, lambda: ACPServer(reactor, entry, pins=pins()))
 
-    return [made(entry) for entry in entries]
+    return [make_server(entry) for entry in entries]
 
 
 def _submitter(ledger: ILedger) -> Submit:
@@ -217,12 +220,12 @@ def call_tracker(reactor: Any, held: StateTable, now: Callable[[], float]) -> Ca
     """Return the tracker of the calls of all MCP servers."""
     calls = CallTracker(reactor, held, now)
 
-    def suspended(key: str, item: StateItem | None) -> None:
+    def note_suspension(key: str, item: StateItem | None) -> None:
         # By SUSPEND with a Task-ID a caller cancels what runs under it (adapters rule G6).
         if item is not None and item.value["of"] == "task" and item.value["status"] == "suspended":
             calls.cancel(item.owner, str(item.value["name"]))
 
-    held.watch(SUSPENSION, suspended)
+    held.watch(SUSPENSION, note_suspension)
     return calls
 
 
@@ -249,14 +252,16 @@ def mcp_adapter(
     :param supply: returns a running service again where its entry is unchanged.
     """
 
-    def made(entry: MCPServerSection) -> McpServer:
+    def make_server(entry: MCPServerSection) -> McpServer:
         approved = partial(Pins, "mcp", entry.name, entry.pins, pins)
         return supply(
             *("mcp", entry.name, entry),
             lambda: McpServer(reactor, entry, environ, calls=calls, pins=approved(), floor=floor),
         )
 
-    servers = [made(apply_approval_default(apply_rule_default(entry, production), irreversible)) for entry in entries]
+    servers = [
+        make_server(apply_approval_default(apply_rule_default(entry, production), irreversible)) for entry in entries
+    ]
     return McpAdapter(servers, calls=calls, authorization=authorization)
 
 

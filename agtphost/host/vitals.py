@@ -17,7 +17,7 @@ from agtphost.host.expiry import ExpiryWatch
 from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.overseen import Overseen
-from agtphost.metrics.vitals import ExpiryVital, Look, UpstreamVital, Vitals, obstacles
+from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary.holdings import APPROVAL
@@ -53,7 +53,7 @@ class PendingApprovals:
 
 def vitals_reader(
     on: HostServices, connected: Callable[[], Upstreams], listening: ListeningService, ending: ExpiryWatch
-) -> Look:
+) -> VitalsReader:
     """
     Return a function that reads the host's vital signs; it costs little except one call to the file system.
 
@@ -81,7 +81,9 @@ def vitals_reader(
             open_items={APPROVAL: approvals.count(), ESCALATION: evidence.held.open(ESCALATION)},
             certificate_ends=tls.until - now,
             expiries=tuple(
-                ExpiryVital(kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), sentence=each.describe(now))
+                ExpiryVital(
+                    kind=each.kind, name=each.name, ends=each.ends, soon=each.is_soon(now), sentence=each.describe(now)
+                )
                 for each in ending.upcoming
             ),
             revocation_ends=None if math.isinf(until) else until - now,
@@ -97,11 +99,11 @@ def vitals_reader(
     return look
 
 
-def register_vitals(on: HostServices, look: Look) -> None:
+def register_vitals(on: HostServices, look: VitalsReader) -> None:
     """Register INSPECT ``target=vitals``, for the page and for ``agtp status``."""
     config, states = on.config, on.evidence.states
 
-    def told() -> Mapping[str, Any]:
+    def render_vitals() -> Mapping[str, Any]:
         seen = look()
         known = Counter(states.state_of(agent).status.value for agent in on.loaded.directory.list_known())
         return {
@@ -118,7 +120,7 @@ def register_vitals(on: HostServices, look: Look) -> None:
         }
 
     said = "Only operators may see the host's health."
-    on.registry.add_targets({"vitals": Overseen(told, on.authorization, said).read})
+    on.registry.add_targets({"vitals": Overseen(render_vitals, on.authorization, said).read})
 
 
 def _free(on: HostServices) -> int | None:

@@ -35,7 +35,7 @@ from agtphost.http.a2a_rpc import (
     require_hosted,
 )
 from agtphost.http.a2a_runs import ExposedAgent, TaskRun, TaskRuns, request_of
-from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.event_stream import DisconnectWatch
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
@@ -48,7 +48,7 @@ from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Response
 
-__all__ = ["Exposed", "FrontResource", "FrontSettings"]
+__all__ = ["A2aFrontResource", "A2aFrontSettings", "ExposedAgent"]
 
 log = Logger()
 
@@ -185,7 +185,7 @@ class A2aFrontResource(Resource):
         except ClientRefused as error:
             return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
-            request.channel.proven()
+            request.channel.note_proven()
         request.admission = _AdmittedA2aRequest(exposed, label, None if card else client, route)
         return None
 

@@ -154,7 +154,9 @@ def input_of(
             # Members that the operator fixed are not replaced.
             found.update({name: value for name, value in part["data"].items() if name not in fixed})
         else:
-            raise _unsupported_content("This agent reads only text parts, and data parts that are objects.", schema, template)
+            raise _unsupported_content(
+                "This agent reads only text parts, and data parts that are objects.", schema, template
+            )
     if texts and not text:
         raise _unsupported_content("This agent takes data parts and no plain text.", schema, template)
     if texts:

@@ -56,7 +56,9 @@ class OperationRelay:
     def __init__(self, dispatcher: IDispatcher) -> None:
         self._dispatcher = dispatcher
 
-    async def answer(self, relayed: RelayedAgent, client: HttpClient, call: RpcCall | RestCall, request: Request) -> Any:
+    async def answer(
+        self, relayed: RelayedAgent, client: HttpClient, call: RpcCall | RestCall, request: Request
+    ) -> Any:
         """
         Return the agent's answer; the response's ``Audit-ID`` names the record of the call.
 
@@ -85,19 +87,19 @@ class OperationRelay:
         assert isinstance(link, Withdrawable), "a client's calls can be withdrawn"
         stream: A2aEventStream
 
-        def left() -> None:
+        def note_disconnect() -> None:
             # Until the client knows the task, it could not come back to it.
             if stream.has_begun or call.operation == "SubscribeToTask":
                 link.withdraw()
 
-        stream = A2aEventStream(request, call, left)
+        stream = A2aEventStream(request, call, note_disconnect)
 
         def interim(response: Response) -> None:
             event = _event(response)
             if event is not None:
                 stream.send(event)
             if stream.is_gone:
-                left()
+                note_disconnect()
 
         asked = _request(relayed, call, field_of(request, "a2a-extensions") or "", client, stream=True)
         response = await self._dispatcher.dispatch(asked, peer, interim)
@@ -109,7 +111,9 @@ class OperationRelay:
         return stream, None
 
 
-def _request(relayed: RelayedAgent, call: RpcCall | RestCall, extensions: str, client: HttpClient, *, stream: bool) -> Any:
+def _request(
+    relayed: RelayedAgent, call: RpcCall | RestCall, extensions: str, client: HttpClient, *, stream: bool
+) -> Any:
     if len(extensions) > LONGEST_EXTENSIONS or not (extensions.isascii() and extensions.isprintable()):
         raise messages.invalid("A2A-Extensions is not a list of URIs")
     payload = {"params": dict(call.params), "binding": call.binding, "extensions": extensions}

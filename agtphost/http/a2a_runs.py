@@ -41,7 +41,7 @@ LONGEST_WAIT = 20.0
 HELD_TASKS_PER_CLIENT = 8
 """Tasks of one client that may wait for a person; further ones end with the message that approval is needed."""
 
-Told = Callable[[Mapping[str, Any]], None]
+EventListener = Callable[[Mapping[str, Any]], None]
 """Takes an event of a task: a ``StreamResponse``."""
 
 
@@ -62,7 +62,7 @@ class ExposedAgent:
 
 
 class TaskTable(Protocol):
-    """A store of tasks, such as :class:`agtphost.adapters.a2a.fronted.FrontedTasks`."""
+    """A store of tasks, such as :class:`agtphost.adapters.a2a.fronted.FrontTaskTable`."""
 
     def begin(self, client: str, agent_id: str, document: Mapping[str, Any], call: Withdrawable) -> Awaitable[None]:
         """Store a new task durably; fails if it cannot be stored."""
@@ -87,7 +87,7 @@ class TaskRun:
     peer: Peer
     values: dict[str, Any]
     session: str
-    listeners: list[Told] = field(default_factory=list)
+    listeners: list[EventListener] = field(default_factory=list)
     waiting: list[Deferred[None]] = field(default_factory=list)
     asking: list[Deferred[None]] = field(default_factory=list)
     waits: bool = False
@@ -162,7 +162,9 @@ class TaskRuns:
         """Return the run of a task."""
         return self._runs.get(task_id)
 
-    async def begin(self, exposed: ExposedAgent, client: HttpClient, message: Any, *, told: Told | None) -> TaskRun:
+    async def begin(
+        self, exposed: ExposedAgent, client: HttpClient, message: Any, *, told: EventListener | None
+    ) -> TaskRun:
         """
         Begin a task; its call continues even if the client disconnects.
 

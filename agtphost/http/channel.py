@@ -288,7 +288,7 @@ class BoundedChannel(FramedChannel):
         """Judge a request by its head before its body is read."""
         request = self.requests[-1]
         self.persistent = self.checkPersistence(request, self._version)
-        if not request.begun(self._command, self._path, self._version, self.length):
+        if not request.admit_head(self._command, self._path, self._version, self.length):
             return
         self._body, self._body_since = 0, self._clock.seconds()
         expected = request.requestHeaders.getRawHeaders(b"Expect", [b""])[0].lower()
@@ -398,7 +398,7 @@ class BoundedChannel(FramedChannel):
         )
         head = f"HTTP/1.1 {status} {phrase_of(status)}\r\nContent-Type: {kind}\r\nContent-Length: {len(octets)}\r\n"
         self.write(f"{head}Cache-Control: no-store\r\nConnection: close\r\n\r\n".encode("ascii") + octets)
-        self.factory.malformed(self.address)
+        self.factory.log_malformed(self.address)
         self.loseConnection()
 
     # Waiting

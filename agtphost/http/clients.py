@@ -26,10 +26,10 @@ from agtphost.vocabulary import jsontext, scopes, trace_context
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.trace_context import TRACEPARENT, TRACESTATE
 
-Certified = Callable[[Any, str], PeerCertificate | None]
+CertificateFinder = Callable[[Any, str], PeerCertificate | None]
 """Returns the verified client certificate of a connection, given its transport and the peer's address."""
 
-Principal = Callable[[str], str]
+PrincipalCheck = Callable[[str], str]
 """Returns issuer and principal of a provider's token; raises ValueError for a token that is not trusted."""
 
 Fields = tuple[tuple[str, str], ...]
@@ -163,8 +163,8 @@ class HttpClients:
         claimed: tuple[str, ...] = (),
         tokens: Sequence[str] = (),
         keyholders: Sequence[HttpClientToken] = (),
-        certified: Certified | None = None,
-        principal: Principal | None = None,
+        certified: CertificateFinder | None = None,
+        principal: PrincipalCheck | None = None,
         anonymous: bool = False,
     ) -> None:
         self._surface = surface
@@ -243,7 +243,9 @@ class HttpClients:
                 cause = ""
             else:
                 cause = "token-invalid" if error.reason is Reason.OAUTH_INVALID else "token-unknown"
-            return ClaimedSender(peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause)
+            return ClaimedSender(
+                peer=Peer(address=address, transport="http", certificate=certificate, http=http), cause=cause
+            )
         if not client.proven and not strangers:
             return None
         known = tuple(each for each in client.fields if each[0] != "Authorization")
@@ -267,7 +269,7 @@ class HttpClients:
         channel: Any = request.channel
         if self._certified is None or channel is None:
             return None
-        found = channel.shown(self._certified, address)
+        found = channel.find_certificate(self._certified, address)
         # A certificate without an agent proves nothing here; one that cannot be read is refused by the gates.
         return found if found is not None and (found.agent_id is not None or found.malformed) else None
 

@@ -90,7 +90,7 @@ class _Body(io.BytesIO):
             self._request.turn_away(self._request.channel.site.resource.too_much)
         else:
             self._counted += more
-            self._request.channel.progressed(more)
+            self._request.channel.note_progress(more)
             return super().write(octets)
         return more
 
@@ -155,7 +155,7 @@ class BoundedRequest(Request):
         """
         self.method, self.uri, self.clientproto = method, uri, version
         self.path = uri.partition(b"?")[0]
-        self.arrived_at = self.channel.now()
+        self.arrived_at = self.channel.seconds()
         refusal: bytes | None = self.channel.site.resource.admit(self)
         if length == 0 and (refusal is None or self.code in KEEPING_CONNECTION):
             self.refusal, self.content = refusal, _Body(self, 0)
@@ -179,7 +179,7 @@ class BoundedRequest(Request):
             self.content.write(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
-        """Process the complete request; :meth:`begun` has read its head, and forms are not parsed."""
+        """Process the complete request; :meth:`admit_head` has read its head, and forms are not parsed."""
         self.content.seek(0)  # type: ignore[union-attr]
         self.process()
 
@@ -244,7 +244,7 @@ class BoundedRequest(Request):
         """
         self.startedWriting = 1
         own = self.responseHeaders.by_name
-        if self.channel.last:
+        if self.channel.is_last:
             own[b"Connection"] = [b"close"]
         set_status(self, status)
         lines = [b"HTTP/1.1 %d %s" % (status, self.code_message)]

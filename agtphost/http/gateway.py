@@ -17,13 +17,19 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
 from agtphost.http import translation
-from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.conditional import is_unchanged
 from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of
 from agtphost.http.gateway_events import GatewayEvents, wants_events
 from agtphost.http.refusals import refuse, refuse_unproven
-from agtphost.http.translation import FORWARDED_CERTIFIED, TranslatedRequest, RefusedRequest, TranslationRules, UntranslatableRequest
+from agtphost.http.translation import (
+    FORWARDED_CERTIFIED,
+    RefusedRequest,
+    TranslatedRequest,
+    TranslationRules,
+    UntranslatableRequest,
+)
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
 from agtphost.protocols.driving import drive
@@ -53,7 +59,7 @@ ANSWER_FIELDS = (
 )
 """Fields of answers that these pages may read."""
 
-Ask = Callable[[BoundedRequest, HttpClient, Request], int]
+DispatcherCall = Callable[[BoundedRequest, HttpClient, Request], int]
 """Has an AGTP request answered in a client's name; returns ``NOT_DONE_YET``."""
 
 
@@ -64,7 +70,7 @@ class OwnDocument(Protocol):
     If it has a true ``public``, the dispatcher is asked for anonymous clients too.
     """
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         """
         Return the body, made by :func:`agtphost.http.exchange.tail_of`, or ``NOT_DONE_YET``.
 
@@ -126,7 +132,7 @@ class GatewayResource(Resource):
                 return self._own(request, None)
             return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
-            request.channel.proven()
+            request.channel.note_proven()
         if own:
             return self._own(request, client)
         request.admission = client
@@ -210,7 +216,9 @@ class GatewayResource(Resource):
             log.failure("a request over HTTP could not be answered; its connection is cut")
             request.channel.cut()
 
-    async def _stream(self, request: BoundedRequest, client: HttpClient, asked: TranslatedRequest, peer: Peer, rules: TranslationRules) -> None:
+    async def _stream(
+        self, request: BoundedRequest, client: HttpClient, asked: TranslatedRequest, peer: Peer, rules: TranslationRules
+    ) -> None:
         """Stream the answer from its first event on; a refusal before that is answered like any other."""
         peer.stream = True
         events = GatewayEvents(request, rules)
@@ -255,11 +263,11 @@ def _peer(request: BoundedRequest, client: HttpClient) -> Peer:
     peer = client.peer()
     peer.greeted, request.channel.greeted = request.channel.greeted, True
 
-    def left() -> None:
+    def note_disconnect() -> None:
         for leave in tuple(peer.leaving):
             leave()
 
-    request.on_disconnect = left
+    request.on_disconnect = note_disconnect
     return peer
 
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from agtphost.http.clients import HttpClient
 from agtphost.http.conditional import is_unchanged
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
-from agtphost.http.gateway import Ask
+from agtphost.http.gateway import DispatcherCall
 from agtphost.http.refusals import PROOF, refuse
 from agtphost.vocabulary import jsontext, media_types, paths
 from agtphost.vocabulary.reasons import Reason
@@ -35,7 +35,7 @@ LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 class CallableDocument:
     """The document of what a client may call, an :class:`~agtphost.http.gateway.OwnDocument`."""
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         if client is None:
             said = "This document lists what you may call, so it needs to know who you are."
             return refuse(
@@ -63,7 +63,7 @@ class AgentCardDocument:
     card_id: str
     public = True
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         assert client is not None, "who has shown nothing is a stranger"
         path = f"/cards/{self.card_id}"
         headers, line = Headers(list(client.headers)), f"AGTP/1.0 QUERY {path}\r\n".encode()
@@ -87,7 +87,7 @@ class ReadyDocument:
         """Return its strong validator."""
         return f'"{sha256(self.body).hexdigest()[:40]}"'
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         if self.guarded and client is None:
             said = "Only clients that prove their identity may read this document."
             return refuse(
@@ -133,7 +133,7 @@ class ApiCatalog:
         listed = {"anchor": base + CATALOG, "item": [*items, {"href": self.host, "title": "The same over AGTP"}]}
         return {"linkset": [listed, described, *(each for each in others if len(each) > 1)]}
 
-    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: Ask) -> bytes | int:
+    def answer(self, request: BoundedRequest, client: HttpClient | None, ask: DispatcherCall) -> bytes | int:
         base = self.url or _called_address(request)
         body = jsontext.encode(self.links(base))
         link = ("Link", f'<{base}{CATALOG}>; rel="api-catalog"')

@@ -56,7 +56,9 @@ class GatewayEvents(EventWriter):
         if self.is_gone:
             return
         audit_id = response.audit_id
-        self.write(b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _encode_message(response), b"\n\n")))
+        self.write(
+            b"".join((f"id: {audit_id}\nevent: {kind}\ndata: ".encode("ascii"), _encode_message(response), b"\n\n"))
+        )
 
 
 def _encode_message(response: Response) -> bytes:

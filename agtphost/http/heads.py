@@ -72,7 +72,7 @@ class RequestHead(NamedTuple):
     target: bytes
     version: bytes
     fields: dict[bytes, list[bytes]]
-    """Values by name, as in :class:`Fields`."""
+    """Values by name, as in :class:`SpelledHeaders`."""
 
     length: int
     """The length of the body."""

@@ -7,7 +7,7 @@ The rules are checked by the head of a request, before its body is read, in this
 - the path belongs to a surface (404);
 - the ``Host`` is a name of this surface (421): a foreign page whose name was pointed at this address (DNS rebinding)
   still sends its own name;
-- the request does not come from a foreign page (403): see :meth:`Mount.foreign`;
+- the request does not come from a foreign page (403): see :meth:`Mount.is_foreign`;
 - the body has no coding (415), and no expectation but 100-continue (417);
 - then the surface itself decides: :class:`agtphost.http.exchange.Gatekeeper`.
 
@@ -109,7 +109,10 @@ class Mount:
             return origin not in self.origins and not (own and origin == f"{scheme}://{authority}")
         if site in ("", "none") or (site == "same-origin" and own):
             return False
-        led = _read_field(request, "sec-fetch-mode") == "navigate" and _read_field(request, "sec-fetch-dest") == "document"
+        led = (
+            _read_field(request, "sec-fetch-mode") == "navigate"
+            and _read_field(request, "sec-fetch-dest") == "document"
+        )
         return not (self.pages and led and request.method in (b"GET", b"HEAD"))
 
 

@@ -173,7 +173,9 @@ class RefusalRecorder:
         :return: whether it names a sender; otherwise nothing is recorded.
         """
         resource = request.mount.resource
-        tried: ClaimedSender | None = resource.tried(request) if hasattr(resource, "tried") else None
+        tried: ClaimedSender | None = (
+            resource.find_claimed_sender(request) if hasattr(resource, "find_claimed_sender") else None
+        )
         if tried is None:
             return False
 
@@ -181,11 +183,11 @@ class RefusalRecorder:
             if not request.is_disconnected and not request.finished:
                 finish(octets)
 
-        def lost(failure: Failure) -> None:
+        def note_failure(failure: Failure) -> None:
             log.failure("a refusal at the door could not be answered; its connection is cut", failure)
             request.channel.cut()
 
-        Deferred.fromCoroutine(self._record(request, tried)).addCallback(answer).addErrback(lost)
+        Deferred.fromCoroutine(self._record(request, tried)).addCallback(answer).addErrback(note_failure)
         return True
 
     async def _record(self, request: BoundedRequest, tried: ClaimedSender) -> bytes:

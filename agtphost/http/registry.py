@@ -17,13 +17,13 @@ from twisted.web.server import NOT_DONE_YET, Request
 
 from agtphost.http import registry_calls as calls
 from agtphost.http import registry_errors as errors
-from agtphost.http.clients import Certified, HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.clients import CertificateFinder, ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.event_stream import EventWriter
 from agtphost.http.exchange import LONGEST_BODY, BoundedRequest, field_of, host_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
-from agtphost.http.registry_calls import RegistryCall, RegistryAnswer
+from agtphost.http.registry_calls import RegistryAnswer, RegistryCall
 from agtphost.http.registry_document import document
-from agtphost.http.registry_routes import CARD, DOCUMENT, RegistryRoute, InvalidRegistryRequest, routes_of
+from agtphost.http.registry_routes import CARD, DOCUMENT, InvalidRegistryRequest, RegistryRoute, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols.driving import drive
@@ -64,7 +64,7 @@ class RegistryFacts:
     clients: HttpClients
     """Admits clients."""
 
-    certified: Certified | None = None
+    certified: CertificateFinder | None = None
     """Returns the client certificate of a connection; None where none is asked for."""
 
     agent: str = ""
@@ -148,7 +148,7 @@ class RegistryResource(Resource):
         except ClientRefused as error:
             return refuse_unproven(request, f"{error}.", error.reason)
         if client.proven:
-            request.channel.proven()
+            request.channel.note_proven()
         request.admission = _AdmittedRegistryRequest(route, client)
         return None
 
@@ -172,7 +172,9 @@ class RegistryResource(Resource):
         address = str(getattr(at, "host", "registry"))
         # Operators are known by their key and are not agents.
         reads = self._facts.certified
-        certificate = None if reads is None or request.channel is None else request.channel.shown(reads, address)
+        certificate = (
+            None if reads is None or request.channel is None else request.channel.find_certificate(reads, address)
+        )
         return HttpClient(
             key="anybody" if certificate is None else f"key:{certificate.sha256}",
             address=address,
@@ -218,7 +220,12 @@ class RegistryResource(Resource):
         return NOT_DONE_YET
 
     async def _answer(
-        self, request: BoundedRequest, route: RegistryRoute, client: HttpClient, asked: RegistryCall, said: Mapping[str, str]
+        self,
+        request: BoundedRequest,
+        route: RegistryRoute,
+        client: HttpClient,
+        asked: RegistryCall,
+        said: Mapping[str, str],
     ) -> None:
         response = await self._dispatcher.dispatch(asked.request, client.peer())
         client.note_answer(response.status, response.audit_id)
@@ -226,7 +233,12 @@ class RegistryResource(Resource):
             _finish(request, response, calls.answer(route, response, self.base(request), said, batch=asked.batch))
 
     async def _stream(
-        self, request: BoundedRequest, route: RegistryRoute, client: HttpClient, asked: RegistryCall, said: Mapping[str, str]
+        self,
+        request: BoundedRequest,
+        route: RegistryRoute,
+        client: HttpClient,
+        asked: RegistryCall,
+        said: Mapping[str, str],
     ) -> None:
         """Stream events from the first interim message on; a call that fails before any is answered like any other."""
         writer = EventWriter(request)

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from agtphost.http import registry_errors as errors
-from agtphost.http.registry_routes import RegistryRoute, InvalidRegistryRequest, read_query
+from agtphost.http.registry_routes import InvalidRegistryRequest, RegistryRoute, read_query
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.wire.events import Request, Response
 from agtphost.wire.headers import Headers
@@ -55,7 +55,9 @@ class RegistryCall:
     batch: bool = False
 
 
-def read(route: RegistryRoute, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool) -> RegistryCall:
+def read(
+    route: RegistryRoute, query: bytes, body: bytes, own: Fields, said: Mapping[str, str], *, stream: bool
+) -> RegistryCall:
     """
     Translate an HTTP request to AGTP.
 
@@ -179,7 +181,9 @@ def _outputs(result: Any) -> list[Any]:
     return told
 
 
-def answer(route: RegistryRoute, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False) -> RegistryAnswer:
+def answer(
+    route: RegistryRoute, response: Response, base: str, said: Mapping[str, str], *, batch: bool = False
+) -> RegistryAnswer:
     """
     Return the answer to a request.
 
@@ -210,7 +214,9 @@ def _card(response: Response, fields: list[tuple[str, str]], said: Mapping[str, 
     if etag and is_unchanged(said, etag, response.headers.get("last-modified")):
         return RegistryAnswer(status=304, octets=b"", fields=fields)
     wants = CARD_TYPE in said.get("Accept", "").lower()
-    return RegistryAnswer(status=200, octets=response.body, kind=CARD_TYPE if wants else media_types.JSON, fields=fields)
+    return RegistryAnswer(
+        status=200, octets=response.body, kind=CARD_TYPE if wants else media_types.JSON, fields=fields
+    )
 
 
 def quote_tag(etag: str) -> str:

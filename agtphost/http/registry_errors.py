@@ -154,7 +154,9 @@ def is_success(response: Response) -> bool:
 def fault_of(response: Response) -> RegistryFault:
     """Return the failure in a response."""
     headers = response.headers
-    return build_fault(response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or "")
+    return build_fault(
+        response.status, _document(response), headers.get("retry-after") or "", headers.get("audit-id") or ""
+    )
 
 
 def build_fault(agtp: int, body: Mapping[str, Any], again: str = "", audit_id: str = "") -> RegistryFault:

@@ -99,8 +99,12 @@ def routes_of(path: str) -> Mapping[str, RegistryRoute] | None:
     at = f"{CARDS}/{first}"
     if not further:
         return {
-            "GET": RegistryRoute(operation="getAgent", method="QUERY", path=at, id=id, known=("version",), idempotent=True),
-            "PUT": RegistryRoute(operation="updateAgent", method="REGISTER", path=CARDS, id=id, takes="object", created=True),
+            "GET": RegistryRoute(
+                operation="getAgent", method="QUERY", path=at, id=id, known=("version",), idempotent=True
+            ),
+            "PUT": RegistryRoute(
+                operation="updateAgent", method="REGISTER", path=CARDS, id=id, takes="object", created=True
+            ),
             "DELETE": RegistryRoute(operation="withdrawAgent", method="WITHDRAW", path=at, id=id, known=("successor",)),
         }
     if further[0] == "heartbeat":
@@ -120,7 +124,9 @@ def _servers(segments: Sequence[str]) -> Mapping[str, RegistryRoute] | None:
     if len(segments) not in (2, 3) or segments[1] != "versions" or None in map(_decode_segment, segments):
         return None
     if len(segments) == 2:
-        listed = RegistryRoute(operation="listServerVersions", method="QUERY", path=f"{SERVERS}/{segments[0]}", idempotent=True)
+        listed = RegistryRoute(
+            operation="listServerVersions", method="QUERY", path=f"{SERVERS}/{segments[0]}", idempotent=True
+        )
         return {"GET": listed}
     at = f"{SERVERS}/{segments[0]}/{segments[2]}"
     return {"GET": RegistryRoute(operation="getServerVersion", method="QUERY", path=at, idempotent=True)}
@@ -180,10 +186,14 @@ _FIXED_ROUTES: Mapping[str, Mapping[str, RegistryRoute]] = MappingProxyType(
     {
         "/agents": {
             "GET": _LIST_ROUTE,
-            "POST": RegistryRoute(operation="registerAgent", method="REGISTER", path=CARDS, takes="object", created=True),
+            "POST": RegistryRoute(
+                operation="registerAgent", method="REGISTER", path=CARDS, takes="object", created=True
+            ),
         },
         "/agents/public": {
-            "GET": RegistryRoute(operation="listPublicAgents", method="QUERY", path=CARDS, known=_LIST_ROUTE.known, idempotent=True)
+            "GET": RegistryRoute(
+                operation="listPublicAgents", method="QUERY", path=CARDS, known=_LIST_ROUTE.known, idempotent=True
+            )
         },
         "/agents/search": {
             "POST": RegistryRoute(operation="searchAgents", method="FIND", path=CARDS, takes="object", idempotent=True)

@@ -42,7 +42,9 @@ MOST_REQUESTS = 1000
 IDLE_SECONDS = 60.0
 """Seconds between two requests."""
 
-HTTP_LIMITS = ConnectionLimits(connections=MOST_CONNECTIONS, requests_per_connection=MOST_REQUESTS, idle_timeout=IDLE_SECONDS)
+HTTP_LIMITS = ConnectionLimits(
+    connections=MOST_CONNECTIONS, requests_per_connection=MOST_REQUESTS, idle_timeout=IDLE_SECONDS
+)
 
 
 @implementer(IProtocolNegotiationFactory)
@@ -92,7 +94,7 @@ class HttpService(ListeningService):
     :param mounts: of which no two overlap.
     :param what: the surfaces' names, for the log and for messages about ``listen``.
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
-    :param access: takes the members of each request's access line, see :func:`agtphost.http.access.told_of`.
+    :param access: takes the members of each request's access line, see :func:`agtphost.http.access.access_members`.
     :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 

@@ -17,7 +17,7 @@ from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.tool_paths import is_tool_path, parse_tool_path
 from agtphost.wire.events import Enclosed
 
-Address = Callable[[str, str], ToolAddress]
+AddressFinder = Callable[[str, str], ToolAddress]
 """Returns the address of a tool, given the names of its upstream and its own, without a check that it exists."""
 
 VERB = "POST"
@@ -27,7 +27,7 @@ OTHER_VERBS = frozenset({"GET", "PUT", "PATCH", "DELETE"})
 """HTTP methods that no tool accepts."""
 
 
-def tool_addresses(adapters: Iterable[IToolAddresses], unknown: Address) -> Address:
+def tool_addresses(adapters: Iterable[IToolAddresses], unknown: AddressFinder) -> AddressFinder:
     """
     Return a function that finds the addresses of tools.
 
@@ -46,7 +46,7 @@ def tool_addresses(adapters: Iterable[IToolAddresses], unknown: Address) -> Addr
     return address
 
 
-def address_of(path: str, address: Address) -> ToolAddress | None:
+def address_of(path: str, address: AddressFinder) -> ToolAddress | None:
     """
     Return the address of the tool that a path names, or None if it names none.
 

@@ -76,7 +76,7 @@ class TranslationRules:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """HTTP methods, and the AGTP method for each."""
 
-    tools: tool_calls.Address | None = None
+    tools: tool_calls.AddressFinder | None = None
     """Returns the addresses of hosted tools; None where they have no paths."""
 
     registered: Callable[[str], Collection[str]] = lambda path: ()
@@ -120,7 +120,9 @@ class RefusedRequest(Exception):
         self.refusal, self.request = refusal, request
 
 
-def read(method: str, target: str, values: Values, body: bytes, own: Fields, rules: TranslationRules, *, certified: bool) -> TranslatedRequest:
+def read(
+    method: str, target: str, values: Values, body: bytes, own: Fields, rules: TranslationRules, *, certified: bool
+) -> TranslatedRequest:
     """
     Translate an HTTP request to AGTP.
 
@@ -210,7 +212,7 @@ def _correct_type(fields: list[tuple[str, str]], body: bytes) -> None:
     Correct the type of a JSON body sent as a form, which ``curl -d`` and similar clients do; no form begins with a
     brace.
 
-    Foreign pages that post forms are refused before this, by :meth:`agtphost.http.mounts.Mount.foreign`.
+    Foreign pages that post forms are refused before this, by :meth:`agtphost.http.mounts.Mount.is_foreign`.
     """
     for place, (name, value) in enumerate(fields):
         if name == "Content-Type" and value.lower() == _FORM and body.lstrip()[:1] == b"{":

@@ -31,7 +31,11 @@ SECURITY = (
 CACHE_SECONDS = 86_400
 """Seconds that a browser may cache the files of a release."""
 
-PACKAGE_FILES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css", "favicon-32x32.png": "image/png"}
+PACKAGE_FILES = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "favicon-32x32.png": "image/png",
+}
 OWN_FILES = {"viewer.js": "text/javascript; charset=utf-8", "viewer.css": "text/css; charset=utf-8"}
 
 
@@ -48,7 +52,10 @@ def viewer_documents() -> Iterator[tuple[str, ReadyDocument]]:
     for name, kind in OWN_FILES.items():
         yield f"{VIEWER}/{name}", ReadyDocument(body=own.joinpath(name).read_bytes(), content_type=kind)
     for name, kind in PACKAGE_FILES.items():
-        yield f"{VIEWER}/{name}", ReadyDocument(body=(folder / name).read_bytes(), content_type=kind, max_age=CACHE_SECONDS)
+        yield (
+            f"{VIEWER}/{name}",
+            ReadyDocument(body=(folder / name).read_bytes(), content_type=kind, max_age=CACHE_SECONDS),
+        )
 
 
 def _distribution() -> Path | None:

@@ -63,7 +63,7 @@ class McpChange:
         return {"uri": self.uri} if self.uri else {}
 
 
-Hear = Callable[[McpChange], None]
+ChangeListener = Callable[[McpChange], None]
 
 
 class _HostSubscription:
@@ -112,9 +112,9 @@ class ChangeFeed:
         self._lock = DeferredLock()
         self._running: _HostSubscription | None = None
         self._interrupted = False
-        self._listeners: dict[object, Hear] = {}
+        self._listeners: dict[object, ChangeListener] = {}
 
-    def add_listener(self, hear: Hear) -> Callable[[], None]:
+    def add_listener(self, hear: ChangeListener) -> Callable[[], None]:
         """Call a function with each change; return a function that ends this."""
         key = object()
         self._listeners[key] = hear

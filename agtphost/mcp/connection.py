@@ -15,7 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.mcp import messages
-from agtphost.mcp.context import Context, ClientConversation, Fields
+from agtphost.mcp.context import ClientConversation, Context, Fields
 from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, McpFault, Message, RequestId
 from agtphost.mcp.server import Server
 from agtphost.vocabulary.jsonslices import Encoded

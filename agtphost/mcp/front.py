@@ -20,7 +20,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
-from agtphost.http.clients import HttpClient, HttpClients, ClientRefused, ClaimedSender
+from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.cross_origin import CrossOriginRules
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
@@ -212,7 +212,7 @@ class McpFrontResource(Resource):
             )
             return refuse_unproven(request, f"{error}.", error.reason, ("WWW-Authenticate", challenge))
         if client.proven:
-            request.channel.proven()
+            request.channel.note_proven()
         request.admission = _AdmittedRequest(client=client, server=server)
         return None
 
@@ -348,4 +348,4 @@ def _agent_of(client: HttpClient) -> str:
     return dict(client.fields).get("Agent-ID", "")
 
 
-__all__: Sequence[str] = ["Caller", "FrontFacts", "FrontResource"]
+__all__: Sequence[str] = ["FrontCaller", "McpFrontFacts", "McpFrontResource"]

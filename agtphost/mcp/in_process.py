@@ -14,7 +14,7 @@ from agtphost.client.mcp.requests import execute
 from agtphost.client.reply import Reply, reply_of
 from agtphost.http.clients import HttpClient
 from agtphost.iagtp import IDispatcher
-from agtphost.mcp.link import McpHostLink, OnEvent, McpOperation
+from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import refusal_fault
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.steps import Executor
@@ -57,7 +57,7 @@ class InProcessLink:
         return self._approval_wait()
 
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:
-        """Make one MCP request; see :class:`agtphost.mcp.link.Link`."""
+        """Make one MCP request; see :class:`agtphost.mcp.link.McpHostLink`."""
         given = execute(operation.action, operation.family, operation.payload)
         context = None if on_event is None else {"stream": True, WAIT: self.approval_wait}
         fields = [("Session-ID", operation.session_id)]
@@ -80,7 +80,7 @@ class InProcessLink:
         return await self._offload(function, *given)
 
     async def greet(self, session_id: str) -> None:
-        """Check that the host accepts the client; see :class:`agtphost.mcp.link.Link`."""
+        """Check that the host accepts the client; see :class:`agtphost.mcp.link.McpHostLink`."""
         call = EndpointCall(method="DISCOVER", path="/methods", input={}, session_id=session_id)
         reply = await self.call(call)
         if reply.status in (401, 410) or (reply.status == 403 and "stopped" in reply.reason):
@@ -168,16 +168,16 @@ def _detach(working: Deferred[Response], leave: Callable[[], object]) -> Deferre
     :param leave: called on cancellation: the caller does not wait any more.
     """
 
-    def given_up(_: object) -> None:
+    def leave_call(_: object) -> None:
         leave()
 
-    waiting: Deferred[Response] = Deferred(given_up)
+    waiting: Deferred[Response] = Deferred(leave_call)
 
-    def over(found: Any) -> None:
+    def finish(found: Any) -> None:
         if not waiting.called:
             waiting.callback(found)
 
-    working.addBoth(over)
+    working.addBoth(finish)
     return waiting
 
 

@@ -46,7 +46,7 @@ class McpHostLink(EndpointLink, Protocol):
         """
         Begin a client's conversation, so that a host that rejects its agent reports that now.
 
-        :raises agtphost.mcp.messages.Fault: the host rejects the agent.
+        :raises agtphost.mcp.messages.McpFault: the host rejects the agent.
         """
 
     async def execute(self, operation: McpOperation, on_event: OnEvent | None = None) -> Reply:

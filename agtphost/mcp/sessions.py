@@ -13,7 +13,7 @@ from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.mcp import messages
 from agtphost.mcp.connection import NO_STREAM, ClientConnection
 from agtphost.mcp.inbound import is_enveloped
-from agtphost.mcp.journal import StreamJournal, SessionEvents
+from agtphost.mcp.journal import SessionEvents, StreamJournal
 from agtphost.mcp.messages import INVALID_REQUEST, McpFault, Message
 from agtphost.mcp.revisions import RESUMABLE, UNNAMED, is_since
 from agtphost.mcp.server import Server

@@ -22,7 +22,7 @@ from agtphost.http.refusals import TurnedAway, refuse
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
-from agtphost.mcp.context import Context, ClientConversation, Fields
+from agtphost.mcp.context import ClientConversation, Context, Fields
 from agtphost.mcp.inbound import PARAM, check_arguments, check_envelope, require_served
 from agtphost.mcp.messages import (
     HEADER_MISMATCH,
@@ -38,7 +38,7 @@ from agtphost.mcp.messages import (
 )
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
-from agtphost.mcp.stream import SilentAnswers, EventStreamAnswer
+from agtphost.mcp.stream import EventStreamAnswer, SilentAnswers
 from agtphost.vocabulary.reasons import Reason
 
 LONGEST_BODY = 4 << 20
@@ -214,7 +214,9 @@ class StatelessEndpoint:
             lambda failure: self._fail(request, stream, message.id, failure),
         )
 
-    def _fail(self, request: BoundedRequest, stream: EventStreamAnswer, number: RequestId | None, failure: Failure) -> None:
+    def _fail(
+        self, request: BoundedRequest, stream: EventStreamAnswer, number: RequestId | None, failure: Failure
+    ) -> None:
         fault = fault_of(failure)
         if fault is None:
             self._silent.remove(stream)

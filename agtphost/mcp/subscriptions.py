@@ -8,8 +8,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.mcp.changes import LISTS, UPDATED, McpChange, ChangeFeed
-from agtphost.mcp.context import Channel, Context, ClientConversation
+from agtphost.mcp.changes import LISTS, UPDATED, ChangeFeed, McpChange
+from agtphost.mcp.context import Channel, ClientConversation, Context
 from agtphost.mcp.messages import INTERNAL_ERROR, INVALID_REQUEST, McpFault
 from agtphost.mcp.revisions import SUBSCRIPTION
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost import __version__
 from agtphost.metrics.counting import CallCounts, Histogram
-from agtphost.metrics.vitals import Look, Vitals, obstacles
+from agtphost.metrics.vitals import Vitals, VitalsReader, obstacles
 
 DAY = 86_400.0
 
@@ -25,7 +25,7 @@ class HostCollector:
     :param look: reads the present vitals.
     """
 
-    def __init__(self, counts: CallCounts, look: Look) -> None:
+    def __init__(self, counts: CallCounts, look: VitalsReader) -> None:
         self._counts = counts
         self._look = look
 
@@ -129,7 +129,7 @@ class Exposition:
     :raises ImportError: the library is not installed; ``agtp check`` says what to do (:mod:`agtphost.extras`).
     """
 
-    def __init__(self, counts: CallCounts, look: Look) -> None:
+    def __init__(self, counts: CallCounts, look: VitalsReader) -> None:
         from prometheus_client import CollectorRegistry, ProcessCollector
 
         self._registry = CollectorRegistry()

@@ -8,7 +8,7 @@ from twisted.web.resource import Resource
 
 from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.metrics.exposition import Exposition
-from agtphost.metrics.vitals import Look, obstacles
+from agtphost.metrics.vitals import VitalsReader, obstacles
 from agtphost.vocabulary import jsontext
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
@@ -27,7 +27,7 @@ class MonitoringResource(Resource):
     longest_body = 0
     """Requests for metrics have no body."""
 
-    def __init__(self, exposition: Exposition, look: Look) -> None:
+    def __init__(self, exposition: Exposition, look: VitalsReader) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._exposition = exposition
         self._look = look

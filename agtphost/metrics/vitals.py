@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 READY_STATES = frozenset({"up", "idle"})
-"""States in which an upstream takes calls: see :class:`agtphost.upstream.supervision.State`."""
+"""States in which an upstream takes calls: see :class:`agtphost.upstream.supervision.UpstreamState`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Vitals:
     """Every state that an upstream can have."""
 
 
-Look = Callable[[], Vitals]
+VitalsReader = Callable[[], Vitals]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,7 +211,12 @@ class ContractTable:
             return None
         for entry in reversed(list(owned.values())):
             contract = entry.contract
-            if contract.method != method or entry.binding is None or self.is_ended(contract) or self.is_offered(contract):
+            if (
+                contract.method != method
+                or entry.binding is None
+                or self.is_ended(contract)
+                or self.is_offered(contract)
+            ):
                 continue
             match = match_path(entry.binding, contract.template, path)
             if match is not None and self.reaches(contract, session_id, peer):

@@ -16,7 +16,7 @@ class _Link:
 
     connection: object
     leaving: set[Callable[[], None]]
-    parted: Callable[[], None]
+    on_close: Callable[[], None]
 
 
 class ContractLinks:

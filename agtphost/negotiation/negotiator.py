@@ -95,7 +95,9 @@ class Negotiator:
             settings, self._contracts, self._synthesizer, self._attempts, now, lasting.asking
         )
         self._rounds = Rounds(held, milliseconds)
-        self._ceiling = CallCeiling("propose", settings.policies.synthesis.rate_limit_per_minute, now, lasting.proposing)
+        self._ceiling = CallCeiling(
+            "propose", settings.policies.synthesis.rate_limit_per_minute, now, lasting.proposing
+        )
         self._reviews = Reviews(held, settings.policies.synthesis.review_seconds, milliseconds)
         self._termination = Termination(self._contracts, book, settings, authorization)
         self._reader = ProposalReader(rules.catalog, rules.custom)
@@ -206,7 +208,9 @@ class Negotiator:
             extra={**issued.contract.fields(), "negotiation_id": current.negotiation_id},
         )
 
-    def _issue(self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None) -> IssuedContract:
+    def _issue(
+        self, synthesis: Synthesis, owner: str, lifetime: Mapping[str, Any], peer: Peer | None
+    ) -> IssuedContract:
         try:
             issued = self._contracts.issue(
                 synthesis,
@@ -348,7 +352,9 @@ class Negotiator:
         reason = context.input.get("reason")
         sound = isinstance(reason, str) and 0 < len(reason) <= 2_000
         explanation = reason if sound else "An operator rejected it."
-        decided = self._reviews.decision_change(pending, decision="rejected", explanation=explanation, **_decider(context))
+        decided = self._reviews.decision_change(
+            pending, decision="rejected", explanation=explanation, **_decider(context)
+        )
         return Answer(
             result={"proposal_id": pending.proposal_id, "decision": "rejected"},
             changes=(decided,),

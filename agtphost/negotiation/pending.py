@@ -166,7 +166,7 @@ class Reviews:
         return {**pending.value, "review_until": now + self._review * 1000, "deferral": deferral}
 
     def deferral_change(self, pending: Pending, value: Mapping[str, Any]) -> Change:
-        """Return the change that stores the value of :meth:`put_off`; a concurrent decision takes precedence."""
+        """Return the change that stores the value of :meth:`defer`; a concurrent decision takes precedence."""
         return Change(
             kind=KIND,
             key=pending.proposal_id,

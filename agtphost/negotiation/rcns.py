@@ -156,7 +156,9 @@ class NegotiationLocks:
             fault = f"This host can no longer run the contract's recipe: {self._contracts.fault(contract)}."
             raise self._refuse(exchange, Reason.SYNTHESIS_ERROR, fault[:400], contract)
         if self._contracts.is_offered(contract):
-            binding = replace(binding, handler=CommittingHandler(cast(IHandler, binding.handler), [contract.acceptance_change()]))
+            binding = replace(
+                binding, handler=CommittingHandler(cast(IHandler, binding.handler), [contract.acceptance_change()])
+            )
         return self._only(contract, binding)
 
     def _require_own(self, contract: Contract, exchange: Exchange) -> None:
@@ -326,7 +328,9 @@ class NegotiationLocks:
                 keyed="rcns-offer",
             )
         else:
-            handler = CommittingHandler(cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra)
+            handler = CommittingHandler(
+                cast(IHandler, runs.handler), issued.changes, issued.events, runs.headers, runs.extra
+            )
             # A repeated keyed request must not get the id of a contract from this evaluation.
             binding = replace(runs, handler=handler, headers=(), extra={})
         found = match_path(binding, contract.template, exchange.path)

@@ -21,7 +21,7 @@ from agtphost.contract.recipes.recipe import COMPOSITION_FAILED, Recipe, RecipeE
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.identity.peer import Assurance
 from agtphost.negotiation.fields import Field, feeds
-from agtphost.negotiation.graph import EndpointGraph, EndpointChain
+from agtphost.negotiation.graph import EndpointChain, EndpointGraph
 from agtphost.negotiation.proposal import Proposal
 
 MOST_SUGGESTIONS = 3
@@ -161,7 +161,9 @@ class Synthesizer:
 
     def _require_depth(self, steps: int) -> None:
         if steps > self._max_depth:
-            raise CannotSynthesize(f"The recipe that would answer it has {steps} steps; this host allows {self._max_depth}.")
+            raise CannotSynthesize(
+                f"The recipe that would answer it has {steps} steps; this host allows {self._max_depth}."
+            )
 
     def _require_fit(self, proposal: Proposal, endpoint: RecipeEndpoint, needs: Needs) -> None:
         """

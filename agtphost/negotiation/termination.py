@@ -18,7 +18,7 @@ from agtphost.handlers.authorization import INSPECT_ALL, Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext
 from agtphost.negotiation.contract import Contract
 from agtphost.negotiation.contracts import ContractTable
-from agtphost.negotiation.settings import OnPolicyChange, NegotiationSettings
+from agtphost.negotiation.settings import NegotiationSettings, OnPolicyChange
 from agtphost.vocabulary.reasons import Reason
 
 

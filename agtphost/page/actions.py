@@ -124,14 +124,18 @@ def end_call(fields: Fields) -> FormRequest:
     """Return the SUSPEND of a waiting call."""
     _pressed_button(fields, "end")
     known = _word(fields, "response_id")
-    return FormRequest(method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended.")
+    return FormRequest(
+        method="SUSPEND", path=f"/page/calls/{in_path(known)}", given={}, done=f"The call {known} was ended."
+    )
 
 
 def restart(fields: Fields) -> FormRequest:
     """Return the RESUME that restarts an upstream."""
     _pressed_button(fields, "restart")
     known = _word(fields, "upstream")
-    return FormRequest(method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted.")
+    return FormRequest(
+        method="RESUME", path=f"/page/upstreams/{in_path(known)}", given={}, done=f"{known} is being restarted."
+    )
 
 
 def revoke_contract(fields: Fields) -> FormRequest:
@@ -145,7 +149,9 @@ def revoke_contract(fields: Fields) -> FormRequest:
 def sweep(fields: Fields) -> FormRequest:
     """Return the REVOKE of contracts that cannot be used any more."""
     _pressed_button(fields, "sweep")
-    return FormRequest(method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept.")
+    return FormRequest(
+        method="REVOKE", path="/", given={"target": "stale-contracts"}, done="Stale contracts were swept."
+    )
 
 
 ACTIONS: Mapping[str, Callable[[Fields], FormRequest]] = {

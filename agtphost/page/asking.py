@@ -69,7 +69,7 @@ class PageReply:
 
 
 def reply_of(response: Response) -> PageReply:
-    """Return a response as a :class:`Reply`."""
+    """Return a response as a :class:`PageReply`."""
     try:
         body = jsontext.decode(response.body) if response.body else {}
     except jsontext.JSONTextError:

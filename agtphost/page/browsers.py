@@ -75,7 +75,9 @@ class BrowserCertificates:
         except (CertificateError, ValueError, TypeError):
             return BrowserCertificate(digest=digest, refusal="The certificate that this browser shows cannot be read.")
         if not isinstance(key, ec.EllipticCurvePublicKey) or key.key_size < LEAST_BITS:
-            return BrowserCertificate(digest=digest, refusal="The key of the certificate that this browser shows is not ECDSA.")
+            return BrowserCertificate(
+                digest=digest, refusal="The key of the certificate that this browser shows is not ECDSA."
+            )
         # It represents a person only: its content never names an agent here.
         standing = PeerCertificate(
             fingerprint=person,

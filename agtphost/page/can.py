@@ -91,7 +91,11 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
     needed = required if isinstance(required, list) else []
     fields = [
         parts.field(
-            "agent", "Agent: a name or an Agent-ID; anyone where empty", "agent", visit.query_word("agent"), list="agents"
+            "agent",
+            "Agent: a name or an Agent-ID; anyone where empty",
+            "agent",
+            visit.query_word("agent"),
+            list="agents",
         ),
         tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
         parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"),
@@ -103,7 +107,9 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
         label = f"Input: {name}{' (required)' if name in needed else ''}"
         kind = each.get("type")
         label += f", {kind}" if isinstance(kind, str) else ""
-        fields.append(parts.field(PREFIX + name, label, f"in-{parts.to_id(name)}", visit.query_word(PREFIX + name, 4_096)))
+        fields.append(
+            parts.field(PREFIX + name, label, f"in-{parts.to_id(name)}", visit.query_word(PREFIX + name, 4_096))
+        )
     fields.append(parts.field("input", "Input as JSON, in place of fields", "input", visit.query_word("input", 8_192)))
     return parts.search("/can", *fields, text="Ask")
 

@@ -28,7 +28,8 @@ async def draw(visit: PageVisit) -> PageView:
         asked = {"method": "CONFIRM", "path": "/verifications", "status": 200}
         stated = await gather_replies(visit.ask.inspect("records", **asked, limit=1))
     return PageView(
-        title="Evidence", body=[_tree(checkpoint, vitals), _last_verification(last, stated), _chains(chains), _commands()]
+        title="Evidence",
+        body=[_tree(checkpoint, vitals), _last_verification(last, stated), _chains(chains), _commands()],
     )
 
 

@@ -125,7 +125,7 @@ class Entrance:
     # Links
 
     def issue_link(self, certificate: PeerCertificate) -> str:
-        """Return a link for the holder of a certificate, valid once and for :data:`LIFE` seconds."""
+        """Return a link for the holder of a certificate, valid once and for :data:`LINK_SECONDS` seconds."""
         token = secrets.token_urlsafe(32)
         own = [known for known, each in self._links.items() if each.certificate.fingerprint == certificate.fingerprint]
         for known in own[: 1 - LINKS_PER_CERTIFICATE]:
@@ -156,7 +156,9 @@ class Entrance:
         if now - link.issued > LINK_SECONDS:
             raise self.refuse(address, 410, f"This link has expired: it was valid for {LINK_SECONDS:.0f} seconds.")
         link.used = True
-        session = PageSession(certificate=link.certificate, csrf=secrets.token_urlsafe(32), last_used=now, browser=browser)
+        session = PageSession(
+            certificate=link.certificate, csrf=secrets.token_urlsafe(32), last_used=now, browser=browser
+        )
         cookie = secrets.token_urlsafe(32)
         self._make_room(link.certificate.fingerprint)
         self._sessions[_digest(cookie)] = session
@@ -210,7 +212,7 @@ class Entrance:
         Return the session of a cookie, or None if it is unknown or was idle for too long.
 
         :param person: whom the certificate that the browser presents represents; see
-            :attr:`agtphost.page.browsers.Shown.person`.
+            :attr:`agtphost.page.browsers.BrowserCertificate.person`.
         :param used: whether a person makes the request; requests of a page's script do not keep a session from being
             idle.
         """

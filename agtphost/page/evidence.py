@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agtphost.identity.keys import VerifyingKey
-from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.asking import PageReply, PersonClient
 from agtphost.vocabulary.identifiers import is_audit_id
 from agtphost.vocabulary.reasons import Reason
 
@@ -97,7 +97,9 @@ async def record(ask: PersonClient, keys: EvidenceKeys, audit_id: str) -> dict[s
     seq = found.get("seq")
     before = []
     if isinstance(seq, int) and seq > 1:
-        before = (await ask.inspect("chain", **_chain_parameters(chain or HOST), before=seq, limit=1)).entries("records")
+        before = (await ask.inspect("chain", **_chain_parameters(chain or HOST), before=seq, limit=1)).entries(
+            "records"
+        )
     return {
         **_known_keys(keys),
         "chain": chain,
@@ -107,7 +109,9 @@ async def record(ask: PersonClient, keys: EvidenceKeys, audit_id: str) -> dict[s
     }
 
 
-async def chain(ask: PersonClient, keys: EvidenceKeys, name: str, limit: int, before: int | None = None) -> dict[str, Any]:
+async def chain(
+    ask: PersonClient, keys: EvidenceKeys, name: str, limit: int, before: int | None = None
+) -> dict[str, Any]:
     """
     Return the newest records of a chain, newest first, and the place of the newest one in the tree.
 
@@ -127,7 +131,9 @@ async def chain(ask: PersonClient, keys: EvidenceKeys, name: str, limit: int, be
     }
 
 
-async def _read_intact(ask: PersonClient, name: str, limit: int, before: int | None) -> tuple[Sequence[Mapping[str, Any]], str]:
+async def _read_intact(
+    ask: PersonClient, name: str, limit: int, before: int | None
+) -> tuple[Sequence[Mapping[str, Any]], str]:
     """
     Return the newest records back to the first damaged one, and the host's explanation of that one.
 

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.asking import PageReply, PersonClient
 from agtphost.page.evidence import HOST, EvidenceRefused
 
 RECORDS_PER_PAGE = 200

@@ -167,7 +167,9 @@ KINDS: Sequence[tuple[str, str, Card]] = (
     ("Escalations", "escalations", _escalation),
     ("Proposals", "proposals", _proposal),
 )
-"""Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.now.waiting`."""
+"""
+Title, member of the answer, and function that draws a card; in the order of :func:`agtphost.page.now.ask_waiting`.
+"""
 
 
 def _changed_definitions(visit: PageVisit, upstreams: PageReply, count: int, definitions: list[PageReply]) -> Tag:

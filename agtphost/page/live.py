@@ -75,11 +75,11 @@ class LiveFeeds:
         :param closed: called once it has ended.
         """
 
-        def over() -> None:
+        def finish() -> None:
             self._open.discard(feed)
             closed()
 
-        feed = LiveFeed(request, self._clock, over, self._lines)
+        feed = LiveFeed(request, self._clock, finish, self._lines)
         self._open.add(feed)
         feed.begin()
         return feed
@@ -144,7 +144,7 @@ class LiveFeed:
             self._write(b"".join(events))
         if self._has_ended:
             return
-        if self._clock.seconds() >= self._until or self._request.channel.ending:
+        if self._clock.seconds() >= self._until or self._request.channel.is_ending:
             self._finish()
         else:
             self._next = self._clock.callLater(UPDATE_SECONDS, self._tick)

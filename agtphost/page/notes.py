@@ -98,7 +98,9 @@ async def draw_forbidden(visit: PageVisit) -> PageView:
 
 def ended_page(reply: PageReply, certified: BrowserCertificate | None = None) -> PageView:
     """Return the page to enter again, because the certificate is not accepted any more."""
-    return enter_page(f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified)
+    return enter_page(
+        f"The session is over: {reply.explanation or reply.reason} {reply.remedy}".strip(), 401, certified
+    )
 
 
 def refused_page(reply: PageReply) -> PageView:

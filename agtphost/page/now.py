@@ -83,7 +83,7 @@ def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
         approvals, escalations, proposals = lists
         counts = [
             (approvals.result.get("count", 0), "calls wait for an approval"),
-            (ask_escalations.result.get("count", 0), "escalations wait for a decision"),
+            (escalations.result.get("count", 0), "escalations wait for a decision"),
             (len(proposals.entries("proposals")), "proposals wait for a decision"),
         ]
     counts.append((len(changed_definitions(upstreams)), "definitions changed"))

@@ -18,8 +18,8 @@ from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
 from agtphost.page import evidence, exporting, inbox, notes
 from agtphost.page.actions import ACTIONS, MalformedForm
-from agtphost.page.asking import PersonClient, PageReply
-from agtphost.page.browsers import NONE_LISTED, BrowserCertificates, BrowserCertificate
+from agtphost.page.asking import PageReply, PersonClient
+from agtphost.page.browsers import NONE_LISTED, BrowserCertificate, BrowserCertificates
 from agtphost.page.entering import enter_by_certificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession, is_forged
 from agtphost.page.fields import cookie_of, set_cookie
@@ -124,7 +124,7 @@ class PageResource(Resource):
         # A feed reconnects every few minutes, even without a viewer.
         session = self._entrance.find_session(cookie, "" if shown is None else shown.person, used=path != LIVE_PATH)
         if session is not None:
-            request.channel.proven()
+            request.channel.note_proven()
         if sent and session is None and path != "/enter":
             return tail_of(request, 401, b"The session has ended; enter again by a link of agtp page.\n")
         request.admission = _AdmittedPageRequest(session, cookie, shown)
@@ -271,7 +271,12 @@ class PageResource(Resource):
             await self._show(request, notes.refused_page(reply), path, session)
 
     async def _show(
-        self, request: BoundedRequest, view: PageView, path: str, session: PageSession | None, person: PageReply | None = None
+        self,
+        request: BoundedRequest,
+        view: PageView,
+        path: str,
+        session: PageSession | None,
+        person: PageReply | None = None,
     ) -> None:
         named = "" if person is None else str(person.result.get("agent") or person.result.get("key", ""))[:16]
         views: Sequence[tuple[str, str]] = NAVIGATION
@@ -296,12 +301,14 @@ class PageResource(Resource):
             )
             await self._show(request, notes.forged_page(), path, admitted.session)
         elif path == "/leave":
-            self._entrance.leave(admitted.cookie)
+            self._entrance.end_by_cookie(admitted.cookie)
             _redirect(request, "/enter", set_cookie(""))
         else:
             await self._act(request, path, fields, admitted.session)
 
-    async def _enter(self, request: BoundedRequest, fields: Mapping[str, str], shown: BrowserCertificate | None) -> None:
+    async def _enter(
+        self, request: BoundedRequest, fields: Mapping[str, str], shown: BrowserCertificate | None
+    ) -> None:
         address = _address(request)
         try:
             if notes.CERTIFICATE in fields:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from agtphost.page.asking import PersonClient, PageReply
+from agtphost.page.asking import PageReply, PersonClient
 from agtphost.page.entrance import PageSession
 from agtphost.page.layout import PageView
 

@@ -12,9 +12,9 @@ from agtphost.errors import Refusal
 from agtphost.handlers.parameters import invalid
 from agtphost.registry.card import MEDIA_TYPE
 from agtphost.registry.changing import FetchedCard
-from agtphost.registry.endpoints import EndpointFault, EndpointChecker
+from agtphost.registry.endpoints import EndpointChecker, EndpointFault
 from agtphost.registry.providers import Providers
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary.reasons import Reason
 

@@ -24,7 +24,7 @@ from agtphost.registry.catalogue import Cards, Listed
 from agtphost.registry.entry import LOST
 from agtphost.registry.filters import read_filters
 from agtphost.search.engine import SearchEngine
-from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.newest import keep
 

@@ -125,7 +125,9 @@ class InvokeCards:
             told.append(_to_json(response))
         return Answer(result={"results": told, "count": len(told)}, extra={"card": card_id[:256]})
 
-    async def _call_hosted(self, context: BuiltInContext, target: Target, binding: Binding, given: Mapping[str, Any]) -> Any:
+    async def _call_hosted(
+        self, context: BuiltInContext, target: Target, binding: Binding, given: Mapping[str, Any]
+    ) -> Any:
         method, path, input = call_of(target, binding, given)
         relay = InterimRelay(context) if context.invocation.streams else None
         response = await context.invocation.ask(method, path, input, relay)

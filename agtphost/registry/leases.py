@@ -55,7 +55,7 @@ log = Logger()
 
 
 class _Lease:
-    __slots__ = ("due_at", "last_seen", "lifetime", "owner", "lost_since", "state")
+    __slots__ = ("due_at", "last_seen", "lifetime", "lost_since", "owner", "state")
 
     def __init__(self, owner: str, lifetime: float, heard: float, since: float | None) -> None:
         self.owner = owner

@@ -57,7 +57,7 @@ class MaintenanceSettings:
     providers: Providers
     refetch_seconds: float
     forget_days: float
-    lets: Callable[[str, str], bool]
+    has_scopes: Callable[[str, str], bool]
     """
     Whether the Agent-ID that registered a card (empty: an operator did) has the scopes for a URL.
 

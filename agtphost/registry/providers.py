@@ -36,8 +36,8 @@ class Providers:
     """
     All providers, by origin.
 
-    Its client :attr:`foreign` reaches origins that are not listed, at public addresses only. Only URLs that a person or
-    an agent names are fetched by it, never one that a card names.
+    Its client :attr:`unlisted_client` reaches origins that are not listed, at public addresses only. Only URLs that a
+    person or an agent names are fetched by it, never one that a card names.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from typing import Any
 
 from agtphost.contract.schemas import SchemaError, compile_schema
 from agtphost.registry.card import API_KEY, DEFAULT, MTLS, NONE, OAUTH2, AgentCard, CardOperation
-from agtphost.registry.endpoints import EndpointFault, EndpointChecker
+from agtphost.registry.endpoints import EndpointChecker, EndpointFault
 from agtphost.registry.shorthand import NotASchema, is_plain, schema_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.escaping import escape

@@ -134,7 +134,7 @@ class RegisteredCards:
 
 
 def _place(card_id: str, number: int) -> str:
-    """Return the key of a former version; it reuses the slot of the version :data:`KEPT` before it."""
+    """Return the key of a former version; it reuses the slot of the version :data:`MAX_VERSIONS` before it."""
     return f"{number % MAX_VERSIONS} {card_id}"
 
 
@@ -182,6 +182,7 @@ def entry_of(card_id: str, value: Mapping[str, Any]) -> CardEntry:
         signature=str(value.get("signature", "none")),
         certification=document.get("certification"),
         operations=tuple(
-            (each["name"], each.get("description", "")[:SEARCHED_CHARACTERS]) for each in document.get("operations") or ()
+            (each["name"], each.get("description", "")[:SEARCHED_CHARACTERS])
+            for each in document.get("operations") or ()
         ),
     )

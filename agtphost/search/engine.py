@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from agtphost.iagtp import IEmbedder
-from agtphost.search.index import OCTETS, SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import OCTETS, Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.search.vectors import NoVectors, VectorStore
 from agtphost.vocabulary.newest import keep
 

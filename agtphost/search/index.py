@@ -51,7 +51,7 @@ class SearchEntry:
 
     @property
     def digest(self) -> bytes:
-        """Return the SHA-256 of :attr:`said`."""
+        """Return the SHA-256 of :attr:`embedding_text`."""
         return sha256(self.embedding_text.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -1,6 +1,6 @@
 """
 Local models: static vectors, and a sentence transformer of the operator. Each is a plain object that threads call;
-:class:`Threaded` makes an embedder of it.
+:class:`ThreadedEmbedder` makes an embedder of it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.addresses import AddressPolicy

@@ -15,7 +15,7 @@ from agtphost.handlers.function import Function, resolve
 from agtphost.vocabulary.paths import parse_template
 from agtphost.vocabulary.tomltext import Location
 
-Answering = Callable[[EndpointContext], Any]
+HandlerFunction = Callable[[EndpointContext], Any]
 """A function that handles calls: returns a result, EndpointResponse or EndpointError, or an awaitable of these."""
 
 _GIVEN = "given.in.memory."
@@ -45,7 +45,7 @@ class Declarations:
         self,
         method: str,
         path: str,
-        function: Answering | Mapping[str, Any],
+        function: HandlerFunction | Mapping[str, Any],
         takes: Mapping[str, str | Mapping[str, Any]],
         members: Mapping[str, Any],
     ) -> None:

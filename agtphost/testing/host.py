@@ -29,7 +29,7 @@ from agtphost.identity.peer import Peer, PeerCertificate
 from agtphost.protocols import AGTPServerFactory
 from agtphost.stores import MemoryStore
 from agtphost.testing.connection import Answer, MemoryConnection
-from agtphost.testing.declarations import Answering, Declarations
+from agtphost.testing.declarations import Declarations, HandlerFunction
 from agtphost.testing.identities import Identities, TestAgent, key_of
 from agtphost.testing.ledger import PromptLedger
 from agtphost.testing.loaded import config_of, loaded_of
@@ -117,7 +117,7 @@ class MemoryHost:
         self,
         method: str,
         path: str,
-        function: Answering | Mapping[str, Any],
+        function: HandlerFunction | Mapping[str, Any],
         takes: Mapping[str, str | Mapping[str, Any]] | None = None,
         **members: Any,
     ) -> None:

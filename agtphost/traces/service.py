@@ -93,19 +93,19 @@ class TraceService(Service):
             return succeed(None)
         done: Deferred[None] = Deferred()
 
-        def over() -> None:
+        def finish() -> None:
             if not done.called:
                 done.callback(None)
 
         def deliver() -> None:
             queue.shutdown()
-            self._reactor.callFromThread(over)
+            self._reactor.callFromThread(finish)
 
         # A daemon thread: the end of the process would wait for one of the reactor's pool.
         Thread(target=deliver, name="agtphost-traces-end", daemon=True).start()
-        waiting = self._reactor.callLater(STOP_SECONDS, over)
+        waiting = self._reactor.callLater(STOP_SECONDS, finish)
 
-        def parted(_: None) -> None:
+        def note_end(_: None) -> None:
             if waiting.active():
                 waiting.cancel()
             else:
@@ -113,7 +113,7 @@ class TraceService(Service):
             if queue.lost_spans:
                 log.warn("traces: {lost} spans were not delivered", lost=queue.lost_spans)
 
-        return done.addCallback(parted)
+        return done.addCallback(note_end)
 
     # Reports of the exporter: logged at the first failure, and again at the recovery
 
@@ -121,11 +121,15 @@ class TraceService(Service):
         log.warn("traces: spans are dropped, more come than the collector takes")
 
     def note_failing(self, spans: int) -> None:
-        """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.export.Told`."""
+        """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.export.DeliveryListener`."""
         self._reactor.callFromThread(self._note_failure, spans)
 
     def note_delivered(self) -> None:
-        """Note in the reactor's thread that spans were delivered; see :class:`agtphost.traces.export.Told`."""
+        """
+        Note in the reactor's thread that spans were delivered.
+
+        See :class:`agtphost.traces.export.DeliveryListener`.
+        """
         if self._failing:
             self._reactor.callFromThread(self._note_recovery)
 

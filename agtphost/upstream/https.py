@@ -1,8 +1,8 @@
 """
 The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
 
-Heads are bounded on every connection, bodies by their reader (:func:`read`, :class:`agtphost.upstream.bodies.Answer`).
-Each use sets the addresses that it may reach: the operator's own upstreams may be anywhere, whereas a URL from a
+Heads are bounded on every connection, bodies by their reader (:func:`read`,
+:class:`agtphost.upstream.bodies.AnswerBody`). Each use sets the addresses that it may reach: the operator's own upstreams may be anywhere, whereas a URL from a
 foreign text must not lead into the operator's network. For code without a reactor there is
 :mod:`agtphost.client.blocking_https`.
 """
@@ -26,7 +26,7 @@ from zope.interface import implementer
 
 from agtphost.upstream.addresses import PinnedEndpoints
 from agtphost.upstream.bodies import AnswerBody
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.octet_limit import LimitedEndpoint
 from agtphost.vocabulary.addresses import AddressPolicy, ForbiddenAddress
 
@@ -183,7 +183,7 @@ def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[b
     """
     found: list[bytes] = []
 
-    def ended(reason: str | None) -> None:
+    def finish(reason: str | None) -> None:
         if answer.too_long:
             done.errback(AnswerTooLong(most))
         elif reason is not None or (measured and answer.has_no_length):
@@ -191,7 +191,7 @@ def read(response: IResponse, most: int, *, measured: bool = True) -> Deferred[b
         else:
             done.callback(b"".join(found))
 
-    answer = AnswerBody(False, found.append, ended, most)
+    answer = AnswerBody(False, found.append, finish, most)
     done: Deferred[bytes] = Deferred(lambda _: answer.drop())
     response.deliverBody(answer)  # type: ignore[no-untyped-call]
     if isinstance(response.length, int) and response.length > most:

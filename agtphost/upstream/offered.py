@@ -28,7 +28,7 @@ class OfferedTool:
     """The upstream's own name for it."""
 
     upstream_state: str
-    """The upstream's state: see :class:`agtphost.upstream.supervision.State`."""
+    """The upstream's state: see :class:`agtphost.upstream.supervision.UpstreamState`."""
 
     state: str = ON
     """One of :data:`STATES`."""

@@ -105,7 +105,9 @@ class TaskOwnership:
         """Return the newest link of a Task-ID, or None."""
         if task_id is None:
             return None
-        return next((link for link in self.list_of(owner, upstream) if link.task_id == task_id and link.remote_id), None)
+        return next(
+            (link for link in self.list_of(owner, upstream) if link.task_id == task_id and link.remote_id), None
+        )
 
     def by_remote(self, owner: str, upstream: str, remote_id: str, client: str = "") -> OwnedTask | None:
         """Return the link of an upstream's id, or None."""

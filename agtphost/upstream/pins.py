@@ -166,7 +166,12 @@ class Pins:
         found = {name: digest for name, digest in digests.items() if self.approved_digest(name) != digest}
         for name, digest in found.items():
             told = self._reported_changes(name)
-            if self.approved_digest(name) and self._store is not None and digest not in told and len(told) < MOST_REPORTED:
+            if (
+                self.approved_digest(name)
+                and self._store is not None
+                and digest not in told
+                and len(told) < MOST_REPORTED
+            ):
                 self._waiting[name] = digest, self.approved_digest(name)
                 self._schedule(0.0)
         self._off = (self._off - digests.keys()) | found.keys()
@@ -290,7 +295,9 @@ class Pins:
         if outcome.check(LedgerUnavailable, StaleChange) is None:
             log.failure("changed definitions are not reported", outcome)
         # Changes reported by others in the meantime, or before the store was read, are not reported again.
-        self._waiting = {name: entry for name, entry in self._waiting.items() if entry[0] not in self._reported_changes(name)}
+        self._waiting = {
+            name: entry for name, entry in self._waiting.items() if entry[0] not in self._reported_changes(name)
+        }
         if self._waiting:
             self._schedule(self._pause)
             self._pause = min(self._pause * 2, RETRY_SECONDS_MOST)

@@ -7,20 +7,20 @@ from typing import Any
 
 from agtphost.errors import Refusal
 from agtphost.upstream.failures import (
-    UpstreamBusy,
+    AnswerTooLong,
     CallCancelled,
-    UpstreamDown,
     ErrorAnswer,
-    UpstreamLost,
     NotApproved,
     NotReading,
-    UpstreamRefused,
     RulesUnmatched,
-    UpstreamTimeout,
-    AnswerTooLong,
     UnreadableAnswer,
     UnsendableCall,
+    UpstreamBusy,
+    UpstreamDown,
     UpstreamFailure,
+    UpstreamLost,
+    UpstreamRefused,
+    UpstreamTimeout,
 )
 from agtphost.vocabulary import a2a_errors, jsontext
 from agtphost.vocabulary.reasons import Reason

@@ -21,9 +21,9 @@ from twisted.logger import LogLevel
 from twisted.python.failure import Failure
 
 from agtphost.config.upstreams import UpstreamSection
-from agtphost.upstream.failures import CallCancelled, UpstreamDown, UpstreamLost, UpstreamTimeout, UpstreamFailure
+from agtphost.upstream.failures import CallCancelled, UpstreamDown, UpstreamFailure, UpstreamLost, UpstreamTimeout
 from agtphost.upstream.log import UpstreamLog
-from agtphost.upstream.queue import StartWaiters, Caller, CallQueue
+from agtphost.upstream.queue import Caller, CallQueue, StartWaiters
 from agtphost.upstream.supervision import Delays, UpstreamState, supervise
 
 T = TypeVar("T")
@@ -91,8 +91,8 @@ class UpstreamService(ABC, Service):
     """
     The service of one upstream.
 
-    Subclasses implement the attempt and what ends with it: :meth:`_establish`, :meth:`_rose`, :meth:`_release` and
-    :meth:`_ended`.
+    Subclasses implement the attempt and what ends with it: :meth:`_establish`, :meth:`_note_up`, :meth:`_release` and
+    :meth:`_wait_until_ended`.
 
     :param protocol: ``mcp``, ``a2a`` or ``acp``: a prefix of its name.
     :param log: its part of the host's log.
@@ -236,7 +236,7 @@ class UpstreamService(ABC, Service):
             self._attempt_now()
 
     def snapshot_members(self) -> dict[str, Any]:
-        """Return the present members of :class:`Snapshot`."""
+        """Return the present members of :class:`UpstreamSnapshot`."""
         now, up = self.seconds(), self._state is UpstreamState.UP
         waits = self._state in (UpstreamState.BACKOFF, UpstreamState.FAILED)
         return {

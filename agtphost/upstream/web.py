@@ -25,11 +25,11 @@ from agtphost.config.web_upstreams import WebUpstreamSection
 from agtphost.handlers.calls import client_span
 from agtphost.handlers.tracing import ClientSpan
 from agtphost.upstream.bodies import AnswerBody
-from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, UpstreamTimeout, AnswerTooLong, UnreadableAnswer
+from agtphost.upstream.failures import AnswerTooLong, UnreadableAnswer, UpstreamLost, UpstreamRefused, UpstreamTimeout
 from agtphost.upstream.https import HTTPSClient, read, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
-from agtphost.upstream.service import UpstreamSnapshot, UpstreamService
+from agtphost.upstream.service import UpstreamService, UpstreamSnapshot
 from agtphost.vocabulary import jsontext
 
 LONGEST_BODY = 16 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agtphost.adapters.precedence import differences, field_of, drop_claims
+from agtphost.adapters.precedence import differences, drop_claims, field_of
 from agtphost.handlers.built_in import BuiltInContext
 from tests.adapters.peers import ALICE
 from tests.rows import each_row

@@ -9,11 +9,11 @@ from twisted.internet.defer import Deferred
 
 from agtphost.client.mcp.endpoints import EndpointCall
 from agtphost.client.reply import Reply
-from agtphost.mcp.link import OnEvent, McpOperation
+from agtphost.mcp.link import McpOperation, OnEvent
 
 
 class Nobody:
-    """An :class:`agtphost.mcp.link.Link`."""
+    """An :class:`agtphost.mcp.link.McpHostLink`."""
 
     approval_wait = 0.0
 

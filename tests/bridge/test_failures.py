@@ -56,7 +56,9 @@ def test_the_message_names_the_fields_and_names_that_the_remedy_speaks_of() -> N
     faults = [{"path": "/a", "message": "is no number", "keyword": "type"}]
     said = refusal_fault(reply(422, reason="invalid-input", remedy="Correct it.", faults=faults), modern=True)
     assert '"path": "/a"' in said.message and "is no number" in said.message
-    close = refusal_fault(reply(422, reason="unknown-tool", explanation="No.", close_matches=["files.read"]), modern=True)
+    close = refusal_fault(
+        reply(422, reason="unknown-tool", explanation="No.", close_matches=["files.read"]), modern=True
+    )
     assert close.message == '422 unknown-tool: No. close_matches: ["files.read"]. (Audit-ID a1)'
     assert len(refusal_fault(reply(422, reason="invalid-input", faults=faults * 1000), modern=True).message) < 2000
 

@@ -107,7 +107,9 @@ class Steps:
 
 
 @asynccontextmanager
-async def serving(limits: BridgeHttpLimits | None = None, tokens: Sequence[str] = ()) -> AsyncIterator[tuple[str, Steps]]:
+async def serving(
+    limits: BridgeHttpLimits | None = None, tokens: Sequence[str] = ()
+) -> AsyncIterator[tuple[str, Steps]]:
     """A port that serves the tool."""
     steps = Steps()
     server = Server(Nobody(), reactor, endpoints=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.conformance.link import RawAnswer, Failure
+from agtphost.conformance.link import Failure, RawAnswer
 from agtphost.conformance.target import Target
 
 

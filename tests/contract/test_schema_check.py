@@ -11,7 +11,7 @@ import pytest
 from agtphost.contract import schema_pool, schemas
 from agtphost.contract.schema_check import SchemaChecks
 from agtphost.contract.schema_pool import SchemaPool
-from agtphost.contract.schemas import RecentSchemas, SchemaError, compile_schema, is_pattern, defer_compilation
+from agtphost.contract.schemas import RecentSchemas, SchemaError, compile_schema, defer_compilation, is_pattern
 from tests.programmes import length, seed_of_chance
 from tests.rows import each_row
 

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.rights import GrantSet, is_free, format_grant
+from agtphost.contract.rights import GrantSet, format_grant, is_free
 from agtphost.dispatch import authority
 from agtphost.dispatch.exchange import Exchange
 from agtphost.identity.peer import Assurance

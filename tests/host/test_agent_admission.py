@@ -158,7 +158,9 @@ def test_a_label_that_is_in_use() -> None:
     directory = merge_agents(AgentDirectory([DESK]), [other], problems)
     assert [(problem.file, DESK.agent_id in problem.message) for problem in problems] == [("other.json", True)]
     assert directory.by_id(DESK.agent_id) is None, "the candidate is refused, whatever its directory is"
-    assert merge_agents(AgentDirectory([DESK]), [], problems).by_name("desk") is DESK, "a file that is gone ends no agent"
+    assert merge_agents(AgentDirectory([DESK]), [], problems).by_name("desk") is DESK, (
+        "a file that is gone ends no agent"
+    )
     assert len(problems) == 1
 
 

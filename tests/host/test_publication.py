@@ -22,7 +22,7 @@ from agtphost.contract.manifest_validation import examine
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.host.loaded import LoadedHost, load_host
-from agtphost.host.publication import HISTORY, Publication, ManifestForm
+from agtphost.host.publication import HISTORY, ManifestForm, Publication
 from agtphost.host.revision import PublicationHistory
 from agtphost.identity import files
 from agtphost.identity.agents import Agent

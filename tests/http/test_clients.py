@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 
-from agtphost.http.clients import HttpClient, HttpClients, HttpClientToken, ClientRefused
+from agtphost.http.clients import ClientRefused, HttpClient, HttpClients, HttpClientToken
 from tests.rows import each_row
 
 NIGHTLY = HttpClientToken(name="nightly", token="n" * 32, agent_id="a" * 64, scopes=("documents:read",))

@@ -13,7 +13,7 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from agtphost.errors import ConfigurationError
-from agtphost.http.pages import StaticPage, PageTable
+from agtphost.http.pages import PageTable, StaticPage
 from agtphost.http.site import HttpService
 from agtphost.http.tls import TlsCreator, https_options
 from tests.client.credentials import Credentials, create

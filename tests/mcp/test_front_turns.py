@@ -29,7 +29,7 @@ from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.site import HTTP_LIMITS, HttpFactory
-from agtphost.mcp.context import Context, ClientConversation
+from agtphost.mcp.context import ClientConversation, Context
 from agtphost.mcp.front import McpFrontFacts, McpFrontResource
 from agtphost.mcp.revisions import MODERN
 from agtphost.mcp.server import Server

@@ -16,7 +16,16 @@ from tests.bridge.nobody import Nobody
 LISTS = [method for method, kept in CACHE_MILLISECONDS.items() if kept]
 
 
-@pytest.mark.parametrize(("told", "shown"), [(1_500, 1_500), (0, 0), (LIST_CACHE_MILLISECONDS, LIST_CACHE_MILLISECONDS), (LIST_CACHE_MILLISECONDS + 1, LIST_CACHE_MILLISECONDS), (None, LIST_CACHE_MILLISECONDS)])
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (1_500, 1_500),
+        (0, 0),
+        (LIST_CACHE_MILLISECONDS, LIST_CACHE_MILLISECONDS),
+        (LIST_CACHE_MILLISECONDS + 1, LIST_CACHE_MILLISECONDS),
+        (None, LIST_CACHE_MILLISECONDS),
+    ],
+)
 @pytest.mark.parametrize("method", LISTS)
 @pytest_twisted.ensureDeferred
 async def test_the_shorter_time_is_shown(method: str, told: int | None, shown: int) -> None:

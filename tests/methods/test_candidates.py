@@ -127,7 +127,9 @@ def test_what_is_kept_of_authorities_is_bounded(monkeypatch: pytest.MonkeyPatch)
     for scope in ("", "booking:desk", "booking:room", "mcp:tools:execute"):
         answered = on.ask("DISCOVER", "/", {"criteria": "*"}, certificate=ME, headers={"Authority-Scope": scope})
         assert answered.status == 200
-    handler: Any = next(binding.handler for binding in on.core.on.registry.built_in_bindings() if binding.path == "/methods")
+    handler: Any = next(
+        binding.handler for binding in on.core.on.registry.built_in_bindings() if binding.path == "/methods"
+    )
     assert len(handler._candidates._known._allowed) == 2
 
 

@@ -150,7 +150,9 @@ def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest
     assert "QUERY /two" in called(asked(host)) and len(made) == 2
     for claim in ("", "booking:desk"):
         asked(host, headers={"Authority-Scope": claim})
-    handler = next(binding.handler for binding in host.core.on.registry.built_in_bindings() if binding.path == "/methods")
+    handler = next(
+        binding.handler for binding in host.core.on.registry.built_in_bindings() if binding.path == "/methods"
+    )
     assert len(handler._face._documents._documents) == 2  # type: ignore[attr-defined]
 
 

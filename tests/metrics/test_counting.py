@@ -9,7 +9,17 @@ from collections.abc import Callable
 import pytest
 
 from agtphost.metrics import counting
-from agtphost.metrics.counting import MOST_AGENTS, MOST_CALLED, MOST_METHODS, MOST_MISSING, NO_AGENT, OTHER, MOST_SERIES, CallCounts, Histogram
+from agtphost.metrics.counting import (
+    MOST_AGENTS,
+    MOST_CALLED,
+    MOST_METHODS,
+    MOST_MISSING,
+    MOST_SERIES,
+    NO_AGENT,
+    OTHER,
+    CallCounts,
+    Histogram,
+)
 from agtphost.vocabulary.reasons import Reason
 from tests.metrics.samples import METHODS as KNOWN
 from tests.metrics.samples import group, record
@@ -18,7 +28,9 @@ from tests.metrics.samples import group, record
 def test_calls_are_counted_by_method_status_and_reason() -> None:
     """Refusals by why; a record that ends no call is a record and no call."""
     counts = CallCounts(KNOWN)
-    counts.count_group(group(record(), record(), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND)), record(seconds=None)))
+    counts.count_group(
+        group(record(), record(), record("BOOK", 404, str(Reason.RECORD_NOT_FOUND)), record(seconds=None))
+    )
     counts.count_group(group(record("BOOK", 503, str(Reason.STORE_UNAVAILABLE), durable=False), seconds=None))
     missing, store = str(Reason.RECORD_NOT_FOUND), str(Reason.STORE_UNAVAILABLE)
     assert list(counts.calls()) == [("QUERY", 200, "", 2), ("BOOK", 404, missing, 1), ("BOOK", 503, store, 1)]
@@ -31,7 +43,9 @@ def test_what_was_called_and_which_scope_was_missing() -> None:
     counts, why = CallCounts(KNOWN, agents=True), str(Reason.SCOPE_REQUIRED)
     refused = record("EXECUTE", 455, why, caller="demo", label="files.read_file", scopes=("files:read",))
     negotiated = record("BOOK", 455, why, caller="demo", label="contracts", scopes=("made:up",))
-    counts.count_group(group(record(label="files.read_file"), refused, refused, negotiated, record("BOOK", 404, "not-found")))
+    counts.count_group(
+        group(record(label="files.read_file"), refused, refused, negotiated, record("BOOK", 404, "not-found"))
+    )
     assert counts.called == {
         ("files.read_file", "answered"): 1,
         ("files.read_file", "refused"): 2,
@@ -45,7 +59,9 @@ def test_foreign_words_are_other() -> None:
     """Methods that nobody knows and reasons of other hosts, however many."""
     counts = CallCounts(KNOWN)
     for number in range(5_000):
-        counts.count_group(group(record(f"VERB{number}", 400, f"because-{number}"), record("QUERY", 404, f"why-{number}")))
+        counts.count_group(
+            group(record(f"VERB{number}", 400, f"because-{number}"), record("QUERY", 404, f"why-{number}"))
+        )
     assert list(counts.calls()) == [(OTHER, 400, OTHER, 5_000), ("QUERY", 404, OTHER, 5_000)]
     assert set(counts.latencies) == {OTHER, "QUERY"}
 

@@ -115,7 +115,9 @@ def test_the_largest_scrape_holds_nothing_up() -> None:
     counts = CallCounts(methods, agents=True)
     reasons = list(map(str, Reason))
     for number in range(6_000):
-        counts.count_group(group(record(methods[number % 437], 400, reasons[number % len(reasons)], caller=f"agent-{number}")))
+        counts.count_group(
+            group(record(methods[number % 437], 400, reasons[number % len(reasons)], caller=f"agent-{number}"))
+        )
     seen = vitals(upstreams=(READERS,) * 100)
     exposition = Exposition(counts, lambda: seen)
     spent = []

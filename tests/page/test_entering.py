@@ -17,8 +17,8 @@ from agtphost.identity.peer import PeerCertificate
 from agtphost.page.browsers import BrowserCertificate
 from agtphost.page.entering import enter_by_certificate
 from agtphost.page.entrance import (
-    FAILURES_PER_MINUTE,
     FAILURES_OF_ALL,
+    FAILURES_PER_MINUTE,
     LINK_SECONDS,
     LINKS_PER_CERTIFICATE,
     MOST_ADDRESSES,

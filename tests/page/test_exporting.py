@@ -87,7 +87,9 @@ def test_what_was_changed_in_the_file_is_found(site: Site, browser: Browser, tmp
 
 def test_a_range_verifies_and_says_that_it_is_one(site: Site, browser: Browser, tmp_path: Path) -> None:
     """Its first and last number are those that were asked for; beyond the end there is the end."""
-    told = verified(site, exported(browser, tmp_path, librarian(site), **{"from": "3", "to": str(RECORDS_PER_PAGE + 7)}))
+    told = verified(
+        site, exported(browser, tmp_path, librarian(site), **{"from": "3", "to": str(RECORDS_PER_PAGE + 7)})
+    )
     assert told["verified"] and not told["whole"] and told["records"] == RECORDS_PER_PAGE + 5
     assert told["heads"][0]["seq"] == RECORDS_PER_PAGE + 7
     told = verified(site, exported(browser, tmp_path, librarian(site), **{"from": str(CALLS), "to": "999999999"}))
@@ -199,7 +201,9 @@ def test_a_file_that_cannot_be_finished_breaks_off(tmp_path: Path) -> None:
     """Over a record that somebody changed in the database: no file that ends well leaves out what is wrong."""
     with served(tmp_path) as site:
         with Client(trust=site.trust, agent_id=librarian(site)) as client:
-            ids = [client.call(site.host.uri, "ECHO", "/text", {"text": "x"}).audit_id for _ in range(RECORDS_PER_PAGE + 5)]
+            ids = [
+                client.call(site.host.uri, "ECHO", "/text", {"text": "x"}).audit_id for _ in range(RECORDS_PER_PAGE + 5)
+            ]
         flip(site.host, str(ids[RECORDS_PER_PAGE + 2]))
         browser = site.browser()
         with pytest.raises((IncompleteRead, ConnectionError)):

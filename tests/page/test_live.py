@@ -15,7 +15,15 @@ from twisted.web.http_headers import Headers
 
 from agtphost.audit.observed import ObservedGroup, ObservedRecord
 from agtphost.page import live
-from agtphost.page.live import FEED_SECONDS, LINES_PER_UPDATE, MOST_UNREAD, UPDATE_SECONDS, MOST_FEEDS, LiveFeeds, line_of
+from agtphost.page.live import (
+    FEED_SECONDS,
+    LINES_PER_UPDATE,
+    MOST_FEEDS,
+    MOST_UNREAD,
+    UPDATE_SECONDS,
+    LiveFeeds,
+    line_of,
+)
 from tests.bench.viewed import bench
 from tests.measuring import measured
 from tests.metrics.test_cost import call_seconds

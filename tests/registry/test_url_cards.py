@@ -266,7 +266,7 @@ async def test_the_command_approves_what_was_looked_at(monkeypatch: pytest.Monke
             reply = host.call(method, path, given, caller=host.operator).reply
             return native._require(reply)
 
-        monkeypatch.setattr(NativeRegistry, "_asked", asked)
+        monkeypatch.setattr(NativeRegistry, "_request", asked)
         monkeypatch.setattr(commands, "resolve", lambda *_, **__: None)
 
         def said(*words: str) -> Any:

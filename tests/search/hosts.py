@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.iagtp import IEmbedder
 from agtphost.search.engine import EmbedderError, SearchEngine
-from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.search.vectors import VectorStore
 
 

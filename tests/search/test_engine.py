@@ -13,7 +13,10 @@ from agtphost.search.index import SearchEntry
 from agtphost.search.vectors import VectorStore
 from tests.search.hosts import Meanings, Searches
 
-THINGS = [SearchEntry("merge_pull_request", "Merge a pull request."), SearchEntry("send_mail", "Send a letter to somebody.")]
+THINGS = [
+    SearchEntry("merge_pull_request", "Merge a pull request."),
+    SearchEntry("send_mail", "Send a letter to somebody."),
+]
 MEANINGS = ("land merge pull request", "post letter send mail")
 
 

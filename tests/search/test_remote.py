@@ -13,13 +13,16 @@ from twisted.internet.threads import deferToThread
 
 from agtphost.search import remote
 from agtphost.search.engine import EmbedderError, SearchEngine
-from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.search.remote import RemoteEmbedder
 from agtphost.upstream.https import trust_of
 from tests.rows import each_row
 from tests.search.embeddings_server import Service, serving
 
-THINGS = [SearchEntry("query_library", "Returns a book of the shelf."), SearchEntry("reserve_room", "A bed for a guest.")]
+THINGS = [
+    SearchEntry("query_library", "Returns a book of the shelf."),
+    SearchEntry("reserve_room", "A bed for a guest."),
+]
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,9 @@ def measure(engine: str, folder: Path) -> dict[str, float]:
     before = psutil.Process().memory_info().rss
     begun = time.process_time()
     searches = Searches(
-        some, None if engine == "bm25" else ThreadedEmbedder(StaticVectors(), at_once), VectorStore(folder / "vectors.sqlite3")
+        some,
+        None if engine == "bm25" else ThreadedEmbedder(StaticVectors(), at_once),
+        VectorStore(folder / "vectors.sqlite3"),
     )
     assert searches.find("land the PR").engine == engine
     made = time.process_time() - begun

@@ -16,8 +16,8 @@ from twisted.internet.defer import maybeDeferred
 from twisted.web.http_headers import Headers
 
 from agtphost.http.fetch import MAX_OCTETS, Fetcher, FetchError
-from agtphost.upstream.failures import UpstreamLost, AnswerTooLong
-from agtphost.upstream.https import HTTPSClient, trust_only, read, trust_of
+from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
+from agtphost.upstream.https import HTTPSClient, read, trust_of, trust_only
 from agtphost.upstream.octet_limit import MOST_HEAD
 from agtphost.vocabulary.addresses import AddressPolicy
 from tests.handlers.upstreams import Authority, Names, Script, Server, answer, says

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from agtphost.upstream.failures import (
-    UpstreamBusy,
+    AnswerTooLong,
     CallCancelled,
-    UpstreamDown,
     ErrorAnswer,
-    UpstreamLost,
     NotApproved,
     NotReading,
-    UpstreamRefused,
     RulesUnmatched,
-    UpstreamTimeout,
-    AnswerTooLong,
     UnreadableAnswer,
     UnsendableCall,
+    UpstreamBusy,
+    UpstreamDown,
     UpstreamFailure,
+    UpstreamLost,
+    UpstreamRefused,
+    UpstreamTimeout,
 )
 from agtphost.upstream.refusals import refusal
 from agtphost.vocabulary import jsontext

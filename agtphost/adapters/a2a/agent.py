@@ -9,10 +9,10 @@ from typing import Any
 
 from agtphost.adapters.a2a import card as cards
 from agtphost.adapters.a2a.card import Card, CardKey, CardRefused
-from agtphost.adapters.a2a.dialects import Dialect, A2aOperation, Params
+from agtphost.adapters.a2a.dialects import A2aOperation, Dialect, Params
 from agtphost.config.web_upstreams import A2AAgentSection
 from agtphost.handlers.tracing import end_span_after, fields_of
-from agtphost.upstream.failures import UpstreamRefused, UnreadableAnswer
+from agtphost.upstream.failures import UnreadableAnswer, UpstreamRefused
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.upstream.web import WebUpstream
@@ -171,8 +171,8 @@ class A2AAgent(WebUpstream):
             self.candidate = card
             by = "[[a2a.agent]] pin" if self.pins.is_fixed(CARD) else f"agtp upstreams approve a2a.{settings.name}"
             raise CardRefused(
-                f"its card (SHA-256 {card.digest}) is not the approved one (SHA-256 {self.pins.approved_digest(CARD)}); "
-                f"approve it by {by}"
+                f"its card (SHA-256 {card.digest}) is not the approved one "
+                f"(SHA-256 {self.pins.approved_digest(CARD)}); approve it by {by}"
             )
         self.candidate = None
         if self.card is None or self.card.document != card.document:

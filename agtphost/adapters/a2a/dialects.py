@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from agtphost.adapters.a2a import legacy
 from agtphost.adapters.a2a.card import JSONRPC, Interface
 from agtphost.upstream.bodies import ErrorEvent
-from agtphost.upstream.failures import ErrorAnswer, UpstreamRefused, UnreadableAnswer
+from agtphost.upstream.failures import ErrorAnswer, UnreadableAnswer, UpstreamRefused
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.a2a_errors import INTERNAL, INVALID_PARAMS, TASK_NOT_FOUND, UNSUPPORTED_OPERATION, code_in
 

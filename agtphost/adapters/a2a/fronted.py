@@ -155,9 +155,7 @@ class FrontTaskTable:
         """
         if len(self._calls) >= MOST_RUNNING:
             raise TooManyTasks(f"{MOST_RUNNING} tasks run, which is the limit; try again later")
-        task = FrontTask(
-            task_id=str(document["id"]), client=client, agent_id=agent_id, document=document, ended=False
-        )
+        task = FrontTask(task_id=str(document["id"]), client=client, agent_id=agent_id, document=document, ended=False)
         changes = [*self._make_room(client), self._put(task)]
         self._calls[task.task_id] = call
         call.keeps = LONGEST
@@ -355,7 +353,7 @@ def _parameter_refusal(explanation: str) -> Refusal:
 def front_bindings(tasks: FrontTaskTable) -> tuple[Binding, ...]:
     """Return the bindings for the front's clients, which agents with a certificate can use too."""
 
-    def bound(method: str, path: str, handler: IBuiltInHandler, does: str) -> Binding:
+    def bind(method: str, path: str, handler: IBuiltInHandler, does: str) -> Binding:
         statement, changes = f"{does} that the client began at the A2A front", method != "QUERY"
         # A front on loopback may demand nothing of its clients, so the handlers check the owner of a task by the
         # client.
@@ -363,7 +361,7 @@ def front_bindings(tasks: FrontTaskTable) -> tuple[Binding, ...]:
 
     one = f"{PATH}/{{task_id}}"
     return (
-        bound("QUERY", PATH, ListOwnTasks(tasks), "List the tasks"),
-        bound("QUERY", one, ReadTask(tasks), "Read a task"),
-        bound("SUSPEND", one, WithdrawTask(tasks), "Cancel a task"),
+        bind("QUERY", PATH, ListOwnTasks(tasks), "List the tasks"),
+        bind("QUERY", one, ReadTask(tasks), "Read a task"),
+        bind("SUSPEND", one, WithdrawTask(tasks), "Cancel a task"),
     )

@@ -123,7 +123,11 @@ class SendMessage(A2aAction):
         )
 
     def _answer(
-        self, context: BuiltInContext, sending: messages.OutgoingMessage, progress: TaskProgress, extra: dict[str, object]
+        self,
+        context: BuiltInContext,
+        sending: messages.OutgoingMessage,
+        progress: TaskProgress,
+        extra: dict[str, object],
     ) -> Answer:
         if progress.task is None:
             return self._answer_message(context, sending, progress.message, extra)

@@ -23,7 +23,7 @@ from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.fronted import client_key
 from agtphost.adapters.a2a.handlers import A2aAction
 from agtphost.adapters.a2a.messages import FORWARDED
-from agtphost.adapters.a2a.relayed import RelayRequest, TaskNews, RelayClient, make_error
+from agtphost.adapters.a2a.relayed import RelayClient, RelayRequest, TaskNews, make_error
 from agtphost.adapters.a2a.tasks import task_in
 from agtphost.adapters.callers import agent_of, caller_of, is_forwarded, owner_of
 from agtphost.audit.drafts import Change
@@ -56,7 +56,9 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-PUSH_OPERATIONS = frozenset({A2aOperation.PUSH_CREATE, A2aOperation.PUSH_GET, A2aOperation.PUSH_LIST, A2aOperation.PUSH_DELETE})
+PUSH_OPERATIONS = frozenset(
+    {A2aOperation.PUSH_CREATE, A2aOperation.PUSH_GET, A2aOperation.PUSH_LIST, A2aOperation.PUSH_DELETE}
+)
 """Operations on push notification configurations."""
 
 NO_PUSH = "Push notifications are not supported by the agent"
@@ -141,7 +143,9 @@ class A2aRelay(A2aAction):
             if not settings.push_origins:
                 raise make_error(a2a_errors.PUSH_UNSUPPORTED, NO_PUSH)
             if asked.pushed.get("url") and not relayed.may_push(asked.pushed["url"], settings.push_origins):
-                raise make_error(a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL")
+                raise make_error(
+                    a2a_errors.INVALID_PARAMS, "The operator does not allow push notifications to that URL"
+                )
 
     def _require_pushing(self, params: Mapping[str, Any]) -> None:
         """
@@ -181,7 +185,9 @@ class A2aRelay(A2aAction):
             extra={"a2a_task_id": link.remote_id, "a2a_state": link.state},
         )
 
-    def _link(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, heard: TaskNews) -> OwnedTask | None:
+    def _link(
+        self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, heard: TaskNews
+    ) -> OwnedTask | None:
         """Return the link to keep for an answer; None where it names neither a task nor a conversation."""
         known = asked.link
         if known is not None and heard.task_id in ("", known.remote_id):
@@ -210,7 +216,9 @@ class A2aRelay(A2aAction):
 
     # Streams
 
-    async def _stream(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions) -> Answer:
+    async def _stream(
+        self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions
+    ) -> Answer:
         link = asked.link
 
         async def take(event: Any) -> None:
@@ -241,7 +249,9 @@ class A2aRelay(A2aAction):
 
     # Lists
 
-    async def _list(self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions) -> Answer:
+    async def _list(
+        self, context: BuiltInContext, asked: RelayRequest, whose: RelayClient, spoken: CallOptions
+    ) -> Answer:
         """
         Return a page of the client's tasks: the agent knows this host as one client, and lists the tasks of all.
 
@@ -259,7 +269,9 @@ class A2aRelay(A2aAction):
             params["pageToken"] = token
             if not token:
                 del params["pageToken"]
-            result = await self._agent.ask(A2aOperation.LIST, params, self._seconds(context), caller_of(context), spoken)
+            result = await self._agent.ask(
+                A2aOperation.LIST, params, self._seconds(context), caller_of(context), spoken
+            )
             tasks, following = _page_of(result)
             told = told or result
             wanted = wanted if wanted is not None else _size_of(result)
@@ -275,7 +287,9 @@ class A2aRelay(A2aAction):
                 break
         links = [_with_news(own[task["id"]], relayed.read_task_news(task)) for task in found]
         changes = [change for link in links for change in self._links.changes(link)]
-        shown = [relayed.rename_context(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)]
+        shown = [
+            relayed.rename_context(task, link.conversation, link.shown) for task, link in zip(found, links, strict=True)
+        ]
         total = len(shown) if began and not more else _total(own.values(), params)
         response = {**told, "tasks": shown, "nextPageToken": more, "totalSize": max(total, len(shown))}
         return Answer(result={"response": response}, changes=tuple(changes))
@@ -332,7 +346,7 @@ def _pack_token(token: str, skip: int) -> str:
 
 def _unpack_token(value: Any) -> tuple[str, int]:
     """
-    Return the agent's token and the place in its page, from a token that :func:`_closed` made.
+    Return the agent's token and the place in its page, from a token that :func:`_pack_token` made.
 
     :raises ErrorAnswer: -32602 for any other.
     """

@@ -13,7 +13,7 @@ from agtphost.adapters.web_adapter import WebAdapter
 from agtphost.contract.binding import Binding
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.upstream.cancellation import AlreadyOver
-from agtphost.upstream.failures import UpstreamRefused, UnreadableAnswer
+from agtphost.upstream.failures import UnreadableAnswer, UpstreamRefused
 from agtphost.upstream.ownership import OwnedTask
 from agtphost.vocabulary.reasons import Reason
 
@@ -39,7 +39,9 @@ class ACPAdapter(WebAdapter[ACPServer]):
 
     def _describe_for_operators(self, upstream: ACPServer) -> Mapping[str, object]:
         return {
-            "approved": {name: upstream.pins.approved_digest(name) for name in (*upstream.manifests, *upstream.changed)},
+            "approved": {
+                name: upstream.pins.approved_digest(name) for name in (*upstream.manifests, *upstream.changed)
+            },
             "waiting_for_approval": dict(upstream.changed),
             "unmatched_rules": [f"agent {name}" for name in upstream.unmatched],
         }

@@ -37,7 +37,9 @@ class _AcpAction(actions.UpstreamAction):
         self._server = server
 
     async def _ask(self, context: BuiltInContext, method: str, path: tuple[str, ...], body: object = None) -> Any:
-        return await self._await_outcome(self._server.ask(method, path, self._seconds(context), body, caller_of(context)))
+        return await self._await_outcome(
+            self._server.ask(method, path, self._seconds(context), body, caller_of(context))
+        )
 
     def _find_link(self, context: BuiltInContext) -> OwnedTask:
         """Return the run that a request is about: ``run_id`` of its payload, or else its Task-ID."""

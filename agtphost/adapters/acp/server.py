@@ -12,7 +12,7 @@ from urllib.parse import quote
 from agtphost.config.web_upstreams import ACPServerSection
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.identity.canonical import canonical
-from agtphost.upstream.failures import NotApproved, UpstreamRefused, UnreadableAnswer
+from agtphost.upstream.failures import NotApproved, UnreadableAnswer, UpstreamRefused
 from agtphost.upstream.pins import Pins
 from agtphost.upstream.queue import Caller
 from agtphost.upstream.web import WebUpstream

@@ -26,5 +26,5 @@ __all__ = [
     "McpAdapter",
     "McpServer",
     "ServerSnapshot",
-    "State",
+    "UpstreamState",
 ]

@@ -105,7 +105,11 @@ class McpAdapter:
         """Return the approved and the present definition of a tool; None for an unknown tool."""
         found = self._servers.get(upstream)
         tool = None if found is None else found.catalogue.tools.get(name)
-        return None if found is None or tool is None else found.catalogue.pins.describe(name, defining_octets(tool.definition))
+        return (
+            None
+            if found is None or tool is None
+            else found.catalogue.pins.describe(name, defining_octets(tool.definition))
+        )
 
     def resolve(self, action: str, payload: Any, server: str | None) -> Resolution:
         """
@@ -121,7 +125,11 @@ class McpAdapter:
             raise unknown_server(self._servers)
         if action == CALL:
             called = self._call(payload, server)
-            return called if payload.keys() <= CLAIMLESS_MEMBERS else self._add_mismatch_check(called, payload, payload.get("_meta"))
+            return (
+                called
+                if payload.keys() <= CLAIMLESS_MEMBERS
+                else self._add_mismatch_check(called, payload, payload.get("_meta"))
+            )
         if action == LIST:
             binding = self._list_all if server is None else self._lists[server]
             return Resolution(binding=binding, input=payload if isinstance(payload, dict) else {})
@@ -171,7 +179,9 @@ class McpAdapter:
 
     def describe_protocols(self) -> Sequence[Mapping[str, object]]:
         """Return the entries of :meth:`hosted_protocols` with the present state of each server, for DESCRIBE."""
-        return [{**entry, **self._servers[str(entry["name"])].snapshot().to_json()} for entry in self.hosted_protocols()]
+        return [
+            {**entry, **self._servers[str(entry["name"])].snapshot().to_json()} for entry in self.hosted_protocols()
+        ]
 
     def upstreams(self) -> Sequence[Mapping[str, object]]:
         """Return the full state of each server, for operators."""
@@ -256,7 +266,11 @@ class McpAdapter:
         if having or server is not None:
             found = self._find_in(having[0] if having else searched[0], tool)
             if found is not None:
-                return hide_behind(found, bare_binding(searched, tool, self._unknown_tool_refusal(tool, searched))) if bare else found
+                return (
+                    hide_behind(found, bare_binding(searched, tool, self._unknown_tool_refusal(tool, searched)))
+                    if bare
+                    else found
+                )
         if bare:
             return bare_binding(searched, tool, self._unknown_tool_refusal(tool, searched))
         return self._bind_unknown(tool, *self._split_name(tool, server))
@@ -317,7 +331,9 @@ class McpAdapter:
                 Reason.UNKNOWN_TOOL,
                 "No hosted MCP server has a tool of that name.",
                 remedy=_LIST_REMEDY,
-                among=lambda may: {"close_matches": _close_matches(tool[:128], [each.name for each in there if may(each)])},
+                among=lambda may: {
+                    "close_matches": _close_matches(tool[:128], [each.name for each in there if may(each)])
+                },
             )
             found.name_to(admits)
             return found

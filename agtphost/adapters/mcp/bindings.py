@@ -48,7 +48,7 @@ class ToolCall:
 
     kind = "mcp"
     member = "tool_response"
-    __slots__ = ("_listed", "_output", "_tool", "repetition", "meta", "server")
+    __slots__ = ("_listed", "_output", "_tool", "meta", "repetition", "server")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class ToolCall:
 
     @property
     def label(self) -> str:
-        """The method and the name; see :attr:`agtphost.adapters.mcp.requests.Call.named`."""
+        """The method and the name; see :attr:`agtphost.adapters.mcp.requests.McpCall.label`."""
         return f"tools/call {self.server.settings.name}.{self._tool}"
 
     def with_input(self, meta: Mapping[str, Any], again: Mapping[str, Any]) -> ToolCall:
@@ -79,7 +79,7 @@ class ToolCall:
     def perform(
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """Send the call; see :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the call; see :class:`agtphost.adapters.mcp.requests.McpCall`."""
         span = request_span(instance, "tools/call", self._tool if self._listed else "")
         if span is None:
             return instance.call_tool(self._tool, context.input, self.meta, seconds, asking, caller_of(context))
@@ -135,7 +135,7 @@ class McpRequest:
 
     kind = "mcp"
     member = "mcp_response"
-    __slots__ = ("_method", "_params", "repetition", "meta", "label", "server")
+    __slots__ = ("_method", "_params", "label", "meta", "repetition", "server")
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class McpRequest:
     def perform(
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the request; see :class:`agtphost.adapters.mcp.requests.McpCall`."""
 
         # The name of a resource or prompt is the caller's text, so the span does not have it.
         span = request_span(instance, self._method)

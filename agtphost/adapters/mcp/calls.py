@@ -21,7 +21,7 @@ from agtphost.adapters.callers import caller_of, owner_of
 from agtphost.adapters.mcp.elicitation import CallContext
 from agtphost.adapters.mcp.notifications import LEVELS, NotificationQueue
 from agtphost.adapters.mcp.request_states import RequestStates, WaitingRequest
-from agtphost.adapters.mcp.requests import McpCall, IsMcpServer
+from agtphost.adapters.mcp.requests import IsMcpServer, McpCall
 from agtphost.adapters.mcp.roots import REQUEST, RootsNeeded, configured_roots, roots_of
 from agtphost.adapters.mcp.versions import META
 from agtphost.audit.drafts import Change

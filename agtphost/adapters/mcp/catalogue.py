@@ -38,7 +38,7 @@ LISTS: Mapping[str, tuple[str, ...]] = {"prompts": ("prompts",), "resources": ("
 _ONE = {"tools": "tool", "prompts": "prompt", "resources": "resource"}
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 
-Listed = Mapping[str, Collection[str]]
+ListedKeys = Mapping[str, Collection[str]]
 """Names and URIs by kind; a kind that was not listed yet is left out and not checked."""
 
 
@@ -48,7 +48,7 @@ def list_needed_kinds(settings: MCPServerSection) -> tuple[str, ...]:
     return tuple(kind for name, rules in wanted if rules for kind in LISTS[name])
 
 
-def find_unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple[str, str]]:
+def find_unmatched(settings: MCPServerSection, listed: ListedKeys) -> Iterator[tuple[str, str]]:
     """Return kind (``tools``, ``prompts``, ``resources``) and name of every rule that matches nothing, in order."""
     for name in sorted({*settings.tools, *settings.pins} - set(listed.get("tools", ()))):
         yield "tools", name
@@ -61,7 +61,7 @@ def find_unmatched(settings: MCPServerSection, listed: Listed) -> Iterator[tuple
                 yield "resources", rule
 
 
-def explain_unmatched(server: str, kind: str, name: str, listed: Listed) -> str:
+def explain_unmatched(server: str, kind: str, name: str, listed: ListedKeys) -> str:
     """Return the message to the operator about a rule that matches nothing."""
     close = difflib.get_close_matches(name[:256], sorted(listed.get(kind, ())), 1)
     meant = f" (did you mean {close[0]!r}?)" if close else ""
@@ -231,7 +231,7 @@ class ToolCatalogue:
         self._adopt(dict(self.tools))
 
     def detach(self) -> None:
-        """Stop listing until :meth:`attend`, because the server is gone."""
+        """Stop listing until :meth:`attach`, because the server is gone."""
         self._session = None
         self._is_stale = False
         if self._timer is not None and self._timer.active():
@@ -316,11 +316,11 @@ class ToolCatalogue:
 
     @property
     def rendered_rules(self) -> tuple[str, ...]:
-        """:attr:`unmatched` as lists show it."""
+        """:attr:`find_unmatched` as lists show it."""
         return tuple(render_rule(*each) for each in self.unmatched_rules)
 
     def explain_faults(self) -> list[str]:
-        """Return the messages to the operator about :attr:`unmatched` and :attr:`invalid`."""
+        """Return the messages to the operator about :attr:`find_unmatched` and :attr:`invalid_tools`."""
         listed, server = {**self.others, "tools": self.tools}, self._settings.name
         rules = [explain_unmatched(server, *each, listed) for each in self.unmatched_rules]
         return [

@@ -38,7 +38,7 @@ class ReadBatcher:
     A timer that decides when a pipe of answers is read.
 
     :param clock: runs the delay.
-    :param over: called when the delay ends; it reports with :meth:`found` whether answers came.
+    :param over: called when the delay ends; it reports with :meth:`note_result` whether answers came.
     """
 
     def __init__(self, clock: IReactorTime, over: Callable[[], None]) -> None:

@@ -53,7 +53,7 @@ class InputWatch:
             self._timer = self._clock.callLater(self._seconds / CHECKS, self._check)
 
     def count_queued(self, octets: int) -> None:
-        """Count octets that wait for room in the pipe, until :meth:`taken`."""
+        """Count octets that wait for room in the pipe, until :meth:`count_taken`."""
         self._handed += octets
 
     def count_taken(self) -> None:

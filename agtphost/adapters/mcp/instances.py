@@ -198,7 +198,7 @@ class InstanceChoice(Generic[T]):
         roots: Roots | None = None,
     ) -> T:
         """
-        Return what serves one request; see :meth:`known`.
+        Return what serves one request; see :meth:`find_instance`.
 
         :param meta: the request's ``_meta``.
         :param seconds: how long a start may take.
@@ -214,7 +214,9 @@ class InstanceChoice(Generic[T]):
             await server.wait_until_up(seconds)
         stateless = server.terms is not None and server.terms.stateless
         if stateless and (settings.protocol != "auto" or self._refuses_handshake or not keeps_session(meta)):
-            return server if not server.isolated else self._instances.get_or_start(self._key(agent_id, session_id, False))
+            return (
+                server if not server.isolated else self._instances.get_or_start(self._key(agent_id, session_id, False))
+            )
         if not declares_roots(meta) or settings.roots is not None:
             # A caller without roots declares that, so that a server that asks gets its answer without a delay.
             key = self._key(agent_id, session_id, stateless or not server.isolated)

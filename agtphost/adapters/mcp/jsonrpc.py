@@ -26,7 +26,14 @@ from twisted.internet.interfaces import IReactorTime
 
 from agtphost.adapters.mcp.links import HeaderPairs, Message, OpenLink
 from agtphost.handlers.deadlines import Deadlines, Late
-from agtphost.upstream.failures import CallCancelled, ErrorAnswer, UpstreamLost, UpstreamTimeout, UnsendableCall, UpstreamFailure
+from agtphost.upstream.failures import (
+    CallCancelled,
+    ErrorAnswer,
+    UnsendableCall,
+    UpstreamFailure,
+    UpstreamLost,
+    UpstreamTimeout,
+)
 
 METHOD_NOT_FOUND = -32601
 
@@ -40,7 +47,7 @@ Takes a request of the server: method, params, its id, and the call in whose str
 A handler that returns True answers later with :meth:`JsonRpcPeer.respond`; on False the peer refuses the request.
 """
 
-Notified = Sink
+TakeNotification = Sink
 """Takes a notification that belongs to no call in flight."""
 MAX_BATCH = 100
 """Messages in one JSON array (protocol 2025-03-26 has batches); more is an attack."""
@@ -100,7 +107,7 @@ class JsonRpcPeer:
         self,
         clock: IReactorTime,
         open_link: OpenLink,
-        on_notification: Notified,
+        on_notification: TakeNotification,
         on_lost: Callable[[UpstreamLost], None],
         on_request: Serve | None = None,
     ) -> None:

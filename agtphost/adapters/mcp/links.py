@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from agtphost.upstream.failures import UpstreamLost, UpstreamFailure
+from agtphost.upstream.failures import UpstreamFailure, UpstreamLost
 
 Message = dict[str, Any]
 """One JSON-RPC message as decoded: nothing added, nothing dropped."""

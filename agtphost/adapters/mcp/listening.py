@@ -65,7 +65,9 @@ class ListenForChanges:
                 queue = NotificationQueue(context.emit, server.settings.name)
                 queues.append(queue)
                 instance = self._instance(server, agent_id, context.session_id)
-                subscriber = Subscriber(lists, uris, partial(_pass_on, queue.take, _VisibleLists(context, server, self)))
+                subscriber = Subscriber(
+                    lists, uris, partial(_pass_on, queue.take, _VisibleLists(context, server, self))
+                )
                 instance.events.add(subscriber)
                 server.listeners.add(agent_id, subscriber)
                 subscribed.append((server, instance, subscriber))

@@ -63,7 +63,13 @@ class ToolList:
             for binding in listed[:PAGE]
         ]
         result: dict[str, Any] = {"tools": page}
-        ttl = shortest(*(server.catalogue.ttl for server in self._servers if server.state in (UpstreamState.UP, UpstreamState.IDLE)))
+        ttl = shortest(
+            *(
+                server.catalogue.ttl
+                for server in self._servers
+                if server.state in (UpstreamState.UP, UpstreamState.IDLE)
+            )
+        )
         if ttl is not None:
             result["ttlMs"] = ttl
         if len(listed) > PAGE:

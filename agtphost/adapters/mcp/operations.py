@@ -60,11 +60,11 @@ def table(payload: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def unknown_server(servers: Servers) -> Refusal:
     """Return the 404 refusal for an unknown server, with the servers whose tools the caller may call."""
 
-    def among(admits: Callable[[Any], bool]) -> dict[str, object]:
+    def list_candidates(admits: Callable[[Any], bool]) -> dict[str, object]:
         there = sorted(servers.items())
         return {"mcp_servers": [name for name, each in there if any(map(admits, each.catalogue.bindings.values()))]}
 
-    return NamingRefusal(Reason.UNKNOWN_MCP_SERVER, among=among)
+    return NamingRefusal(Reason.UNKNOWN_MCP_SERVER, among=list_candidates)
 
 
 def read_repetition(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ _CHANGES = {
 
 
 class HasRules(Protocol):
-    """The rules about listed entries: :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
+    """The rules about listed entries: :class:`agtphost.adapters.mcp.catalogue.ToolCatalogue`."""
 
     @property
     def others(self) -> Mapping[str, Collection[str]]:

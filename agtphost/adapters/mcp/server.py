@@ -21,7 +21,7 @@ from agtphost.adapters.mcp.bindings import tool_binding
 from agtphost.adapters.mcp.calls import CallTracker
 from agtphost.adapters.mcp.catalogue import ToolCatalogue
 from agtphost.adapters.mcp.elicitation import CallContext, PendingCall
-from agtphost.adapters.mcp.instances import CallerInstances, Key, InstanceChoice, own_settings
+from agtphost.adapters.mcp.instances import CallerInstances, InstanceChoice, Key, own_settings
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import McpLink, OpenLink, Receiver
 from agtphost.adapters.mcp.resources import ServerLists
@@ -37,7 +37,7 @@ from agtphost.adapters.mcp.versions import ANSWERABLE, NOTHING, Negotiated, Nego
 from agtphost.config.upstreams import MCPServerSection
 from agtphost.contract.binding import Binding
 from agtphost.identity.peer import Assurance
-from agtphost.upstream.failures import ErrorAnswer, UpstreamLost, UpstreamRefused, UnreadableAnswer, UpstreamFailure
+from agtphost.upstream.failures import ErrorAnswer, UnreadableAnswer, UpstreamFailure, UpstreamLost, UpstreamRefused
 from agtphost.upstream.https import HTTPSClient, trust_of
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.pins import Pins
@@ -136,7 +136,9 @@ class McpServer(UpstreamService):
             self.listeners.introduce(key[0], made.events)
             return made
 
-        self.instances: CallerInstances[McpServer] = CallerInstances(reactor, instance, settings.max_instances, settings.idle_stop)
+        self.instances: CallerInstances[McpServer] = CallerInstances(
+            reactor, instance, settings.max_instances, settings.idle_stop
+        )
         self.sharing = InstanceChoice(self, self.instances)
         self._handshake = handshake
         self.refused_revision = False
@@ -151,7 +153,9 @@ class McpServer(UpstreamService):
     async def _establish(self) -> None:
         await self._wait_until_closed()
         # A link may end before its peer is known here; the peer then fails the negotiation.
-        peer = self._peer = JsonRpcPeer(self._clock, self._open_link, self._take_notification, self._take_loss, self._take_request)
+        peer = self._peer = JsonRpcPeer(
+            self._clock, self._open_link, self._take_notification, self._take_loss, self._take_request
+        )
         probing, known = self._probe, self.settings
         try:
             able = self._capabilities()
@@ -210,7 +214,7 @@ class McpServer(UpstreamService):
 
     @property
     def is_off(self) -> bool:
-        """Whether all of it is off: see :class:`agtphost.adapters.mcp.catalogue.Catalogue`."""
+        """Whether all of it is off: see :class:`agtphost.adapters.mcp.catalogue.ToolCatalogue`."""
         return self.catalogue.is_off
 
     @property
@@ -234,7 +238,7 @@ class McpServer(UpstreamService):
         seconds: float,
         roots: Roots | None = None,
     ) -> Coroutine[Any, Any, McpServer]:
-        """Return what serves one request: see :class:`agtphost.adapters.mcp.instances.Sharing`."""
+        """Return what serves one request: see :class:`agtphost.adapters.mcp.instances.InstanceChoice`."""
         return self.sharing.choose_instance(agent_id, session_id, meta, seconds, roots)
 
     def call_tool(

@@ -13,7 +13,7 @@ from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs
 from agtphost.adapters.mcp.tools import McpTool, render_headers
 from agtphost.adapters.mcp.versions import ANSWERABLE, META, Negotiated, envelope, mirror_headers
-from agtphost.upstream.failures import CallCancelled, UpstreamTimeout, UnreadableAnswer
+from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamTimeout
 
 MAX_PAGES = 100
 """Pages of one list; a server with more is broken or hostile."""
@@ -118,7 +118,7 @@ class ClientSession:
         return self.request("subscriptions/listen", {"notifications": wanted}, None)
 
     async def list_tools(self, seconds: float) -> ListedEntries:
-        """Fetch every page of ``tools/list``; see :meth:`walk`."""
+        """Fetch every page of ``tools/list``; see :meth:`list_entries`."""
         return await self.list_entries("tools", "tools/list", "tools", seconds)
 
     async def list_entries(self, capability: str, method: str, member: str, seconds: float) -> ListedEntries:

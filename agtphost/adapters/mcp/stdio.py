@@ -4,9 +4,9 @@ The stdio transport: one child process, newline-delimited JSON on its standard i
 The process runs under :mod:`.launcher`, which has the lifeline on descriptor 3; closing it kills everything the server
 started. A link ends in one of three ways, each exactly once:
 
-- the process exits: calls in flight fail when its output is read to the end, but at most :data:`GRACE` later, for a
-  grandchild may hold the pipe;
-- it closes its input or output and does not exit within :data:`MUTE`: it is ended;
+- the process exits: calls in flight fail when its output is read to the end, but at most :data:`GRACE_SECONDS` later, for
+  a grandchild may hold the pipe;
+- it closes its input or output and does not exit within :data:`CLOSED_OUTPUT_SECONDS`: it is ended;
 - the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL), :meth:`StdioLink.abort` immediately
   (TERM, KILL), for a server that breaks the rules, including one that reads nothing for ``input_timeout`` seconds.
 
@@ -35,7 +35,7 @@ from agtphost.adapters.mcp.gathering import ReadBatcher
 from agtphost.adapters.mcp.input_watch import InputWatch
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import MOST_SKIPPED, BoundedLines, LongLine, find_call_id
-from agtphost.upstream.failures import UpstreamBusy, UpstreamLost, NotReading, AnswerTooLong, UnreadableAnswer
+from agtphost.upstream.failures import AnswerTooLong, NotReading, UnreadableAnswer, UpstreamBusy, UpstreamLost
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
 from agtphost.vocabulary import jsontext
@@ -165,7 +165,7 @@ class StdioLink(ProcessProtocol):
         """Ignore the version: stdio messages look the same in every version."""
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
-        """Send or queue a message; see :class:`agtphost.adapters.mcp.links.Link`."""
+        """Send or queue a message; see :class:`agtphost.adapters.mcp.links.McpLink`."""
         if self._lost:
             raise UpstreamLost("the process has ended")
         line = jsontext.encode(message) + b"\n"

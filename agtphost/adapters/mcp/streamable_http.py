@@ -27,7 +27,14 @@ from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
 from agtphost.adapters.mcp.long_lines import find_call_id
 from agtphost.adapters.mcp.token_source import TokenSource
 from agtphost.upstream.bodies import MAX_MESSAGE, AnswerBody
-from agtphost.upstream.failures import UpstreamBusy, UpstreamLost, UpstreamRefused, AnswerTooLong, UnreadableAnswer, UpstreamFailure
+from agtphost.upstream.failures import (
+    AnswerTooLong,
+    UnreadableAnswer,
+    UpstreamBusy,
+    UpstreamFailure,
+    UpstreamLost,
+    UpstreamRefused,
+)
 from agtphost.upstream.https import HTTPSClient
 from agtphost.upstream.log import UpstreamLog
 from agtphost.upstream.throttle import ReadThrottle
@@ -139,7 +146,7 @@ class HttpLink:
             post.deferred.addBoth(lambda _: self._release_calls())
 
     def send(self, message: Message, headers: HeaderPairs = ()) -> None:
-        """Send a message; see :class:`agtphost.adapters.mcp.links.Link`."""
+        """Send a message; see :class:`agtphost.adapters.mcp.links.McpLink`."""
         if self._lost:
             raise UpstreamLost("the link was closed")
         if message.get("method") == "notifications/cancelled":
@@ -303,7 +310,9 @@ class HttpLink:
         refusal = UpstreamRefused(response.code, f"the server refused the request with HTTP {response.code}")
         self._receiver.fail_call(post.call_id, refusal)
 
-    async def _read_body(self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True) -> None:
+    async def _read_body(
+        self, response: IResponse, post: _Post, take: Any, limit: int = 0, *, final: bool = True
+    ) -> None:
         kind = (response.headers.getRawHeaders("Content-Type") or [""])[0].partition(";")[0].strip().lower()
         stream = kind == "text/event-stream"
         expected = stream or kind == "application/json" or post.call_id is None

@@ -78,7 +78,7 @@ class Subscribers:
         """
         Add a subscriber.
 
-        :param guest: whether it does not keep the server running: see :class:`Listeners`.
+        :param guest: whether it does not keep the server running: see :class:`AgentListeners`.
         """
         if subscriber in self._subscribers:
             return

@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class _TaskCall:
-    """A request about a task: see :class:`agtphost.adapters.mcp.requests.Call`."""
+    """A request about a task: see :class:`agtphost.adapters.mcp.requests.McpCall`."""
 
     member = "mcp_response"
     meta = _NOTHING
@@ -40,7 +40,7 @@ class _TaskCall:
     def perform(
         self, instance: IsMcpServer, context: BuiltInContext, seconds: float, asking: CallContext | None
     ) -> Awaitable[Mapping[str, Any]]:
-        """Send the request; see :class:`agtphost.adapters.mcp.requests.Call`."""
+        """Send the request; see :class:`agtphost.adapters.mcp.requests.McpCall`."""
 
         def send(session: ClientSession, timeout: float | None) -> Deferred[Any]:
             asked = CallContext(capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}})

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.web.http_headers import Headers
 
 from agtphost.config.upstreams import OAuthClient
-from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, AnswerTooLong, UpstreamFailure
+from agtphost.upstream.failures import AnswerTooLong, UpstreamFailure, UpstreamLost, UpstreamRefused
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.upstream.log import UpstreamLog
 from agtphost.vocabulary import jsontext

@@ -174,7 +174,7 @@ def defining_octets(definition: Mapping[str, Any]) -> bytes:
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
-    """Return what an approval pins: the SHA-256 of :func:`defining`, hex."""
+    """Return what an approval pins: the SHA-256 of :func:`defining_octets`, hex."""
     return hashlib.sha256(defining_octets(definition)).hexdigest()
 
 

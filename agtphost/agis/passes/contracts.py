@@ -204,7 +204,9 @@ def _contract(subject: Subject, endpoint: AgisEndpoint, name: str, shared: _Shar
         yield subject.finding("8-schema", endpoint.name, at, message, "split it into several services")
         return
     schema = (
-        contract if text and isinstance(contract, dict) else resolve_contract(contract, shared.schemas, closed=name == "input")
+        contract
+        if text and isinstance(contract, dict)
+        else resolve_contract(contract, shared.schemas, closed=name == "input")
     )
     for fault in shared.faults_of(schema, "tool" if name == "input" else "result", text):
         where = _resolve_pointer(subject, at, fault.pointer)

@@ -64,7 +64,10 @@ def _segment(subject: Subject, endpoint: AgisEndpoint, segment: str) -> Iterator
         message = f"{segment[:64]!r} is not in lower case with hyphens between its words"
         if fix is None:
             message = f"{segment[:64]!r} has more than lower-case letters, digits and hyphens"
-            fix = "-".join(re.findall("[a-z0-9]+", strip_accents(unquote(segment)).lower())) or "a noun, such as reservation"
+            fix = (
+                "-".join(re.findall("[a-z0-9]+", strip_accents(unquote(segment)).lower()))
+                or "a noun, such as reservation"
+            )
         yield subject.finding("4-case", endpoint.name, place, message, fix)
     words = parts(segment)
     if endpoint.verb in words:

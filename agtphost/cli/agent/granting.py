@@ -53,7 +53,9 @@ def _complete_agents(context: click.Context, _: click.Parameter, incomplete: str
 def _complete_things(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the host's tools; complete nothing if the host does not answer in time."""
     try:
-        tools = entries_of(ask(resolve(_connection_of(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools")
+        tools = entries_of(
+            ask(resolve(_connection_of(context), identity=REGISTRAR), "DISCOVER", "/tools").result, "tools"
+        )
     except (click.ClickException, OSError):
         return []
     names = sorted(str(tool.get("name", "")) for tool in tools)

@@ -203,7 +203,9 @@ def _describe_packaged_agent(name: str, said: dict[str, Any], package: issuing.I
         raise WrongInput(f"the agent cannot be issued: the package is for an agent named {manifest.get('name')!r}")
     wanted: dict[str, Any] = {
         "principal": manifest.get("principal"),
-        "owner_id": manifest.get("owner_id") or manifest.get("principal_id") or _derive_owner_id(manifest.get("principal")),
+        "owner_id": manifest.get("owner_id")
+        or manifest.get("principal_id")
+        or _derive_owner_id(manifest.get("principal")),
         "governance_zone": manifest.get("governance_zone"),
         "org_domain": manifest.get("org_domain"),
         "trust_tier": manifest.get("trust_tier"),

@@ -85,7 +85,9 @@ def show_agents(config: Config, *, wide: bool, as_json: bool) -> None:
     for agent in agents:
         certificate = agent["certificate"]
         if certificate is not None and certificate["soon"]:
-            said = f"{agent['name']}: its certificate {_describe_time_left(certificate)}; agtp agent renew {agent['name']}"
+            said = (
+                f"{agent['name']}: its certificate {_describe_time_left(certificate)}; agtp agent renew {agent['name']}"
+            )
             click.echo(click.style(visible(said), fg="red" if certificate["days_left"] < 0 else "yellow"), err=True)
 
 

@@ -13,7 +13,7 @@ from agtphost.audit import acceptance, checkpoint, state_check
 from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, Tree
 from agtphost.audit.witness import WitnessFile
-from agtphost.cli.audit.store import open_records, load_plugin_store
+from agtphost.cli.audit.store import load_plugin_store, open_records
 from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.options import Connection, connection_options

@@ -12,7 +12,7 @@ from agtphost.cli.audit.follow import follow_command
 from agtphost.cli.audit.prove import checkpoint_command, prove_command
 from agtphost.cli.audit.report import report_command
 from agtphost.cli.audit.verify import verify_command
-from agtphost.cli.exchange import open_client, inspect, signing_keys
+from agtphost.cli.exchange import inspect, open_client, signing_keys
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options, wide_option
 from agtphost.cli.output import print_json, print_summary, print_table

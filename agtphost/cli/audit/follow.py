@@ -14,7 +14,7 @@ import click
 
 from agtphost.cli.audit.entries import Entry, entry_of
 from agtphost.cli.audit.export import milliseconds
-from agtphost.cli.exchange import open_client, entries_of, inspect, signing_keys
+from agtphost.cli.exchange import entries_of, inspect, open_client, signing_keys
 from agtphost.cli.failures import NoConnection, WrongInput
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options

@@ -16,7 +16,7 @@ from agtphost.audit.checkpoint import Checkpoint, CheckpointError
 from agtphost.audit.merkle import ProofError, leaf_hash, proof_from_texts, verify_consistency, verify_inclusion
 from agtphost.cli.abbreviations import audit_id_of
 from agtphost.cli.audit.entries import entry_of
-from agtphost.cli.exchange import open_client, inspect, require_success, result_of, signing_keys
+from agtphost.cli.exchange import inspect, open_client, require_success, result_of, signing_keys
 from agtphost.cli.failures import NoConnection, Unverified, WrongInput
 from agtphost.cli.local_files import given_keys, load_verifying_key, read_octets
 from agtphost.cli.options import EXISTING, Connection, host_options, signing_keys_option
@@ -198,7 +198,9 @@ def checkpoint_command(
     with open_client(target) as client:
         keys = signing_keys(target, client)
         if witness_key:
-            newest, witnesses = _fetch_cosigned(client, target, keys, [load_verifying_key(path) for path in witness_key])
+            newest, witnesses = _fetch_cosigned(
+                client, target, keys, [load_verifying_key(path) for path in witness_key]
+            )
         else:
             newest = _newest(client, target, keys, None if continues is None else _earlier(continues, keys))
     if output is not None:

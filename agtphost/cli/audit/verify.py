@@ -231,7 +231,9 @@ def compare_tables(reader: IRecordReader, verifier: Verifier, seen: Checkpoint |
         return
     expected = Expected(keys=verifier.keys if signing else None, now=int(time.time() * 1000), seen=seen)
     with ITableSource(reader).tables() as rows:
-        for finding in check_tables(rows, expected, lambda found: show_progress(found, "records compared with the tables")):
+        for finding in check_tables(
+            rows, expected, lambda found: show_progress(found, "records compared with the tables")
+        ):
             verifier.note_row(*finding)
 
 

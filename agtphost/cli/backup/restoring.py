@@ -145,7 +145,9 @@ def _witness(told: Mapping[str, Any], folder: Path, checked: VerifiedStore) -> N
         files.write_once(folder / place, checked.note.encode(), files.PUBLIC)
 
 
-def _print_result(told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool, as_json: bool) -> None:
+def _print_result(
+    told: Mapping[str, Any], checked: VerifiedStore, target: Path, *, pinned: bool, as_json: bool
+) -> None:
     notes = list(_notes(told, checked, target, pinned=pinned))
     keys = KeyRing.copy_of(checked.report.keys).in_use
     if as_json:

@@ -14,7 +14,15 @@ from agtphost.cli.failures import ExitStatus, HostRefused, WrongInput
 from agtphost.cli.local_files import MAX_BODY, read_octets
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, connection_options, json_option
 from agtphost.cli.output import print_fields, print_json, print_table, visible
-from agtphost.contract.catalog_diff import Artifact, CatalogDiff, CatalogConflict, Role, compare, conflicts, irregularities
+from agtphost.contract.catalog_diff import (
+    Artifact,
+    CatalogConflict,
+    CatalogDiff,
+    Role,
+    compare,
+    conflicts,
+    irregularities,
+)
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.catalog import CATEGORIES, Catalog, CatalogEntry
 from agtphost.vocabulary.tomltext import TomlError

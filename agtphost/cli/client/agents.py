@@ -15,7 +15,7 @@ from agtphost.cli.agent.granting import PATH as GRANTS
 from agtphost.cli.agent.issue import issue_caller
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.exchange import ask
-from agtphost.cli.failures import CommandError, NoConnection, WrongInput, local_file, configuration_error
+from agtphost.cli.failures import CommandError, NoConnection, WrongInput, configuration_error, local_file
 from agtphost.cli.identities import LocalAgent, local_agents
 from agtphost.cli.options import Connection
 from agtphost.cli.target import resolve

@@ -231,7 +231,11 @@ def disconnect(client: str, front: bool, place: Place, keep_agent: bool, dry: bo
         _show(answer, file.difference(text), as_json)
         return
     backup = file.write(text)
-    ended = "" if keep_agent or front else _retire_recorded_agent(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
+    ended = (
+        ""
+        if keep_agent or front
+        else _retire_recorded_agent(entry, agents.Purpose(client=client, file=str(file.path), entry=name))
+    )
     if as_json:
         agent = None if front else option_of(entry, "--as")
         print_json({**answer, "backup": str(backup), "agent": agent, "told": ended})

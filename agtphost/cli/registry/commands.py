@@ -61,7 +61,9 @@ registry_options = add_options(
 )
 
 
-def _open_registry(where: Connection, elsewhere: RegistryOptions, *, operator: bool = False) -> NativeRegistry | ForeignRegistry:
+def _open_registry(
+    where: Connection, elsewhere: RegistryOptions, *, operator: bool = False
+) -> NativeRegistry | ForeignRegistry:
     if elsewhere.registry is not None:
         return ForeignRegistry(elsewhere.registry, elsewhere.credentials(where))
     return NativeRegistry(resolve(where, identity=REGISTRAR) if operator else resolve(where))

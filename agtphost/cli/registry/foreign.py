@@ -48,7 +48,7 @@ class ForeignRegistry:
     def entries(self, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return all listed entries, from the first page to the last."""
         found: list[dict[str, Any]] = []
-        more = {name: ",".join(each) if isinstance(each, list) else each for name, each in send_request.items()}
+        more = {name: ",".join(each) if isinstance(each, list) else each for name, each in asked.items()}
         if "capabilities" in more:
             more["capability"] = more.pop("capabilities")
         for _ in range(MOST_PAGES):
@@ -97,7 +97,9 @@ class ForeignRegistry:
         return send_request(method, f"{self._url}{path}", value, self._shown)
 
 
-def call_directly(card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: RegistryCredentials) -> Any:
+def call_directly(
+    card: Mapping[str, Any], operation: str | None, given: Mapping[str, Any], shown: RegistryCredentials
+) -> Any:
     """
     Call an agent at the endpoint in its card.
 

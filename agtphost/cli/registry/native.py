@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from agtphost.cli.exchange import call_with_approval, open_client, entries_of, require_success
+from agtphost.cli.exchange import call_with_approval, entries_of, open_client, require_success
 from agtphost.cli.failures import HostRefused
 from agtphost.cli.target import Target
 
@@ -71,7 +71,9 @@ class NativeRegistry:
         """Call an agent; return its answer, and the Audit-ID of the call."""
         asked: dict[str, Any] = {"parameters": dict(given), **({} if operation is None else {"action": operation})}
         with open_client(self._target) as client:
-            reply = call_with_approval(client, self._target, "EXECUTE", card_path(card_id), asked, stream=stream, **options)
+            reply = call_with_approval(
+                client, self._target, "EXECUTE", card_path(card_id), asked, stream=stream, **options
+            )
         return _require(reply).result, reply.audit_id or ""
 
     def add(self, given: Mapping[str, Any]) -> Mapping[str, Any]:

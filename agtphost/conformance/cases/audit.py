@@ -7,7 +7,7 @@ from hashlib import sha256
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import tour
-from agtphost.conformance.expectations import require_header, is_hex64, is_moment
+from agtphost.conformance.expectations import is_hex64, is_moment, require_header
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.records import AttributionRecord, record_of, request_hash
 from agtphost.conformance.signatures import decode_base64url
@@ -207,7 +207,10 @@ def fits(target: Target) -> None:
     """The whole chain of proof holds for a body of some size."""
     answer = target.ask("DISCOVER", "/methods")
     record = record_of(answer)
-    expect(require_header(answer, "Audit-ID") == sha256(record.text.encode()).hexdigest(), "Audit-ID is not the record's hash")
+    expect(
+        require_header(answer, "Audit-ID") == sha256(record.text.encode()).hexdigest(),
+        "Audit-ID is not the record's hash",
+    )
     expect(record.payload.get("result_hash") == answer.digest, "result_hash is not the body's hash")
 
 

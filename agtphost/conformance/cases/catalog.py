@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
-from agtphost.conformance.expectations import require_status, require_members, require_list, forbid_status
+from agtphost.conformance.expectations import forbid_status, require_list, require_members, require_status
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
@@ -74,10 +74,18 @@ def _require_recognized(target: Target, methods: tuple[str, ...]) -> None:
 
 
 CASES.row(
-    "tier-2", "METH-066 AGTP-255", "None of the fifty standard methods is answered 459.", _require_recognized, tuple(TIER_2)
+    "tier-2",
+    "METH-066 AGTP-255",
+    "None of the fifty standard methods is answered 459.",
+    _require_recognized,
+    tuple(TIER_2),
 )
 CASES.row(
-    "demoted", "AGTP-255", "BOOK, SCHEDULE, LEARN and COLLABORATE are still in the catalog.", _require_recognized, DEMOTED
+    "demoted",
+    "AGTP-255",
+    "BOOK, SCHEDULE, LEARN and COLLABORATE are still in the catalog.",
+    _require_recognized,
+    DEMOTED,
 )
 
 

@@ -8,7 +8,15 @@ from secrets import token_hex
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import UNKNOWN_ID
-from agtphost.conformance.expectations import require_status, require_members, require_header, require_list, require_mention, require_reason, require_success
+from agtphost.conformance.expectations import (
+    require_header,
+    require_list,
+    require_members,
+    require_mention,
+    require_reason,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
@@ -39,9 +47,24 @@ _MISSING: tuple[_Row, ...] = (
     ("SUMMARIZE", "AGTP-205", "source", {}),
     ("PLAN", "AGTP-206", "goal", {}),
     ("DELEGATE", "AGTP-213", "target_agent_id", {"task": TASK, "authority_scope": "a:x", "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "task", {"target_agent_id": KNOWN_AGENT, "authority_scope": "a:x", "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "authority_scope", {"target_agent_id": KNOWN_AGENT, "task": TASK, "delegation_token": "x"}),
-    ("DELEGATE", "AGTP-213", "delegation_token", {"target_agent_id": KNOWN_AGENT, "task": TASK, "authority_scope": "a:x"}),
+    (
+        "DELEGATE",
+        "AGTP-213",
+        "task",
+        {"target_agent_id": KNOWN_AGENT, "authority_scope": "a:x", "delegation_token": "x"},
+    ),
+    (
+        "DELEGATE",
+        "AGTP-213",
+        "authority_scope",
+        {"target_agent_id": KNOWN_AGENT, "task": TASK, "delegation_token": "x"},
+    ),
+    (
+        "DELEGATE",
+        "AGTP-213",
+        "delegation_token",
+        {"target_agent_id": KNOWN_AGENT, "task": TASK, "authority_scope": "a:x"},
+    ),
     ("ESCALATE", "AGTP-217", "task_id", {"reason": "scope_limit", "context": {}}),
     ("ESCALATE", "AGTP-217", "reason", {"task_id": "t", "context": {}}),
     ("ESCALATE", "AGTP-217", "context", {"task_id": "t", "reason": "scope_limit"}),
@@ -88,7 +111,9 @@ def query(target: Target) -> None:
 @CASES.case("query-threshold", "AGTP-186", Need.AGENT)
 def threshold(target: Target) -> None:
     """QUERY returns nothing below confidence_threshold."""
-    answer = require_status(_ask(target, "QUERY", intent="What can this server do?", confidence_threshold=0.9), 200, 404)
+    answer = require_status(
+        _ask(target, "QUERY", intent="What can this server do?", confidence_threshold=0.9), 200, 404
+    )
     result = answer.result if answer.status == 200 else None
     for items in result.values() if isinstance(result, dict) else ():
         for item in items if isinstance(items, list) else ():
@@ -125,7 +150,9 @@ def plan(target: Target) -> None:
     """PLAN returns ordered_steps, estimated_cost, confidence and assumptions."""
     answer = require_status(_ask(target, "PLAN", goal="List what this server offers"), 200, 422, 503)
     if answer.status == 200:
-        result = require_members(answer.result, ("ordered_steps", "estimated_cost", "confidence", "assumptions"), "the result")
+        result = require_members(
+            answer.result, ("ordered_steps", "estimated_cost", "confidence", "assumptions"), "the result"
+        )
         require_list(result["ordered_steps"], "ordered_steps")
 
 
@@ -287,7 +314,13 @@ _PROPOSALS: tuple[tuple[str, str, str, Mapping[str, object], tuple[int, ...]], .
         {"endpoint": _build_definition(input_schema={"type": "nothing"})},
         (400,),
     ),
-    ("both-forms", "API-114", "PROPOSE in both forms is answered 400.", {"endpoint": _build_definition(), "name": "x"}, (400,)),
+    (
+        "both-forms",
+        "API-114",
+        "PROPOSE in both forms is answered 400.",
+        {"endpoint": _build_definition(), "name": "x"},
+        (400,),
+    ),
 )
 
 for _name, _ids, _title, _given, _statuses in _PROPOSALS:

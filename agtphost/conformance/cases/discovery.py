@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_members, is_hex64, require_list, forbid_status, require_success
+from agtphost.conformance.expectations import (
+    forbid_status,
+    is_hex64,
+    require_list,
+    require_members,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -32,7 +39,9 @@ def _needs_anonymity(target: Target) -> None:
 def methods_members(target: Target) -> None:
     """Every entry of DISCOVER /methods has method, path, description and tier."""
     for entry in _entries(target, "/methods"):
-        require_members(entry, ("method", "path", "description", "tier"), f"the entry {entry.get('method')} {entry.get('path')}")
+        require_members(
+            entry, ("method", "path", "description", "tier"), f"the entry {entry.get('method')} {entry.get('path')}"
+        )
 
 
 @CASES.case("methods-tiers", "API-040 API-059")

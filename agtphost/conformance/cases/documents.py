@@ -8,7 +8,14 @@ from typing import Any
 
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_members, is_hex64, require_list, is_moment, require_success
+from agtphost.conformance.expectations import (
+    is_hex64,
+    is_moment,
+    require_list,
+    require_members,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
@@ -107,7 +114,9 @@ def check_redirect(target: Target, suffix: str) -> None:
 def by_id(target: Target) -> None:
     """An agent's name and its canonical Agent-ID resolve to one Identity Document."""
     by_name = _document_in(_read(target))
-    by_number = _document_in(require_success(target.ask("DESCRIBE", f"/agents/{target.hosted_agents[0]['agent_id']}", who=target.best)))
+    by_number = _document_in(
+        require_success(target.ask("DESCRIBE", f"/agents/{target.hosted_agents[0]['agent_id']}", who=target.best))
+    )
     expect(by_name.get("agent_id") == by_number.get("agent_id"), "they differ")
 
 
@@ -166,7 +175,9 @@ def format_status(target: Target) -> None:
 def format_unknown(target: Target) -> None:
     """A format that is not known is refused, or ignored."""
     for text in ("package", "code", "..%2F..", "%00"):
-        require_status(target.ask("DESCRIBE", f"{target.agent_path()}?format={text}", who=target.best), 400, 404, 422, 200)
+        require_status(
+            target.ask("DESCRIBE", f"{target.agent_path()}?format={text}", who=target.best), 400, 404, 422, 200
+        )
 
 
 @CASES.case("formats-are-json", "AGTP-116 AGTP-111", Need.HOSTED)
@@ -210,7 +221,11 @@ def namespace_by(target: Target, method: str) -> None:
 @CASES.each("namespace-{}", "AGTP-130", NAMESPACE)
 def in_namespace(target: Target, name: str) -> None:
     """The Namespace Document has {}."""
-    require_members(_document_in(require_success(target.ask("DESCRIBE", "/agents", who=target.best))), [name], "the Namespace Document")
+    require_members(
+        _document_in(require_success(target.ask("DESCRIBE", "/agents", who=target.best))),
+        [name],
+        "the Namespace Document",
+    )
 
 
 @CASES.case("namespace-entries", "AGTP-131 AGTP-132", Need.HOSTED)

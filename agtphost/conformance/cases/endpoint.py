@@ -8,7 +8,13 @@ from secrets import token_hex
 from agtphost.conformance.access import Role
 from agtphost.conformance.asking import make_envelope
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_mention, forbid_status, require_refusal, require_success
+from agtphost.conformance.expectations import (
+    forbid_status,
+    require_mention,
+    require_refusal,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.samples import InputFault, samples_of
 from agtphost.conformance.surface import DeclaredEndpoint
 from agtphost.conformance.target import Target

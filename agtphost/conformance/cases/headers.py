@@ -8,7 +8,15 @@ from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import probe
 from agtphost.conformance.cases.tour import tour
-from agtphost.conformance.expectations import require_status, require_header, is_hex64, forbid_status, require_reason, require_refusal, require_absent
+from agtphost.conformance.expectations import (
+    forbid_status,
+    is_hex64,
+    require_absent,
+    require_header,
+    require_reason,
+    require_refusal,
+    require_status,
+)
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
@@ -73,7 +81,12 @@ for _name, _requirements, _title, _judge in (
         "Principal-ID and Server-Agent-ID are on no answer.",
         _absent("Principal-ID", "Server-Agent-ID"),
     ),
-    ("content-type", "AGTP-093 AGTP-062", "Content-Type is on every answer with a body and on no other.", _find_type_fault),
+    (
+        "content-type",
+        "AGTP-093 AGTP-062",
+        "Content-Type is on every answer with a body and on no other.",
+        _find_type_fault,
+    ),
     ("no-repeats", "AGTP-041 AGTP-045 AGTP-046", "No field of an answer is repeated.", _find_repeats),
     ("printable", "AGTP-018", "Heads of answers are printable ASCII.", _find_unprintable),
 ):

@@ -11,9 +11,17 @@ from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.headers import FLOOR
 from agtphost.conformance.cases.tour import UNKNOWN_ID
-from agtphost.conformance.expectations import require_status, require_members, is_hex64, require_list, is_moment, require_refusal, require_success
+from agtphost.conformance.expectations import (
+    is_hex64,
+    is_moment,
+    require_list,
+    require_members,
+    require_refusal,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.records import record_of
-from agtphost.conformance.signatures import canonical, decode_base64url, signed_forms, public_key, signed_by
+from agtphost.conformance.signatures import canonical, decode_base64url, public_key, signed_by, signed_forms
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 from agtphost.identity.genesis import Genesis, GenesisError
@@ -102,7 +110,9 @@ for _name, _value in (
     def _check_malformed(target: Target, value: str) -> None:
         require_status(target.ask("DISCOVER", "/agents", fields=[("Agent-ID", value)]), 400, 401)
 
-    CASES.row(f"agent-id-{_name}", "AGTP-105 AGTP-159", f"The Agent-ID {_value[:20]!r} is refused.", _check_malformed, _value)
+    CASES.row(
+        f"agent-id-{_name}", "AGTP-105 AGTP-159", f"The Agent-ID {_value[:20]!r} is refused.", _check_malformed, _value
+    )
 
 
 @CASES.case("unknown-refused-everywhere", "AGTP-159")

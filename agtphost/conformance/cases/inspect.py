@@ -7,9 +7,18 @@ from typing import Any
 
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_members, require_header, is_hex64, require_list, require_mention, require_reason, require_success
+from agtphost.conformance.expectations import (
+    is_hex64,
+    require_header,
+    require_list,
+    require_members,
+    require_mention,
+    require_reason,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.link import RawAnswer
-from agtphost.conformance.records import ZEROS, AttributionRecord, read, record_of, audit_id_of
+from agtphost.conformance.records import ZEROS, AttributionRecord, audit_id_of, read, record_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect
 
@@ -188,7 +197,10 @@ def _events(target: Target, **more: object) -> list[Mapping[str, Any]]:
 def lifecycle(target: Target) -> None:
     """target=lifecycle returns a list of events, each with its format."""
     for entry in _events(target):
-        expect(require_members(entry, ["format"], "an event")["format"] in ("jws", "cose"), f"the format is {entry['format']!r}")
+        expect(
+            require_members(entry, ["format"], "an event")["format"] in ("jws", "cose"),
+            f"the format is {entry['format']!r}",
+        )
 
 
 @CASES.case("lifecycle-limit", "AGTP-195", Need.HOSTED)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import UNKNOWN_ID
-from agtphost.conformance.expectations import require_status, require_members, require_mention, require_refusal, require_success
+from agtphost.conformance.expectations import (
+    require_members,
+    require_mention,
+    require_refusal,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.link import RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
@@ -46,7 +52,9 @@ def unknown_agent(target: Target, method: str) -> None:
 @CASES.each("{}-without-agent", "AGTP-228 AGTP-233 AGTP-241", METHODS, Need.REGISTRAR)
 def without_agent(target: Target, method: str) -> None:
     """{} without agent_id is refused."""
-    require_mention(require_status(target.ask(method, "/", {"reason": "conformance"}, who=Role.REGISTRAR), 422, 400), "agent_id")
+    require_mention(
+        require_status(target.ask(method, "/", {"reason": "conformance"}, who=Role.REGISTRAR), 422, 400), "agent_id"
+    )
 
 
 @CASES.each("{}-malformed-agent", "AGTP-229", METHODS, Need.REGISTRAR)
@@ -109,7 +117,9 @@ def bad_deadline(target: Target) -> None:
 
 
 def _require_change(answer: RawAnswer, state: str, *events: str) -> None:
-    result = require_members(require_success(answer).result, ["status", "previous_status", "event_type", "audit_id"], "the result")
+    result = require_members(
+        require_success(answer).result, ["status", "previous_status", "event_type", "audit_id"], "the result"
+    )
     expect(result["status"] == state, f"status is {result['status']!r}")
     expect(result["event_type"] in events, f"event_type is {result['event_type']!r}")
 
@@ -130,7 +140,9 @@ LIFE = (Need.EXPENDABLE, Need.REGISTRAR)
 def deactivate(target: Target) -> None:
     """DEACTIVATE suspends an agent, whose requests are then answered 503."""
     _change(target, "ACTIVATE", target.expendable, Role.REGISTRAR)
-    _require_change(_change(target, "DEACTIVATE", target.expendable, Role.REGISTRAR), "suspended", "agent-lifecycle-suspended")
+    _require_change(
+        _change(target, "DEACTIVATE", target.expendable, Role.REGISTRAR), "suspended", "agent-lifecycle-suspended"
+    )
     _require_status(target, 503)
 
 
@@ -143,14 +155,18 @@ def deactivate_again(target: Target) -> None:
 @CASES.case("life-3-reinstate", "AGTP-241", *LIFE)
 def reinstate(target: Target) -> None:
     """REINSTATE returns an agent to active, and it is served again."""
-    _require_change(_change(target, "REINSTATE", target.expendable, Role.REGISTRAR), "active", "agent-lifecycle-reinstated")
+    _require_change(
+        _change(target, "REINSTATE", target.expendable, Role.REGISTRAR), "active", "agent-lifecycle-reinstated"
+    )
     _require_status(target, 200, 262)
 
 
 @CASES.case("life-4-deprecate", "AGTP-243 AGTP-244 AGTP-075", *LIFE)
 def deprecate(target: Target) -> None:
     """DEPRECATE gives notice, and the agent is served as before."""
-    _require_change(_change(target, "DEPRECATE", target.expendable, Role.REGISTRAR), "deprecated", "agent-lifecycle-deprecated")
+    _require_change(
+        _change(target, "DEPRECATE", target.expendable, Role.REGISTRAR), "deprecated", "agent-lifecycle-deprecated"
+    )
     _require_status(target, 200, 262)
     _require_noop(_change(target, "DEPRECATE", target.expendable, Role.REGISTRAR))
 

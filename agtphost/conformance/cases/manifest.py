@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_header
+from agtphost.conformance.expectations import require_header, require_status
 from agtphost.conformance.signatures import canonical, decode_base64url, signed_by
 from agtphost.conformance.target import Target, is_manifest
 from agtphost.conformance.verdict import Inapplicable, Need, expect
@@ -92,11 +92,15 @@ def _signature_fault(target: Target, **changes: object) -> str:
     header = json.loads(decode_base64url(head))
     if header.get("alg") != "EdDSA" or header.get("typ") != "agtp-manifest":
         return f"alg and typ are {header.get('alg')!r} and {header.get('typ')!r}"
-    key = target.keys.get(require_header.get("kid"))
+    key = target.keys.get(header.get("kid"))
     if key is None or not signed_by(key, decode_base64url(tail), f"{head}.{payload}".encode()):
         return "none of the server's keys made it"
     manifest = {name: value for name, value in {**(target.manifest or {}), **changes}.items() if name != SIGNATURE}
-    return "" if decode_base64url(payload) == canonical(manifest) else "what was signed is not this manifest in canonical form"
+    return (
+        ""
+        if decode_base64url(payload) == canonical(manifest)
+        else "what was signed is not this manifest in canonical form"
+    )
 
 
 @CASES.case("signed", "API-081", Need.MANIFEST)

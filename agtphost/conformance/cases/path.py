@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, forbid_status, require_success
+from agtphost.conformance.expectations import forbid_status, require_status, require_success
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect
 
@@ -30,7 +30,9 @@ for _name, _requirements, _title, _path, _segment in (
         said = answer.members.get("segment")
         expect(not segment or said == segment, f"the body says segment {said!r}")
 
-    CASES.row(f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _check_leak, _path, _segment)
+    CASES.row(
+        f"leak-{_name}", _requirements, f"{_title} is answered 460 naming the segment.", _check_leak, _path, _segment
+    )
 
 for _name, _requirements, _title, _path in (
     ("trailing-slash", "API-026", "A trailing slash is answered 460.", "/conformance/"),
@@ -188,7 +190,9 @@ def query_last(target: Target) -> None:
     path, body = endpoint.address(endpoint.input or {})
     rest = {name: value for name, value in body.items() if name != member[0]}
     good = quote(member[1], safe="")
-    require_success(target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}&{member[0]}={good}", rest or None))
+    require_success(
+        target.as_agent(endpoint.method, f"{path}?{member[0]}={'x' * 3000}&{member[0]}={good}", rest or None)
+    )
 
 
 @CASES.case("body-wins-over-query", "API-037", Need.ENDPOINT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agtphost.conformance.case import Cases
-from agtphost.conformance.expectations import require_status, require_members, forbid_status
+from agtphost.conformance.expectations import forbid_status, require_members, require_status
 from agtphost.conformance.records import record_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Inapplicable, Need, expect

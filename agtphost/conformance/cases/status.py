@@ -5,7 +5,14 @@ from __future__ import annotations
 from agtphost.conformance.access import Role
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.tour import UNKNOWN_ID, tour
-from agtphost.conformance.expectations import require_status, require_members, require_mention, require_reason, require_refusal, require_success
+from agtphost.conformance.expectations import (
+    require_members,
+    require_mention,
+    require_reason,
+    require_refusal,
+    require_status,
+    require_success,
+)
 from agtphost.conformance.records import audit_id_of
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Need, expect

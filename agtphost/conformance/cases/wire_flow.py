@@ -7,7 +7,7 @@ import time
 from agtphost.conformance.asking import request
 from agtphost.conformance.case import Cases
 from agtphost.conformance.cases.framing import PROBE, QUIET, accepts, probe
-from agtphost.conformance.link import RawAnswer, Link
+from agtphost.conformance.link import Link, RawAnswer
 from agtphost.conformance.target import Target
 from agtphost.conformance.verdict import Failure, expect
 

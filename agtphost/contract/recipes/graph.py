@@ -130,7 +130,9 @@ class RecipeGraph:
                 yield from self._step_faults(recipe, step)
             way = self._way_back(recipe)
             if way is not None:
-                yield RecipeFault(recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls")
+                yield RecipeFault(
+                    recipe=recipe, message=f"the recipe calls itself: {way}", hint="remove one of these calls"
+                )
             elif self._depth(recipe, {}) > MAX_DEPTH:
                 yield RecipeFault(recipe=recipe, message=f"the recipe nests more than {MAX_DEPTH} recipes")
 
@@ -147,7 +149,9 @@ class RecipeGraph:
             hint = "no endpoint has such a path; remove the recipe, or declare the endpoint"
             if known:
                 hint = f'write method = "{known[0].split()[0]}"; the path takes: {", ".join(known[:8])}'
-            yield RecipeFault(recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True)
+            yield RecipeFault(
+                recipe=recipe, step=step, message=f"{where}, which no endpoint answers", hint=hint, absent=True
+            )
         if step.retries and not all(_is_repeatable(target) for target in targets):
             yield RecipeFault(
                 recipe=recipe,

@@ -119,10 +119,10 @@ def read_recipes(source: Path | str, file: str, rules: RecipeRules) -> tuple[lis
             line = document.line((*at, *location))
             problems.append(Problem(message=f"{prefix}{message}", file=file, line=line, hint=hint))
 
-        def inside(location: Location, at: Location = at) -> int:
+        def line_inside(location: Location, at: Location = at) -> int:
             return document.line((*at, *location))
 
-        recipe = read_recipe(table, rules, say, file=file, line_of=inside)
+        recipe = read_recipe(table, rules, say, file=file, line_of=line_inside)
         if recipe is None:
             continue
         if recipe.identifier in recipes:

@@ -46,7 +46,7 @@ DEPRECATED = ("AGTP-Endpoint-Warning", 'deprecated="format=agis"; use="DISCOVER 
 _VERSION = re.compile(r'\s*version\s*=\s*"?([^";]*)"?\s*', re.IGNORECASE)
 
 Facts = Callable[[str, bool, Mapping[str, Any]], Any]
-"""The :class:`agtphost.agis.service.Service` for a reader: version, known reader, facts about the host."""
+"""The :class:`agtphost.agis.service.AgisService` for a reader: version, known reader, facts about the host."""
 
 
 def form_of(context: BuiltInContext, others: Mapping[str, str]) -> str:

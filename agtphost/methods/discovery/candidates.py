@@ -30,7 +30,7 @@ from agtphost.methods.continuation import Continuations
 from agtphost.methods.discovery.filters import Filter, result_type
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.search.engine import SearchEngine
-from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.vocabulary.newest import keep
 
 DEFAULT_RESULTS = 10

@@ -65,7 +65,7 @@ def _form(context: BuiltInContext, otherwise: str) -> Any:
 
 def _list_descriptions(adapter: IPayloadAdapter) -> Iterable[Mapping[str, object]]:
     """Return an adapter's descriptions for callers, which may have more, and more current, detail than the manifest."""
-    entries: Iterable[Mapping[str, object]] = getattr(adapter, "described", adapter.hosted_protocols)()
+    entries: Iterable[Mapping[str, object]] = getattr(adapter, "describe_protocols", adapter.hosted_protocols)()
     return entries
 
 

@@ -122,7 +122,11 @@ def test_who_begins_many_at_once_does_so_a_few_at_a_time() -> None:
         async def dispatch(self, request: object, peer: object, interim: object = None) -> Response:
             return Response(status=500, body=b"{}")
 
-    runs = TaskRuns(Answers(), Table(), CallQueue(Clock(), STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT))  # type: ignore[arg-type]
+    runs = TaskRuns(
+        Answers(),
+        Table(),
+        CallQueue(Clock(), STORING_TASKS, waiting=MOST_WAITING_TASKS, share=STORING_TASKS_PER_CLIENT),
+    )  # type: ignore[arg-type]
     agent = hosted("helper", hosted=True)
     exposed = ExposedAgent(agent=agent, method="ECHO", path="/text", input={}, text=("text",), answer="text")
     message = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "x"}]}

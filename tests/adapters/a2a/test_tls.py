@@ -15,7 +15,7 @@ from twisted.internet import reactor
 from agtphost.adapters.a2a import A2AAgent
 from agtphost.adapters.a2a.card import PATH
 from agtphost.config.web_upstreams import A2AAgentSection
-from agtphost.http.pages import StaticPage, PageTable
+from agtphost.http.pages import PageTable, StaticPage
 from agtphost.http.tls import TlsCreator, https_options
 from agtphost.upstream.supervision import UpstreamState
 from tests.adapters.a2a.test_hostile import card
@@ -77,5 +77,7 @@ async def test_another_authority_is_not(credentials: Credentials, tmp_path: Path
         for ca in (None, str(other.trust)):
             async with connected(f"https://localhost:{port}", ca=ca) as agent:
                 service = agent
-                await until(lambda service=service: service.state is UpstreamState.BACKOFF, 6.0, str(service.snapshot()))
+                await until(
+                    lambda service=service: service.state is UpstreamState.BACKOFF, 6.0, str(service.snapshot())
+                )
                 assert agent.card is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.gathering import LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, DELAY_DIVISOR, ReadBatcher
+from agtphost.adapters.mcp.gathering import DELAY_DIVISOR, LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, ReadBatcher
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.stdio import PIECE, QUEUED_OCTETS, READ, StdioLink
 from agtphost.upstream.failures import UpstreamBusy
@@ -250,7 +250,11 @@ def test_what_one_turn_sends_is_bounded(process: Process) -> None:
     process.asked()
     for _ in range(12):
         process.ask(1, padding=QUEUED_OCTETS // 10)
-    assert process.pending and [type(getattr(each, "value", each)) for each in process.done] == [int, UpstreamBusy, UpstreamBusy]
+    assert process.pending and [type(getattr(each, "value", each)) for each in process.done] == [
+        int,
+        UpstreamBusy,
+        UpstreamBusy,
+    ]
     assert [json.loads(line)["id"] for line in process.taken().splitlines()] == list(range(10, 20))
 
 
@@ -268,12 +272,18 @@ def test_gathering_is_bounded() -> None:
     clock = Clock()
     over: list[float] = []
     gathering = ReadBatcher(clock, lambda: over.append(clock.seconds()))
-    assert gathering.begin_delay(LEAST_CALLS, 3600.0) and gathering.begin_delay(LEAST_CALLS, 3600.0) and gathering.is_delaying
+    assert (
+        gathering.begin_delay(LEAST_CALLS, 3600.0)
+        and gathering.begin_delay(LEAST_CALLS, 3600.0)
+        and gathering.is_delaying
+    )
     clock.advance(LONGEST_DELAY)
     assert over == [LONGEST_DELAY] and not gathering.is_delaying
     for _ in range(20):
         gathering.note_result(False)
-    assert [gathering.begin_delay(LEAST_CALLS, 3600.0) for _ in range(MOST_SKIPPED + 1)] == [False] * MOST_SKIPPED + [True]
+    assert [gathering.begin_delay(LEAST_CALLS, 3600.0) for _ in range(MOST_SKIPPED + 1)] == [False] * MOST_SKIPPED + [
+        True
+    ]
     gathering.note_result(True)
     gathering.stop()
     assert gathering.begin_delay(LEAST_CALLS, 3600.0), "begins anew where something came"

@@ -21,7 +21,14 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from agtphost.adapters.mcp import McpServer, UpstreamState
-from agtphost.upstream.failures import UpstreamLost, UpstreamRefused, UpstreamTimeout, AnswerTooLong, UnreadableAnswer, UpstreamFailure
+from agtphost.upstream.failures import (
+    AnswerTooLong,
+    UnreadableAnswer,
+    UpstreamFailure,
+    UpstreamLost,
+    UpstreamRefused,
+    UpstreamTimeout,
+)
 from tests.adapters.mcp.hosting import heard, history, hosted, until
 from tests.adapters.mcp.hosting import sdk as sdk_command
 

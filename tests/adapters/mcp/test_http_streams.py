@@ -156,7 +156,7 @@ async def test_the_servers_own_stream_is_open_before_the_first_call() -> None:
 @pytest_twisted.ensureDeferred
 async def test_control_a_call_that_does_not_wait_overtakes_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """The order above is not there by itself."""
-    monkeypatch.setattr(streamable_http, "STANDS_WITHIN", 0)
+    monkeypatch.setattr(streamable_http, "OPEN_SECONDS", 0)
     async with streaming() as (endpoint, _):
         await until(lambda: "GET" in endpoint.order)
         assert endpoint.order[0] == "tools/list"

@@ -11,7 +11,14 @@ from twisted.internet.task import Clock
 
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.links import HeaderPairs, Message, Receiver
-from agtphost.upstream.failures import UpstreamBusy, CallCancelled, ErrorAnswer, UpstreamLost, UpstreamTimeout, UpstreamFailure
+from agtphost.upstream.failures import (
+    CallCancelled,
+    ErrorAnswer,
+    UpstreamBusy,
+    UpstreamFailure,
+    UpstreamLost,
+    UpstreamTimeout,
+)
 
 
 class RecordingLink:

@@ -17,20 +17,20 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
 from agtphost.adapters.mcp.stdio import TERMINATE_SECONDS, StdioLink
-from agtphost.upstream.failures import UpstreamLost, UpstreamFailure
+from agtphost.upstream.failures import UpstreamFailure, UpstreamLost
 from agtphost.upstream.log import UpstreamLog
 from tests.adapters.mcp.hosting import ENVIRON, alive, hosted, hostile, until
 
 HOST = """
 import sys
 from twisted.internet import reactor
-from agtphost.adapters.mcp import McpServer, State
+from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.config.upstreams import MCPServerSection
 from twisted.internet.task import LoopingCall
 settings = MCPServerSection(name="s", command=tuple(sys.argv[1:]))
 server = McpServer(reactor, settings, {"PATH": "/usr/bin:/bin"})
 def tell():
-    if server.state is State.UP:
+    if server.state is UpstreamState.UP:
         print("up", flush=True)
         loop.stop()
 loop = LoopingCall(tell)

@@ -13,12 +13,12 @@ from twisted.internet.task import Clock
 from agtphost.adapters.mcp.bindings import CALL
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
 from agtphost.adapters.mcp.roots import (
-    RENEWAL_SECONDS,
     LONGEST_URI,
     MOST_HELD,
     MOST_ROOTS,
-    WAIT_SECONDS,
     READ_SECONDS,
+    RENEWAL_SECONDS,
+    WAIT_SECONDS,
     ServerRoots,
     roots_of,
 )

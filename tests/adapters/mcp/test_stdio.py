@@ -16,14 +16,14 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp import McpServer, UpstreamState
 from agtphost.upstream.failures import (
-    UpstreamBusy,
-    ErrorAnswer,
-    UpstreamLost,
-    NotReading,
-    UpstreamTimeout,
     AnswerTooLong,
+    ErrorAnswer,
+    NotReading,
     UnreadableAnswer,
+    UpstreamBusy,
     UpstreamFailure,
+    UpstreamLost,
+    UpstreamTimeout,
 )
 from tests.adapters.mcp.hosting import alive, heard, history, hosted, hostile, pause, sdk, until
 from tests.measuring import measured

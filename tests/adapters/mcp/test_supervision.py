@@ -56,8 +56,9 @@ def test_the_machine_causes_each_effect_in_order() -> None:
     machine.retry(9.0)
     machine.stop()
     assert effects.seen == [
-        UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.BACKOFF, 1.0, UpstreamState.STARTING, "connect",
-        UpstreamState.FAILED, 300.0, UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.STOPPED, "forget", "disconnect",
+        UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.BACKOFF, 1.0,
+        UpstreamState.STARTING, "connect", UpstreamState.FAILED, 300.0,
+        UpstreamState.STARTING, "connect", UpstreamState.UP, UpstreamState.STOPPED, "forget", "disconnect",
     ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.adapters.mcp.catalogue import list_needed_kinds, explain_unmatched, find_unmatched
+from agtphost.adapters.mcp.catalogue import explain_unmatched, find_unmatched, list_needed_kinds
 from agtphost.config.upstreams import MCPServerSection, ToolOverride
 from tests.rows import each_row
 

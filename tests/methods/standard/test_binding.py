@@ -182,7 +182,9 @@ def test_each_is_a_sound_endpoint_of_the_manifest() -> None:
     """API-160: by the rules that operators' endpoints are held to; what it takes and leaves behind is its row's."""
     host, _ = everything()
     own = [
-        binding for binding in host.core.on.registry.built_in_bindings() if binding.path == "/" and binding.method in STANDARD
+        binding
+        for binding in host.core.on.registry.built_in_bindings()
+        if binding.path == "/" and binding.method in STANDARD
     ]
     shown = [
         project_binding(binding, host.core.on.loaded.catalog) for binding in own if binding.method not in ALWAYS_BOUND

@@ -10,7 +10,7 @@ from typing import Any
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.methods.standard.pure.ranking import entries
-from agtphost.search.index import SearchEntry, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery
 from agtphost.search.words import split_name, terms
 
 MAX_LABELS = 100

@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.handlers import parameters
 from agtphost.methods.cognitive.relevance import said_in
 from agtphost.methods.standard.pure import material
-from agtphost.search.index import SearchEntry, SearchResult, Index, SearchQuery
+from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 
 MAX_WEIGHTS = 32
 ORDERS = ("descending", "ascending")
