@@ -2,9 +2,9 @@
 Limit log lines that others can cause in large numbers: a few of each kind in full, then a count per minute.
 
 Every event of this program and of Twisted passes one :class:`LogThrottle` on its way to the operator's observer,
-including tracebacks, unhandled errors and messages of HTTP listeners. Output of operators' handlers passes unchanged, and so do
-access lines, which the operator switches on. Once a minute, one line of each kind reports how many events were left
-out.
+including tracebacks, unhandled errors and messages of HTTP listeners. Output of operators' handlers passes unchanged,
+and so do access lines, which the operator switches on. Once a minute, one line of each kind reports how many events
+were left out.
 """
 
 from __future__ import annotations

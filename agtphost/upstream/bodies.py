@@ -1,8 +1,8 @@
 """
 Read the answers to HTTP requests with limits: one JSON text, or an event stream.
 
-:class:`LineSplitter` cuts at newlines, :class:`EventStreamParser` cuts ``text/event-stream`` (WHATWG HTML, "Interpreting an
-    event stream"); neither does I/O. :class:`AnswerBody` reads a body from its connection.
+:class:`LineSplitter` cuts at newlines, :class:`EventStreamParser` cuts ``text/event-stream`` (WHATWG HTML,
+"Interpreting an event stream"); neither does I/O. :class:`AnswerBody` reads a body from its connection.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 The one HTTPS client of this project: pooled connections, verified TLS, no redirects, no cookies.
 
 Heads are bounded on every connection, bodies by their reader (:func:`read`,
-:class:`agtphost.upstream.bodies.AnswerBody`). Each use sets the addresses that it may reach: the operator's own upstreams may be anywhere, whereas a URL from a
-foreign text must not lead into the operator's network. For code without a reactor there is
-:mod:`agtphost.client.blocking_https`.
+:class:`agtphost.upstream.bodies.AnswerBody`). Each use sets the addresses that it may reach: the operator's own
+upstreams may be anywhere, whereas a URL from a foreign text must not lead into the operator's network. For code without
+a reactor there is :mod:`agtphost.client.blocking_https`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The stdio transport: one child process, newline-delimited JSON on its standard i
 The process runs under :mod:`.launcher`, which has the lifeline on descriptor 3; closing it kills everything the server
 started. A link ends in one of three ways, each exactly once:
 
-- the process exits: calls in flight fail when its output is read to the end, but at most :data:`GRACE_SECONDS` later, for
-  a grandchild may hold the pipe;
+- the process exits: calls in flight fail when its output is read to the end, but at most :data:`GRACE_SECONDS` later,
+  for a grandchild may hold the pipe;
 - it closes its input or output and does not exit within :data:`CLOSED_OUTPUT_SECONDS`: it is ended;
 - the host ends it: :meth:`StdioLink.close` in order (close input, TERM, KILL), :meth:`StdioLink.abort` immediately
   (TERM, KILL), for a server that breaks the rules, including one that reads nothing for ``input_timeout`` seconds.
