@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -44,7 +45,8 @@ _PLACED = "SELECT number FROM record INDEXED BY sqlite_autoindex_record_1 WHERE 
 
 _LACKS_ROW = re.compile(r"row ([0-9]+) missing from index (\w+)")
 _WRONG_INDEX = re.compile(r"(?:wrong # of entries in|non-unique entry in) index (\w+)")
-_WRONG_VALUE = re.compile(r"\S+ value in (\w+)\.\w+")
+_SQL_TYPES = {int: "'integer'", str: "'text'", bytes: "'blob'"}
+_WRONG_VALUE = re.compile(r"\S+ value in (\w+)\.(\w+)")
 """What ``PRAGMA integrity_check`` says of tables and indexes."""
 
 
@@ -58,6 +60,7 @@ class TableRows:
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
+        self._named: Counter[tuple[str, str]] = Counter()
 
     def _rows(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """
@@ -93,7 +96,9 @@ class TableRows:
             table = self._table_of(found[1])
             return None if table is None else (table, f"(index {found[1]})")
         found = _WRONG_VALUE.fullmatch(fault)
-        return (found[1], "(unknown)") if found is not None and found[1] in SHAPES else None
+        if found is None or found[1] not in SHAPES:
+            return None
+        return found[1], self._wrong_row(found[1], found[2]) or "(unknown)"
 
     def _table_of(self, index: str) -> str | None:
         row = self._one(
@@ -110,6 +115,18 @@ class TableRows:
         except sqlite3.DatabaseError:
             return ""
         return row_name(table, rows[0]) if rows else ""
+
+    def _wrong_row(self, table: str, column: str) -> str:
+        """Return the name of the next row whose column has another type; SQLite has a line for each of them."""
+        shape = next((each for each in SHAPES[table] if each.name == column), None)
+        if shape is None:
+            return ""
+        wanted = ", ".join((_SQL_TYPES[shape.kind], *(("'null'",) if shape.nullable else ())))
+        at = self._named[table, column]
+        self._named[table, column] += 1
+        statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED WHERE typeof({column}) NOT IN ({wanted}) LIMIT 1 OFFSET ?"
+        row = self._one(table, statement, (at,))
+        return "" if row is None else row_name(table, row)
 
     def index_faults(self, table: str) -> list[tuple[str, str, str]]:
         found = []

@@ -50,7 +50,11 @@ def _calls(target: Target) -> None:
 
 
 def changed_tables(target: Target, seconds: float) -> None:
-    """A change in a copy of the store: verification names its table. Without a chain, with a trigger, or without a row in its index, no start."""
+    """
+    A change in a copy of the store: verification names its table.
+
+    Without a chain, with a trigger, or with a row that its index lacks, there is no start.
+    """
     _calls(target)
     chance = random.Random(SEED)
     with _copy(target) as config:
