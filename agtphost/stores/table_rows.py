@@ -124,7 +124,8 @@ class TableRows:
         wanted = ", ".join((_SQL_TYPES[shape.kind], *(("'null'",) if shape.nullable else ())))
         at = self._named[table, column]
         self._named[table, column] += 1
-        statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED WHERE typeof({column}) NOT IN ({wanted}) LIMIT 1 OFFSET ?"
+        others = f"typeof({column}) NOT IN ({wanted})"
+        statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED WHERE {others} LIMIT 1 OFFSET ?"
         row = self._one(table, statement, (at,))
         return "" if row is None else row_name(table, row)
 
