@@ -423,7 +423,7 @@ _KINDS: Final = (
         1_000,
         octets_per_owner=MIB,
         octets_in_all=MIB,
-        lives=DAY,
+        lives=None,
         finished=ANY,
     ),
     _of_the_host("org-domain", "the registrar's report about a domain", 1_000),
