@@ -192,7 +192,7 @@ class HostClock:
         """
         before = self.seconds() - leap
         kept = {key: (until + leap, length) for key, (until, length) in self._leaps.items() if until > before}
-        self._leaps = kept
+        self._leaps = {**self._leaps, **kept}
         return kept
 
     def ended_leaps(self) -> list[str]:

@@ -59,7 +59,6 @@ class ClockWatch(Service):
     def __init__(self, reactor: Any, clock: HostClock, ledger: Ledger, held: StateTable) -> None:
         self._clock = clock
         self._ledger = ledger
-        self._held = held
         self._looking = LoopingCall(self.look)
         self._looking.clock = reactor
         held.watch(CLOCK_LEAP, self._leaped)
@@ -117,15 +116,12 @@ class ClockWatch(Service):
         The items have no ``expires_at``: a start in a leap would take them for expired before it knows of the leap. What
         they say counts from now on, and not only once it is durable: answers may be looked for in between.
         """
-        leaps = self._clock.extend_leaps(leap)
-        ended = [item.key for item in self._held.all(CLOCK_LEAP) if item.key not in leaps]
+        leaps = {**self._clock.extend_leaps(leap), key: (until, leap)}
         self._clock.remember(key, until, leap)
-        leaps[key] = until, leap
-        kept = [
+        return tuple(
             Change(kind=CLOCK_LEAP, key=name, value={"seconds": seconds, "until": end})
             for name, (end, seconds) in leaps.items()
-        ]
-        return (*kept, *(Change(kind=CLOCK_LEAP, key=name, value=None) for name in ended))
+        )
 
     def _submit(self, draft: Draft) -> None:
         noted = self._ledger.submit(draft)
