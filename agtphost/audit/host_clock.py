@@ -15,7 +15,8 @@ At a start the host has no earlier steady time to compare with. The newest signe
 bound; a clock that is far ahead of it is believed (the machine may have been off for a week), and recorded.
 
 Each believed leap ahead is remembered for as long as answers of keyed requests are kept, and added to that time: so
-a wrong clock never makes the host forget an answer and run the request twice. A further leap extends those before it. See ``docs/operations.rst``.
+a wrong clock never makes the host forget an answer and run the request twice. A further leap extends those before it.
+See ``docs/operations.rst``.
 
 Certificates, tokens and revocation lists are judged by :meth:`HostClock.latest`, the later of the host's time and the
 system's. Others wrote their times by other clocks, and the TLS library reads the system's clock too: a host that did

@@ -113,8 +113,8 @@ class ClockWatch(Service):
         """
         Return the changes that keep a leap, and those before it for as much longer.
 
-        The items have no ``expires_at``: a start in a leap would take them for expired before it knows of the leap. What
-        they say counts from now on, and not only once it is durable: answers may be looked for in between.
+        The items have no ``expires_at``: a start in a leap would take them for expired before it knows of the leap.
+        What they say counts from now on, and not only once it is durable: answers may be looked for in between.
         """
         leaps = {**self._clock.extend_leaps(leap), key: (until, leap)}
         self._clock.remember(key, until, leap)
