@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -21,6 +21,9 @@ _ED25519 = b"\x01"
 
 _STATE = b"agtphost state 1\n"
 """In front of what a state line signs, so that its signature is good for nothing else."""
+
+_STATE_LINE, _COSIGNATURE = 4 + 64 + 64, 4 + 8 + 64
+"""Octets of a signed state line, and of a witness's line (C2SP tlog-cosignature)."""
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 _SIGNATURE = re.compile(r"\u2014 (?P<name>[^\s+]+) (?P<value>[A-Za-z0-9+/]+={0,2})")
@@ -102,6 +105,37 @@ def state_of(found: Checkpoint, keys: Iterable[VerifyingKey]) -> tuple[bytes, by
         if sound:
             return said[:32], said[32:]
     return None
+
+
+def find_unsigned_line(found: Checkpoint, keys: Collection[VerifyingKey]) -> str:
+    """
+    Return a line of a note that has the host's name or the form of a state line, and that no key of the host signed.
+
+    Lines of witnesses are passed over: their keys are not known here.
+
+    :param keys: those of the host.
+    :return: empty where there is no such line.
+    """
+    text, _, lines = found.note.partition("\n\n")
+    signed = f"{text}\n".encode()
+    for line in lines.splitlines():
+        match = _SIGNATURE.fullmatch(line)
+        try:
+            octets = b"" if match is None else base64.b64decode(match["value"], validate=True)
+        except binascii.Error:
+            octets = b""
+        states = len(octets) == _STATE_LINE
+        own = match is not None and match["name"] == found.origin and len(octets) != _COSIGNATURE
+        if not own and not states:
+            continue
+        said, proof = (octets[4:68], octets[68:]) if states else (b"", octets[4:])
+        covered = _STATE + said + signed if states else signed
+        if not any(
+            octets[:4] == (_state_hash if states else key_hash)(found.origin, key) and key.verify(proof, covered)
+            for key in keys
+        ):
+            return line
+    return ""
 
 
 def issue(

@@ -15,7 +15,8 @@ At a start the host has no earlier steady time to compare with. The newest signe
 bound; a clock that is far ahead of it is believed (the machine may have been off for a week), and recorded.
 
 Each believed leap ahead is remembered for as long as answers of keyed requests are kept, and added to that time: so
-a wrong clock never makes the host forget an answer and run the request twice. See ``docs/operations.rst``.
+a wrong clock never makes the host forget an answer and run the request twice. A further leap extends those before it.
+See ``docs/operations.rst``.
 
 Certificates, tokens and revocation lists are judged by :meth:`HostClock.latest`, the later of the host's time and the
 system's. Others wrote their times by other clocks, and the TLS library reads the system's clock too: a host that did
@@ -179,6 +180,26 @@ class HostClock:
     def forget(self, key: str) -> None:
         """Count it no longer."""
         self._leaps = {known: leap for known, leap in self._leaps.items() if known != key}
+
+    def extend_leaps(self, leap: float) -> dict[str, tuple[float, float]]:
+        """
+        Let every leap count for as much longer as the host's time has gone ahead once more.
+
+        Their ends are times of this clock. Without this a second leap ends the first one, and what was to outlast both
+        is forgotten.
+
+        :param leap: seconds, of the last one.
+        :return: the leaps that counted until then, by name, with their new ends.
+        """
+        before = self.seconds() - leap
+        kept = {key: (until + leap, length) for key, (until, length) in self._leaps.items() if until > before}
+        self._leaps = {**self._leaps, **kept}
+        return kept
+
+    def ended_leaps(self) -> list[str]:
+        """Return the names of the leaps that count no longer."""
+        now = self.seconds()
+        return [key for key, (until, _) in self._leaps.items() if until <= now]
 
     def leaped_seconds(self) -> float:
         """Return by how many seconds the host's time may recently have gone ahead of the real time."""

@@ -28,6 +28,9 @@ COUNTED_AT_START = 50_000
 NEWEST = 256
 """Records before the newest checkpoint that a start looks at."""
 
+NAMED = 20_000
+"""The newest records among which a start looks for one that is missing from its index, once it knows of one."""
+
 
 @dataclass(frozen=True)
 class StartReport:
@@ -49,19 +52,25 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
     if fatal:
         return StartReport(fatal, told)  # Tables of another schema cannot be checked.
     examiner = RecordExaminer()
+    for table in ("chain", "lifecycle"):
+        fatal += _index_findings(rows, table)
     chains: dict[Any, str] = {}
     for row in rows.chains():
         if flaw := find_flaw("chain", row):
             fatal.append(Finding("chain", row_name("chain", row), flaw))
         else:
             chains[row[0]] = row[1].hex()
+    together = 0
     for chain in rows.chains_of_records():
         newest = rows.newest_record(chain) if chain in chains else None
         if newest is None:
             fatal.append(Finding("chain", str(chain), "is not there, and records name it"))
         else:
+            together += newest[SEQ] if type(newest[SEQ]) is int else 0
             fatal += _row_findings(newest, examiner, chains) or _follows(rows, newest, examiner)
     last, size = rows.last_number(), rows.newest_size()
+    if together < last and not fatal:
+        fatal.append(_unplaced(rows, last, last - together))
     fatal += _newest_checkpoint(rows, expected, size)
     for number, row in enumerate(islice(rows.records(size, last), AT_START), size + 1):
         if row[NUMBER] != number:
@@ -74,8 +83,28 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
             told += _row_findings(row, examiner, chains)
     every = next((row for row in rows.keyed_rows() if row[0] == b""), None)
     if every is None or type(every[1]) is not int or every[1] <= COUNTED_AT_START:
+        fatal += _index_findings(rows, "reservation")
         told += report_damage(KeyedCheck(rows, expected.keys, live_after(rows, expected)).uses())
     return StartReport(list(dict.fromkeys(fatal)), [each for each in dict.fromkeys(told) if each not in fatal])
+
+
+def _index_findings(rows: ITableRows, table: str) -> list[Finding]:
+    """
+    Return a finding for each difference between a table and its indexes.
+
+    A row that its index lacks is not found by its key: a keyed request would run again, and a chain begin anew.
+    """
+    return [Finding(*each) for each in rows.index_faults(table) if "index" in each[2]]
+
+
+def _unplaced(rows: ITableRows, last: int, lacking: int) -> Finding:
+    """Return the finding for chains that are shorter by their index than there are records."""
+    for row in rows.records(max(0, last - NAMED), last):
+        place = row[NUMBER], row[CHAIN], row[SEQ]
+        if all(type(part) is int for part in place) and not rows.is_placed(*place):
+            return Finding("record", row_name("record", row), "is missing from its index: its chain would be forked")
+    explanation = f"{lacking} of {last} records are not in the index over chains"
+    return Finding("record", "(unknown)", explanation)
 
 
 def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[Any, str]) -> list[Finding]:

@@ -251,24 +251,27 @@ class StateTable:
         if not length:
             raise StateFull(table.holding, jsontext.KEPT_DEPTH, "arrays and objects inside each other", in_all=False)
         octets = length - (0 if known is None else known.octets)
+        # Another owner's quota is used for the whole item, as for a new one.
+        handed_over = known is not None and known.owner != change.owner
+        further, grown = int(new or handed_over), length if handed_over else max(octets, 0)
         giver = table.giver_of(change.value or {}) if new else ""
         if new and (full := beyond_its_share(table, change.owner, octets, giver)) is not None:
             raise full
-        while (full := find_excess(table, change.owner, int(new), max(octets, 0), proven)) is not None:
+        while (full := find_excess(table, change.owner, further, grown, proven)) is not None:
             oldest = self._oldest(table, change, full.in_all) if proven else None
             if oldest is None:
-                if new:
+                if further:
                     raise full
                 break  # What is there already may change: it never grows without bound.
             self._goes(admitted, table, oldest.key)
             yield Change(kind=change.kind, key=oldest.key, value=None, owner=oldest.owner)
         admitted.stored += max(stored_octets(length) - (0 if known is None else stored_octets(known.octets)), 0)
         table.coming[change.key] = table.coming.get(change.key, 0) + 1
-        table.count(change.owner, int(new), max(octets, 0))
+        table.count(change.owner, further, grown)
         if giver:
             table.count_given(giver, 1, octets)
             admitted.given.append((change.kind, giver, 1, octets))
-        admitted.loads.append((change.kind, change.key, change.owner, int(new), max(octets, 0)))
+        admitted.loads.append((change.kind, change.key, change.owner, further, grown))
 
     @staticmethod
     def _oldest(table: ItemTable, change: Change, in_all: bool) -> StateItem | None:

@@ -101,7 +101,7 @@ def differences(expected: Leaves, found: Leaves) -> Iterator[Finding]:
 
 def _row_place(place: tuple[str, str]) -> tuple[str, str]:
     kind, key = place
-    return (LIFECYCLE, key) if kind == AGENT else (HELD, f"{kind} {key}")
+    return (LIFECYCLE, key or "(empty)") if kind == AGENT else (HELD, f"{kind} {key}")
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ def findings(reader: IRecordReader) -> Iterator[Finding]:
     count = 0
     for table, name, why in differences(log.leaves, found):
         count += 1
-        place = (AGENT, name) if table == LIFECYCLE else tuple(name.split(" ", 1))
+        place = (AGENT, name.replace("(empty)", "")) if table == LIFECYCLE else tuple(name.split(" ", 1))
         unsure = place in log.doubtful or (log.incomplete and why.startswith("was added"))
         yield table, name, f"{why}; or its entry in {LOG} was, which does not hold" if unsure else why
     if not count:

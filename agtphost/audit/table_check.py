@@ -38,6 +38,7 @@ from agtphost.audit.record_check import (
     RecordExaminer,
     findings_of,
 )
+from agtphost.audit.state_digest import statement_of
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores.interfaces import ITableRows
 from agtphost.stores.row_shapes import find_flaw, row_name
@@ -185,6 +186,7 @@ class _Walk:
             examined = self._examiner.examine(row)
             yield from findings_of(row, examined)
             yield from self._place(row, examined)
+            yield from checkpoints.take(examined)
             if number <= self._size:
                 self._frontier.add(self._leaf(row, examined))
                 yield from self._at(number, checkpoints)
@@ -193,6 +195,7 @@ class _Walk:
             yield absent(expected, self._size)
             yield from self._fill(expected, self._size + 1, checkpoints)
         yield from self._at(self._size + 1, checkpoints)
+        yield from checkpoints.name_unstated()
         yield from self._belonging()
 
     # Chains
@@ -328,6 +331,26 @@ class _Checkpoints:
         self._before = 0
         self._seen = False
         self._differing = 0
+        self._stated = False
+        self._unstated = ""
+
+    def take(self, examined: Examined) -> Iterator[Finding]:
+        """
+        Note whether the next record signs the state of the tables: every checkpoint that covers it does then.
+
+        The one before a baseline has no line with that state: a start that found none to believe has issued it.
+        """
+        statement = None if examined.payload is None else statement_of(examined.payload)
+        if statement is not None and statement.baseline:
+            self._unstated = ""
+        yield from self.name_unstated()
+        self._stated = self._stated or statement is not None
+
+    def name_unstated(self) -> Iterator[Finding]:
+        """Yield the checkpoint that lacks its line with the state of the tables."""
+        if self._unstated:
+            yield Finding("checkpoint", self._unstated, "note has no line with the digests of lifecycle and held")
+            self._unstated = ""
 
     def upto(self, number: int, tree: Frontier) -> Iterator[Finding]:
         """
@@ -363,6 +386,11 @@ class _Checkpoints:
         if found.size != row[0]:
             yield Finding("checkpoint", name, f"note is a checkpoint of {found.size} records")
             return
+        keys = self._expected.keys
+        if keys is not None and (line := checkpoint.find_unsigned_line(found, keys.values())):
+            yield Finding("checkpoint", name, f"note has a line that the host has not signed: {line[:40]}...")
+        elif self._stated and checkpoint.state_of(found, (keys or {}).values()) is None:
+            self._unstated = name
         seen = self._expected.seen
         if seen is not None and seen.size == found.size:
             self._seen = True

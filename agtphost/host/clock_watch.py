@@ -82,12 +82,18 @@ class ClockWatch(Service):
     def check(self) -> None:
         """Compare the clock with the time that has passed."""
         self._note(self._clock.look())
+        ended = self._clock.ended_leaps()
+        for key in ended:
+            self._clock.forget(key)
+        if ended:
+            changes = tuple(Change(kind=CLOCK_LEAP, key=key, value=None) for key in ended)
+            self._submit(Draft(chain=HOST_CHAIN, payload={}, changes=changes))
 
     def _note_leap(self, key: str, item: StateItem | None) -> None:
-        if item is None or item.expires_at is None:
+        if item is None:
             self._clock.forget(key)
         else:
-            self._clock.remember(key, item.expires_at / 1000, float(item.value["seconds"]))
+            self._clock.remember(key, float(item.value["until"]), float(item.value["seconds"]))
 
     def _note(self, event: ClockEvent | None) -> None:
         if event is None:
@@ -98,14 +104,26 @@ class ClockWatch(Service):
         (log.info if usual else log.error)(MESSAGES[event.kind], seconds=event.seconds, system=system, host=host)
         changes: tuple[Change, ...] = ()
         if event.leap:
-            key, until = f"{event.host:.6f}", event.host + DAY
-            # Remembered before the record is durable: answers may be looked up in between.
-            self._clock.remember(key, until, event.leap)
-            value = {"seconds": event.leap, "system_time": system}
-            changes = (Change(kind=CLOCK_LEAP, key=key, value=value, expires_at=int(until * 1000)),)
+            changes = self._keep_leaps(f"{event.host:.6f}", event.host + DAY, event.leap)
         fields = {"seconds": round(event.seconds, 3), "system_time": system, "host_time": host}
         stream = StreamEvent(chain=HOST_CHAIN, event_type=event.kind.value, fields=fields)
-        draft = Draft(chain=HOST_CHAIN, payload={}, events=(stream,), changes=changes, vital=True)
+        self._submit(Draft(chain=HOST_CHAIN, payload={}, events=(stream,), changes=changes, vital=True))
+
+    def _keep_leaps(self, key: str, until: float, leap: float) -> tuple[Change, ...]:
+        """
+        Return the changes that keep a leap, and those before it for as much longer.
+
+        The items have no ``expires_at``: a start in a leap would take them for expired before it knows of the leap.
+        What they say counts from now on, and not only once it is durable: answers may be looked for in between.
+        """
+        leaps = {**self._clock.extend_leaps(leap), key: (until, leap)}
+        self._clock.remember(key, until, leap)
+        return tuple(
+            Change(kind=CLOCK_LEAP, key=name, value={"seconds": seconds, "until": end})
+            for name, (end, seconds) in leaps.items()
+        )
+
+    def _submit(self, draft: Draft) -> None:
         noted = self._ledger.submit(draft)
         noted.addErrback(
             lambda failure: log.error("the clock event could not be recorded: {why}", why=failure.getErrorMessage())

@@ -295,6 +295,23 @@ class ITableRows(Interface):
     def schema_changes() -> list[SchemaFinding]:
         """Return the differences of tables, indexes, views and triggers from those that the host makes."""
 
+    def name_fault(fault: str) -> tuple[str, str] | None:
+        """
+        Return table and row of what :meth:`IRecordReader.faults` said; None where it names none.
+
+        A row that an index lacks is named by its key; of an index whose rows are unknown, the index is named.
+        """
+
+    def index_faults(table: str) -> list[tuple[str, str, str]]:
+        """
+        Compare a table with its indexes, by which rows are found and kept from being there twice.
+
+        :return: table, row and what is wrong; the time grows with the table.
+        """
+
+    def is_placed(number: int, chain: int, seq: int) -> bool:
+        """Return whether the index over chains finds a record at its place."""
+
     def last_number() -> int:
         """The largest number of a record; 0 where there is none."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ from zope.interface import implementer
 
 from agtphost.stores import soundness
 from agtphost.stores.interfaces import ITableRows
-from agtphost.stores.row_shapes import COLUMNS
+from agtphost.stores.row_shapes import COLUMNS, SHAPES, row_name
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import SchemaFinding, find_schema_changes
 
@@ -39,6 +41,14 @@ _NEWEST = """
     SELECT {columns} FROM record WHERE chain = ? ORDER BY seq DESC LIMIT 1
 """
 
+_PLACED = "SELECT number FROM record INDEXED BY sqlite_autoindex_record_1 WHERE chain = ? AND seq = ?"
+
+_LACKS_ROW = re.compile(r"row ([0-9]+) missing from index (\w+)")
+_WRONG_INDEX = re.compile(r"(?:wrong # of entries in|non-unique entry in) index (\w+)")
+_SQL_TYPES = {int: "'integer'", str: "'text'", bytes: "'blob'"}
+_WRONG_VALUE = re.compile(r"\S+ value in (\w+)\.(\w+)")
+"""What ``PRAGMA integrity_check`` says of tables and indexes."""
+
 
 @implementer(ITableRows)
 class TableRows:
@@ -50,6 +60,7 @@ class TableRows:
 
     def __init__(self, execute: Callable[..., Any]) -> None:
         self._execute = execute
+        self._named: Counter[tuple[str, str]] = Counter()
 
     def _rows(self, table: str, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """
@@ -75,6 +86,59 @@ class TableRows:
 
     def schema_changes(self) -> list[SchemaFinding]:
         return list(find_schema_changes(self._execute))
+
+    def name_fault(self, fault: str) -> tuple[str, str] | None:
+        if found := _LACKS_ROW.fullmatch(fault):
+            table = self._table_of(found[2])
+            name = "" if table is None else self._row_name(table, int(found[1])) or f"(row {found[1]})"
+            return None if table is None else (table, name)
+        if found := _WRONG_INDEX.fullmatch(fault):
+            table = self._table_of(found[1])
+            return None if table is None else (table, f"(index {found[1]})")
+        found = _WRONG_VALUE.fullmatch(fault)
+        if found is None or found[1] not in SHAPES:
+            return None
+        return found[1], self._wrong_row(found[1], found[2]) or "(unknown)"
+
+    def _table_of(self, index: str) -> str | None:
+        row = self._one(
+            "sqlite_schema", "SELECT tbl_name FROM sqlite_schema WHERE type = 'index' AND name = ?", (index,)
+        )
+        return str(row[0]) if row is not None and row[0] in SHAPES else None
+
+    def _row_name(self, table: str, place: int) -> str:
+        """Return the name of a row by its place in the table, from 1: SQLite counts rows, whatever their numbers."""
+        order = ", ".join(column.name for column in SHAPES[table] if column.key) if table == "held" else "rowid"
+        statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED ORDER BY {order} LIMIT 1 OFFSET ?"
+        try:
+            rows = self._execute(statement, (place - 1,)).fetchall()
+        except sqlite3.DatabaseError:
+            return ""
+        return row_name(table, rows[0]) if rows else ""
+
+    def _wrong_row(self, table: str, column: str) -> str:
+        """Return the name of the next row whose column has another type; SQLite has a line for each of them."""
+        shape = next((each for each in SHAPES[table] if each.name == column), None)
+        if shape is None:
+            return ""
+        wanted = ", ".join((_SQL_TYPES[shape.kind], *(("'null'",) if shape.nullable else ())))
+        at = self._named[table, column]
+        self._named[table, column] += 1
+        others = f"typeof({column}) NOT IN ({wanted})"
+        statement = f"SELECT {COLUMNS[table]} FROM {table} NOT INDEXED WHERE {others} LIMIT 1 OFFSET ?"
+        row = self._one(table, statement, (at,))
+        return "" if row is None else row_name(table, row)
+
+    def index_faults(self, table: str) -> list[tuple[str, str, str]]:
+        found = []
+        for (fault,) in self._rows(table, f"PRAGMA integrity_check({table})"):
+            if fault != "ok":
+                found.append((*(self.name_fault(fault) or (table, "(unknown)")), fault))
+        return found
+
+    def is_placed(self, number: int, chain: int, seq: int) -> bool:
+        row = self._one("record", _PLACED, (chain, seq))
+        return row is not None and row[0] == number
 
     def last_number(self) -> int:
         row = self._one("record", "SELECT coalesce(max(number), 0) FROM record")

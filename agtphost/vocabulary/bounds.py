@@ -50,8 +50,8 @@ class ItemQuota:
 
     giver: str = ""
     """
-    The member that names the agent that caused an item, where it belongs to another: one of :attr:`indexed`. That agent
-    has a share of the whole as owners have. Empty: the owner causes its items.
+    The member that names the agent that caused an item, where it may belong to another: one of :attr:`indexed` or
+    :attr:`brief`. That agent has a share of the whole as owners have. Empty: the owner causes its items.
     """
 
     brief: tuple[str, ...] = ()

@@ -52,7 +52,7 @@ SECOND: Mapping[str, tuple[str, ...]] = {
     "3 tables that decide": ("changed-tables", "altered-state", "rollback"),
     "4 sessions and decisions of the agent that is named": ("sessions-of-others", "decisions-about-others"),
     "5 one request that is many calls": ("many-calls-in-one", "much-stored-for-one"),
-    "6 one agent that fills what all share": ("filled-collection", "held-queue"),
+    "6 one agent that fills what all share": ("filled-collection", "held-queue", "gifts-to-one"),
     "7 methods whose computations cost others": (
         "costly-methods",
         "expressions-of-one",
@@ -64,7 +64,7 @@ SECOND: Mapping[str, tuple[str, ...]] = {
     "8 the clock": ("clock-jump", "clock-jump-while-off"),
     "9 the page's door": ("wrong-page-tokens",),
     "10 addresses": ("cards-of-nowhere",),
-    "11 a full disk": ("disk-below-floor",),
+    "11 a full disk": ("disk-below-floor", "disk-full-while-idle"),
     "12 oracles": ("identifiers-of-others", "decisions-of-others"),
 }
 """The items of the second."""

@@ -134,6 +134,42 @@ def tighten(path: Path, statements: Statements) -> None:
         database.execute(f"PRAGMA schema_version={version + 1}")
 
 
+def unindex(path: Path, table: str, condition: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """
+    Take one row out of every index of its table; the row itself stays.
+
+    :return: the row's columns.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        schema = database.execute(
+            "SELECT type, name, tbl_name, rootpage, sql FROM sqlite_schema WHERE tbl_name = ?", (table,)
+        ).fetchall()
+        place, *row = database.execute(f"SELECT rowid, * FROM {table} WHERE {condition}", parameters).fetchone()
+        database.execute(f"DELETE FROM {table} WHERE rowid = ?", (place,))
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("DELETE FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?", (table,))
+        names = [column[1] for column in database.execute(f"PRAGMA table_info({table})")]
+        plain = ", ".join(f"{name} INTEGER PRIMARY KEY" if not at else name for at, name in enumerate(names))
+        if "INTEGER PRIMARY KEY" not in str(schema[0][4]):
+            plain = ", ".join(names)
+        _bump(database, "UPDATE sqlite_schema SET sql = ? WHERE name = ?", (f"CREATE TABLE {table} ({plain})", table))
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        marks = ", ".join("?" for _ in names)
+        database.execute(f"INSERT INTO {table} (rowid, {', '.join(names)}) VALUES (?, {marks})", (place, *row))
+        database.execute("PRAGMA writable_schema=ON")
+        database.execute("DELETE FROM sqlite_schema WHERE tbl_name = ?", (table,))
+        for entry in schema:
+            _bump(database, "INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
+    return tuple(row)
+
+
+def _bump(database: sqlite3.Connection, statement: str, parameters: Sequence[Any]) -> None:
+    """Change the schema, and have every connection read it anew."""
+    version = database.execute("PRAGMA schema_version").fetchone()[0]
+    database.execute(statement, parameters)
+    database.execute(f"PRAGMA schema_version={version + 1}")
+
+
 class Mutator:
     """
     Changes copies of a database.

@@ -31,8 +31,8 @@ from agtphost.stores import DamagedRecord, Search, Selection, StoreError, open_s
 from agtphost.stores.connection import connect
 from agtphost.stores.reading import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft
-from tests.audit.rich_store import RichStore, write_rich_store
-from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema
+from tests.audit.rich_store import CAROL, ONCE, RichStore, write_rich_store
+from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema, unindex
 from tests.programmes import length
 from tests.rows import each_row
 
@@ -189,6 +189,50 @@ def test_what_a_start_notices_of_changed_tables(
     told = [str(event["finding"]) for event in logged if "finding" in event]
     assert (FATAL if refused else TOLD if told else UNSEEN) == verdict, (refused, told)
     assert not table or f"table {table}, row " in (refused or told[0])
+
+
+UNINDEXED = (
+    ("chain", "number = 2", "2"),
+    ("lifecycle", "status = 'retired'", CAROL),
+    ("reservation", "record > 0", ""),
+    ("record", "number = (SELECT max(number) FROM record)", ""),
+    # The newest record of a chain whose newest record is old.
+    ("record", f"chain = (SELECT number FROM chain WHERE hex(agent_id) = '{ONCE.upper()}')", ""),
+)
+
+
+@each_row("table, condition, row", UNINDEXED)
+def test_a_row_that_its_index_lacks_is_named_and_no_start_serves(
+    rich: Path, tmp_path: Path, table: str, condition: str, row: str
+) -> None:
+    """A row that is not found by its key would be made again: a keyed request would run twice, and a chain fork."""
+    copy, witness = tmp_path / "records.sqlite3", tmp_path / "checkpoint.txt"
+    shutil.copy(rich, copy)
+    shutil.copy(rich.with_name("checkpoint.txt"), witness)
+    key = unindex(copy, table, condition)[0]
+    named = row or (key.hex() if isinstance(key, bytes) else str(key))
+    assert (table, named) in {(fault.table, fault.row) for fault in verified(copy, witness).faults}
+    assert f"table {table}, row {named}: " in started(copy, witness)
+
+
+def test_every_line_of_a_checkpoint_is_the_hosts(rich: Path, tmp_path: Path) -> None:
+    """A state line that was changed, removed or put under another name is named, in old checkpoints as in new ones."""
+    copy, witness = tmp_path / "records.sqlite3", rich.with_name("checkpoint.txt")
+    with closing(sqlite3.connect(rich)) as database:
+        notes = database.execute("SELECT size, note FROM checkpoint").fetchall()
+    assert len(notes) > 3
+    for size, note in notes:
+        *text, plain, state, end = note.split("\n")
+        name, value = state.rsplit(" ", 1)
+        at = random.Random(size).randrange(2, len(value) - 4)
+        other = "A" if value[at] != "A" else "B"
+        for line in (f"{name} {value[:at]}{other}{value[at + 1 :]}", f"{name}x {value}", f"{name} {value[:-4]}", None):
+            changed = "\n".join([*text, plain, *([] if line is None else [line]), end])
+            shutil.copy(rich, copy)
+            with closing(sqlite3.connect(copy)) as database, database:
+                database.execute("UPDATE checkpoint SET note = ? WHERE size = ?", (changed, size))
+            faults = {(fault.table, fault.row) for fault in verified(copy, witness).faults}
+            assert ("checkpoint", str(size)) in faults, (size, line)
 
 
 _TWICE = (

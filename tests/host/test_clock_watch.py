@@ -102,6 +102,30 @@ def test_restarts_within_the_jump_run_no_keyed_call_twice() -> None:
     assert_in_order(host)
 
 
+def test_a_second_leap_does_not_end_the_first_one() -> None:
+    """Three starts, each far ahead of the one before: an answer outlasts all of them, for a day of real time."""
+    host = Workshop(store=MortalStore())
+    stay(host, "k-1")
+    for ahead in (3.0 * DAY, 40.0 * DAY, 41.5 * DAY):
+        host = restarted(host, ahead)
+        host.advance(60)
+        stay(host, "k-1")
+        assert host.rooms() == ["7"], f"it ran again {ahead / DAY} days ahead"
+    assert host.core.on.evidence.clock.leaped_seconds() == pytest.approx(41.5 * DAY, abs=600)
+    host.set_clock(60.0 * DAY)
+    host.advance(BELIEVED_AFTER + 60)
+    host.set_clock(60.0 * DAY)
+    stay(host, "k-1")
+    assert (host.rooms(), events(host)[-1]) == (["7"], "clock-jump-believed")
+    host.advance(DAY)
+    assert host.core.on.evidence.clock.leaped_seconds() == 0.0
+    host.set_clock(60.0 * DAY)
+    assert not list(host.core.on.evidence.held.all(CLOCK_LEAP))
+    stay(host, "k-1")
+    assert host.rooms() == ["7", "7"], "the control: after a day that really passed it is forgotten"
+    assert_in_order(host)
+
+
 def test_a_host_that_was_off_for_a_week_starts_and_says_so() -> None:
     """That is normal: it serves by the system's clock, and has it on record."""
     host = Workshop(store=MortalStore())
@@ -112,6 +136,7 @@ def test_a_host_that_was_off_for_a_week_starts_and_says_so() -> None:
     assert events(host) == ["clock-ahead-at-start"]
     assert host.core.on.evidence.held.count(CLOCK_LEAP) == 1
     host.advance(DAY + 60)
+    host.set_clock(0.0)
     assert not list(host.core.on.evidence.held.all(CLOCK_LEAP))
 
 

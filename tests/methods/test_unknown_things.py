@@ -126,10 +126,11 @@ PROBES: tuple[Probe, ...] = (
     *inspect("agents", "agent_id", "agent"),
     *inspect("records", "task_id", "task"),
     *inspect("running", "agent_id", "agent"),
-    *each(("item",), "FETCH", {"resource_id": ID}),
+    *each(("item", "agent", "hosted agent"), "FETCH", {"resource_id": ID}),
+    *each(("agent", "hosted agent"), "FETCH", {"resource_id": f"/agents/{ID}/status"}),
     *each(("item",), "TRANSFER", {"resource_id": ID, "from_principal": "alice", "to_principal": "desk"}),
-    *each(("item",), "LINK", {"source": ID, "target": ID, "relation": "same"}),
-    *each(("item",), "EMBED", {"source": ID, "target": ID}),
+    *each(("item", "agent", "hosted agent", "tool"), "LINK", {"source": ID, "target": ID, "relationship": "same"}),
+    *each(("item", "agent", "hosted agent", "tool"), "EMBED", {"source": ID, "target": ID, "binding": "b"}),
     Probe("card", "QUERY", f"/cards/{ID}"),
     Probe("card", "EXECUTE", f"/cards/{ID}", {"text": "x"}),
     Probe("card", "WITHDRAW", f"/cards/{ID}"),
@@ -201,6 +202,14 @@ DIFFERS: Mapping[tuple[str, str, str], str] = {
         )
         for thing in ("agent", "hosted agent")
     },
+    **dict.fromkeys(
+        [
+            ("FETCH / resource_id", "hosted agent", "bob"),
+            ("LINK / source/target/relationship", "hosted agent", "bob"),
+            ("EMBED / source/target/binding", "hosted agent", "bob"),
+        ],
+        "an agent that is hosted here is read by whom it may serve, as by DESCRIBE; one that only calls here is not",
+    ),
     ("CHECK / target", "hosted agent", "bob"): "it is told whether whom it calls serves, as by DESCRIBE",
     ("CHECK / target/depth", "hosted agent", "bob"): "likewise",
     **dict.fromkeys(

@@ -241,6 +241,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "methods.standard.collections.index:QueueOrder._until",
             "methods.standard.collections.index:Stock._coming",
             "methods.standard.collections.index:Stock._owned",
+            "methods.standard.collections.index:Stocks._gifts",
+            "methods.standard.collections.index:Stocks._given",
             "methods.standard.orchestration.monitors:Monitors._again",
             "methods.standard.orchestration.monitors:Monitors._aims",
             "methods.standard.orchestration.monitors:Monitors._busy",

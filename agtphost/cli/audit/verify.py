@@ -185,8 +185,7 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
 
     :return: whether the store has its tables; if not, no record was read and no table can be compared.
     """
-    for fault in reader.faults():
-        verifier.note(FaultKind.FORM, "", "", f"the database itself is damaged: {fault}")
+    _note_damage(reader, verifier)
     if not _has_tables(reader, verifier):
         return False
     try:
@@ -197,6 +196,24 @@ def walk(reader: IRecordReader, verifier: Verifier, chains: Iterable[str] = ()) 
     except DamagedRow as error:
         verifier.note_row(error.table, error.row, error.explanation)
     return True
+
+
+def _note_damage(reader: IRecordReader, verifier: Verifier) -> None:
+    """Note what SQLite finds wrong with the file, with table and row where it names them."""
+    faults = reader.faults()
+    places: list[tuple[str, str] | None] = [None] * len(faults)
+    if faults and ITableSource.providedBy(reader):
+        try:
+            with ITableSource(reader).tables() as rows:
+                places = [rows.name_fault(fault) for fault in faults]
+        except (DamagedRow, sqlite3.DatabaseError):
+            places = [None] * len(faults)  # The schema itself cannot be read, which is named below.
+    for fault, place in zip(faults, places, strict=True):
+        explanation = f"the database itself is damaged: {fault}"
+        if place is None:
+            verifier.note(FaultKind.FORM, "", "", explanation)
+        else:
+            verifier.note_row(*place, explanation)
 
 
 def _has_tables(reader: IRecordReader, verifier: Verifier) -> bool:

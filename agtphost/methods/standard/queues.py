@@ -150,6 +150,7 @@ class Queues:
             value = held.value
             work = dict(value.get("work") or {})
             work.update(hidden_until=until, pulled_by=context.owner, pulled_for=who.principal, seconds=seconds)
+            work["pulled_at"] = now
             work["deliveries"] = int(work.get("deliveries", 0)) + 1
             changes.append(_update_item(held, {**value, "work": work}))
             queue.claim(held, now + CLAIMED, who)
@@ -177,7 +178,11 @@ class Queues:
     def confirm(
         self, context: BuiltInContext, target_id: str, said: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], tuple[Change, ...]] | None:
-        """Confirm an item that the caller has pulled: it is done, given back, or held for another period."""
+        """
+        Confirm an item that the caller has pulled: it is done, given back, or held for another period.
+
+        :raises Refusal: 409 for what is cancelled, 429 where it was held for as long as one agent may.
+        """
         item = self._item(target_id)
         work: Mapping[str, Any] = {} if item is None else item.value.get("work") or {}
         if item is None or not context.owner or "pulled_by" not in work:
@@ -191,7 +196,7 @@ class Queues:
         if said["status"] == "accepted":
             gone = Change(kind=COLLECTION_ITEM, key=item.key, value=None, owner=item.owner, expected=item.version)
             return told, (gone, *self._confirm_delivery(item, work, said))
-        hidden = now + float(work["seconds"]) if said["status"] == "deferred" else 0.0
+        hidden = _extend_hold(work, now) if said["status"] == "deferred" else 0.0
         kept = {**work, "hidden_until": hidden}
         if said["status"] == "rejected":
             del kept["pulled_by"]
@@ -241,6 +246,26 @@ def _update_item(item: StateItem, value: Mapping[str, Any], until: int | None = 
         expires_at=until,
         expected=item.version,
     )
+
+
+def _extend_hold(work: Mapping[str, Any], now: float) -> float:
+    """
+    Return the time until which an item is held for another period: it ends 12 hours after PULL at the latest.
+
+    Only PULL looks at shares. What others work off meanwhile leaves one holder with all of a queue, and it could extend
+    that for good.
+
+    :raises Refusal: 429 after that time.
+    """
+    latest = float(work.get("pulled_at", now)) + LONGEST_TIMEOUT
+    if now >= latest:
+        raise Refusal(
+            Reason.OWNER_SHARE_USED,
+            f"An agent holds an item for {LONGEST_TIMEOUT:g} seconds after PULL at most, extensions included.",
+            remedy="CONFIRM it as accepted or rejected; PULL again for what is left.",
+            details={"parameter": "status", "limit": LONGEST_TIMEOUT},
+        )
+    return min(now + float(work["seconds"]), latest)
 
 
 def _priority(given: Mapping[str, Any]) -> int:

@@ -6,10 +6,12 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.held import TOOL, needs_approval
+from tests.attacks.site import amend
 from tests.attacks.strikes import agent_of, said, turns
 from tests.system.raw_link import Answer, RawLink, client_context, request
 
@@ -92,6 +94,12 @@ def shape(answer: Answer, identifier: str) -> tuple[Any, ...]:
     return answer.status, answer.reason, len(body), tuple(sorted(answer.headers))
 
 
+def with_things(folder: Path) -> None:
+    """Calls that wait for a person, and methods that name agents as things."""
+    needs_approval(folder)
+    amend(folder, "methods", 'standard = ["FETCH", "LINK", "EMBED"]')
+
+
 def strange(identifier: str) -> str:
     """Another identifier of the same form."""
     changed = re.sub(r"[0-9a-f]{8,}", lambda found: secrets.token_hex(32)[: len(found.group())], identifier)
@@ -110,6 +118,9 @@ def probes(things: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     yield things["record"], lambda key: ("INSPECT", "/", {"target": "audit", "audit_id": key}, {})
     yield things["agent"], lambda key: ("INSPECT", "/", {"target": "chain", "agent_id": key}, {})
     yield things["agent"], lambda key: ("QUERY", "/grants", {"agent": key}, {})
+    yield things["agent"], lambda key: ("FETCH", "/", {"resource_id": key}, {})
+    yield things["agent"], lambda key: ("LINK", "/", {"source": key, "target": key, "relationship": "same"}, {})
+    yield things["agent"], lambda key: ("EMBED", "/", {"source": key, "target": key, "binding": "b"}, {})
     yield things["agent"], lambda key: ("REVOKE", "/", {"agent_id": key, "reason": "x"}, {})
     yield "files.read_file", lambda key: ("EXECUTE", "/", {**TOOL, "payload": {"tool": key, "arguments": {}}}, {})
 
@@ -189,6 +200,6 @@ ATTACKS = (
         says="Identifiers of what another agent has: each is answered as one that doesn't exist.",
         run=identifiers,
         alone=True,
-        configure=needs_approval,
+        configure=with_things,
     ),
 )

@@ -266,6 +266,40 @@ def hold_queue(target: Target, seconds: float) -> None:
     assert held[1] >= 1, f"the second one finds nothing: {held} of {waiting}"
 
 
+LONG = 65_000
+"""Octets of a gift; the data of an item has 65,536 at most."""
+
+
+def generous(folder: Path) -> None:
+    """A collection of long items, a rate that does not end the attack, and two agents of owners of their own."""
+    issue(folder, ["giver", "taker"])
+    amend(folder, "limits", "requests_per_minute = 100000")
+    with (folder / "host.toml").open("a") as config:
+        config.write('\n[methods]\nstandard = "*"\n\n[[methods.collection]]\nname = "gifts"\nread = []\nwrite = []\n')
+
+
+def gifts_to_one(target: Target, seconds: float) -> None:
+    """One agent enters long items and hands them to another, until they are refused: that one still enters its own."""
+    giver, taker = (_agent_id(target.state, name) for name in ("giver", "taker"))
+    given = 0
+    with Caller(target, "giver") as caller:
+        for turn in range(60):
+            source = [{"id": f"{turn}-{number}", "text": "x" * LONG} for number in range(15)]
+            answer = caller.ask("IMPORT", "/", {"target": "gifts", "source": source})
+            assert answer.status == 200, (answer.status, answer.reason)
+            for each in source:
+                parties = {"from_principal": giver, "to_principal": taker}
+                answer = caller.ask("TRANSFER", "/", {"resource_id": f"gifts/{each['id']}", **parties})
+                given += answer.status == 200
+            if answer.status != 200:
+                break
+    assert answer.reason == "too-many-items", f"{given} gifts, and no end: {answer.status} {answer.reason}"
+    with Caller(target, "taker") as caller:
+        for _ in range(20):
+            answer = caller.ask("REGISTER", "/", {"entity_type": "gifts", "data": {"text": "x" * LONG}})
+            assert answer.status == 200, f"its quota is full of gifts: {answer.reason} after {given} gifts"
+
+
 def _attack(name: str, says: str, run: Callable[[Target, float], None]) -> Attack:
     return Attack(name=name, who="agent", says=says, run=run, configure=sharing, alone=True, honest=False)
 
@@ -285,6 +319,17 @@ ATTACKS = (
         "filled-collection",
         "One agent fills a collection, then five more: the next one still finds room.",
         fill_collection,
+    ),
+    Attack(
+        name="gifts-to-one",
+        who="agent",
+        says="One agent hands another as much as it can: the other one still enters its own.",
+        run=gifts_to_one,
+        configure=generous,
+        alone=True,
+        honest=False,
+        memory=120 * 2**20,
+        disk=160 * 2**20,
     ),
     _attack("held-queue", "One agent holds what it can of a queue for twelve hours: others find work.", hold_queue),
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.attacks.attack import Attack, Target
 from tests.attacks.catalogue.ledger import DATABASE, SEED, _copy, _start
 from tests.attacks.strikes import turns
+from tests.audit.table_mutations import unindex
 from tests.system.hosting import agtp
 from tests.system.raw_link import RawLink, client_context, request
 
@@ -31,17 +32,29 @@ CHANGES = (
 )
 """A table, and a change in it."""
 
+UNINDEXED = (
+    ("reservation", "record > 0"),
+    ("record", "number = (SELECT max(number) FROM record)"),
+)
+"""A table, and which of its rows is taken out of its indexes."""
+
 
 def _calls(target: Target) -> None:
     """Calls, one of them keyed, so that there is something to change."""
     with RawLink(target, context=client_context(target, agent="other"), source="127.0.3.1") as link:
         for number in range(3):
-            link.send(request("ECHO", "/text", {"text": "a"}, Idempotency_Key=f"changed-{number}"))
-            link.answer()
+            given = {"recipient": "operator", "content": {"text": "a"}}
+            link.send(request("NOTIFY", "/", given, Idempotency_Key=f"changed-{number}"))
+            answer = link.answer()
+            assert answer is not None and answer.status in (200, 202, 409, 429), answer
 
 
 def changed_tables(target: Target, seconds: float) -> None:
-    """A change in a copy of the store: verification names its table. Without a chain, or with a trigger, no start."""
+    """
+    A change in a copy of the store: verification names its table.
+
+    Without a chain, with a trigger, or with a row that its index lacks, there is no start.
+    """
     _calls(target)
     chance = random.Random(SEED)
     with _copy(target) as config:
@@ -55,14 +68,18 @@ def changed_tables(target: Target, seconds: float) -> None:
         _apply(database, whole, "CREATE TRIGGER added AFTER INSERT ON held BEGIN DELETE FROM held; END")
         status, said = _start(config)
         assert status == 1 and "row trigger added: was added" in said, (status, said[-800:])
+        for table, condition in UNINDEXED:
+            _apply(database, whole, "DELETE FROM probe")
+            unindex(database, table, condition)
+            status, said = _start(config)
+            assert status == 1 and f"table {table}, row " in said and " index" in said, (table, status, said[-800:])
 
 
 def _changed(database: Path, whole: bytes, chance: random.Random, turn: int) -> None:
     with closing(sqlite3.connect(database)) as opened:
         (last,) = opened.execute("SELECT max(number) FROM record").fetchone()
     table, statement = CHANGES[(turn * 5) % len(CHANGES)]
-    if not _apply(database, whole, statement.format(number=chance.randint(1, last))):
-        return
+    assert _apply(database, whole, statement.format(number=chance.randint(1, last))), f"nothing changed: {statement}"
     done = agtp("audit", "verify", "--json", cwd=database.parent.parent)
     said = done.stdout + done.stderr
     assert "Traceback" not in said and done.returncode == 4, (SEED, turn, statement, said[-800:])

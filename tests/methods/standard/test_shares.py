@@ -12,11 +12,13 @@ from agtphost.vocabulary.bounds import share_of_free, share_together
 from tests.rows import each_row
 
 MOST = 40
+MIB, LONG = 1_048_576, 65_000
 OPEN: Mapping[str, Any] = {"read": [], "write": []}
 COLLECTIONS: tuple[Mapping[str, Any], ...] = (
     {"name": "goods", "max_items": MOST, "remote": [{"name": "far", "pull": "QUERY /far"}]},
     {"name": "open", "max_items": MOST, "max_share": 1.0},
     {"name": "jobs", "queue": True, "max_items": MOST},
+    {"name": "large"},
     {"name": "piles", "queue": True, "max_items": MOST, "max_share": 0.25},
 )
 
@@ -174,6 +176,45 @@ def test_what_is_hidden_no_longer_is_in_nobodys_hands(host: Sharing) -> None:
     assert len(host.done(host.first, "PULL", **given)["items"]) == 1
     host.clock.advance(6)
     assert len(host.done(host.first, "PULL", **given)["items"]) == 10
+
+
+def test_a_hold_ends_twelve_hours_after_pull_however_often_it_is_extended(host: Sharing) -> None:
+    """Who holds what others have left of a queue is asked for its share again at the latest then."""
+    host.submit(host.other)
+    held = host.pull(host.first)
+    while rest := host.pull(host.next):
+        for item_id in rest:
+            host.done(host.next, "CONFIRM", target_id=item_id, status="accepted")
+    for _ in range(3):
+        host.clock.advance(5 * 3_600)
+        answers = [host.ask(host.first, "CONFIRM", target_id=each, status="deferred") for each in held]
+        refused = [answer for answer in answers if answer.status != 200]
+        if refused:
+            break
+    assert [(each.status, each.reason) for each in refused] == [(429, "owner-share-used")] * len(held)
+    assert len(host.pull(host.first)) == len(held) // 2
+    assert host.pull(host.next)
+
+
+def test_what_others_hand_over_leaves_an_agent_room(host: Sharing) -> None:
+    """Nobody asks the new owner of a TRANSFER: gifts end at half of its quota, and free nothing of the giver's."""
+    gifts = {"from_principal": host.first.agent_id, "to_principal": host.other.agent_id}
+    given, answers = 0, []
+    for number in range(40):
+        source = [{"id": f"{number}-{each}", "text": "x" * LONG} for each in range(15)]
+        host.done(host.first, "IMPORT", target="large", source=source)
+        answers += [host.ask(host.first, "TRANSFER", resource_id=f"large/{each['id']}", **gifts) for each in source]
+        if answers[-1].status != 200:
+            break
+    refused = [answer.reason for answer in answers if answer.status == 429]
+    given = len(answers) - len(refused)
+    assert refused and set(refused) == {"too-many-items"}, refused
+    assert 500 < given <= 32 * MIB // LONG
+    host.done(host.other, "REGISTER", entity_type="large", data={"text": "x" * LONG})
+    # What comes back to who entered it is no gift, and makes room for one.
+    back = {"from_principal": host.other.agent_id, "to_principal": host.first.agent_id}
+    host.done(host.other, "TRANSFER", resource_id="large/0-0", **back)
+    host.done(host.first, "TRANSFER", resource_id="large/0-0", **gifts)
 
 
 def test_shares_of_what_is_free() -> None:

@@ -49,11 +49,20 @@ class Resources:
         return self.parts.collections.item(context, self.local(identifier))
 
     def agent(self, context: BuiltInContext, identifier: str) -> Agent | None:
-        """The agent that an Agent-ID, a label, or ``/agents/NAME`` names, if the caller is shown it."""
+        """
+        Return the agent that an Agent-ID, a label, or ``/agents/NAME`` names, if the caller is shown it.
+
+        An agent that is known and not hosted here is shown to itself and to operators alone: who calls here is no
+        matter of other callers.
+        """
         name = self.local(identifier).removeprefix("/").removeprefix("agents/")
         directory = self.parts.directory
         agent: Agent | None = directory.by_id(name) if is_agent_id(name) else directory.by_name(name)
-        return agent if agent is not None and self.parts.visibility.documents_of(context, agent) else None
+        if agent is None:
+            return None
+        visibility = self.parts.visibility
+        shown = visibility.documents_of(context, agent) if agent.hosted else visibility.is_own(context, agent)
+        return agent if shown else None
 
     def canonical_name(self, context: BuiltInContext, identifier: str) -> str | None:
         """
@@ -178,6 +187,9 @@ class Fetch:
         except Refusal as refusal:
             if refusal.status in (403, 408, 262, 401):
                 raise
+            if refusal.reason == Reason.AGENT_NOT_HOSTED:
+                # An agent that is known and not hosted here answers as one that nobody knows.
+                raise Refusal(Reason.RESOURCE_UNKNOWN, details={"parameter": "resource_id"}) from None
             raise Refusal(
                 Reason.RESOURCE_UNKNOWN,
                 details={"parameter": "resource_id", "because": str(refusal.reason), **refusal.details},

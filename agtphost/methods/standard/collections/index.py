@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from agtphost.audit.state import StateItem, StateTable
@@ -45,6 +46,14 @@ def holder_of(item: StateItem) -> Holder:
     not say who entered it, and takes its owner's share.
     """
     return Holder(*item.brief.get("share", (item.owner, f"agent {item.owner}")))
+
+
+@dataclass(slots=True)
+class Gifts:
+    """The items of one agent that others entered."""
+
+    items: int = 0
+    octets: int = 0
 
 
 class Takings:
@@ -264,13 +273,32 @@ class Stocks:
     def __init__(self, held: StateTable) -> None:
         self.held = held
         self._stocks: dict[str, Stock] = {}
+        self._given: dict[str, StateItem] = {}
+        self._gifts: dict[str, Gifts] = {}
         held.watch(COLLECTION_ITEM, self._update)
 
     def find(self, name: str) -> Stock:
         """Return the items of one collection."""
         return self._stocks.setdefault(name, Stock(own=name in OWN))
 
+    def gifts_of(self, owner: str) -> Gifts:
+        """Return what an agent has of items that others entered and handed over to it, in all collections."""
+        return self._gifts.get(owner) or Gifts()
+
+    def _count_gift(self, key: str, item: StateItem | None) -> None:
+        before = self._given.pop(key, None)
+        if before is not None:
+            gifts = self._gifts[before.owner]
+            gifts.items, gifts.octets = gifts.items - 1, gifts.octets - before.octets
+            if not gifts.items:
+                del self._gifts[before.owner]
+        if item is not None and holder_of(item).owner != item.owner:
+            self._given[key] = item
+            gifts = self._gifts.setdefault(item.owner, Gifts())
+            gifts.items, gifts.octets = gifts.items + 1, gifts.octets + item.octets
+
     def _update(self, key: str, item: StateItem | None) -> None:
+        self._count_gift(key, item)
         name, _, item_id = key.partition("/")
         if item is None:
             self.find(name).drop(item_id)

@@ -24,12 +24,15 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.identity.agents import Agent
 from agtphost.identity.required_assurance import BELIEVED, is_believed
 from agtphost.methods.oversight import sharing
-from agtphost.methods.standard.collections.index import OWN, Holder, Stocks
+from agtphost.methods.standard.collections.index import OWN, Holder, Stocks, holder_of
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.bounds import share_of_free, share_together
 from agtphost.vocabulary.holdings import COLLECTION_ITEM, COLLECTION_VERSION
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
+
+GIFTS: Final = 2
+"""One part in so many of an agent's quota may be of items that other agents entered and transferred to it."""
 
 UNDER_WAY: Final = 5.0
 """Seconds in which the record of a call is durable, or the call has failed."""
@@ -111,6 +114,7 @@ class Collection:
             None if section.schema_ is None else compile_schema(dict(section.schema_), role="output")
         )
         self.stock = stocks.find(section.name)
+        self._stocks = stocks
         self._held = stocks.held
         self._instants = times.Instants()
         self._now = now
@@ -212,6 +216,7 @@ class Collection:
                 "owner": caller.agent_id,
                 "owners": [{"agent_id": caller.agent_id, "since": stamp}],
                 "share": list(holder(caller, context.owner)),
+                "entered_by": context.owner,
                 "created_at": stamp,
                 "updated_at": stamp,
                 "data": data,
@@ -307,7 +312,10 @@ class Collection:
         Return the change that transfers an item to another agent; the chain of its owners grows by one.
 
         :param state_owner: the name under which the new owner's state is kept.
+        :raises Refusal: 429 where the new owner has as much from others as it may.
         """
+        if holder_of(item.held).owner != state_owner:
+            self._require_room_for_gift(item, state_owner)
         stamp = self._instants.stamp(self._now())
         link = {"agent_id": to.agent_id, "since": stamp, **({"reason": reason} if reason is not None else {})}
         value = {
@@ -318,6 +326,24 @@ class Collection:
             "updated_at": stamp,
         }
         return self._change(value, state_owner, item.held.version)
+
+    def _require_room_for_gift(self, item: Item, state_owner: str) -> None:
+        """
+        Keep room in an agent's quota for what it enters itself: nobody asks it before a transfer.
+
+        :raises Refusal: 429.
+        """
+        quota, gifts = self._held.holding(COLLECTION_ITEM), self._stocks.gifts_of(state_owner)
+        most, octets = quota.per_owner // GIFTS, quota.octets_per_owner // GIFTS
+        if gifts.items + 1 > most or gifts.octets + item.held.octets > octets:
+            raise Refusal(
+                Reason.TOO_MANY_ITEMS,
+                f"The new owner may have {most} items and {octets} octets from others, and has {gifts.items} items and "
+                f"{gifts.octets} octets.",
+                remedy="Ask it to take some of them out, or transfer to another agent.",
+                details={"parameter": "to_principal", "limit": most, "octets": octets},
+                headers=(("Retry-After", "60"),),
+            )
 
     def require_sound(self, data: Any, name: str = "data") -> None:
         """
