@@ -61,7 +61,7 @@ def to_openapi(document: AgisDocument, *, server_url: str | None = None) -> tupl
     if server_url is not None:
         found["servers"] = [{"url": server_url}]
     found["paths"] = paths
-    found["components"] = {"schemas": operations.schemas}
+    found["components"] = {"schemas": dict(operations.schemas)}
     found[OWN] = {"agtp": members["agtp"], "vocabulary": dict(vocabulary)}
     if "data_manifest" in members:
         found[OWN]["data_manifest"] = members["data_manifest"]

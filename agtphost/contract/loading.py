@@ -119,7 +119,8 @@ def read_endpoints(source: Path | str, file: str, rules: Rules) -> tuple[list[En
         return [], [Problem(message=f"it {error}", file=file, line=error.line, hint=error.hint)]
     endpoints: list[Endpoint] = []
     problems: list[Problem] = []
-    for at, table in _tables(document.tree):
+    for at, parsed in _tables(document.tree):
+        table = rules.schemas.share_texts(parsed)
         line = document.line(at)
         label = _label(table)
 

@@ -28,7 +28,7 @@ from zope.interface import implementer
 from agtphost.http.exchange import BodyCounter, BoundedRequest, phrase_of
 from agtphost.http.framing import FramedChannel
 from agtphost.http.refusals import TurnedAway, agtp_form
-from agtphost.protocols.accepting import AcceptingFactory, compact
+from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.automaton import Wait
 from agtphost.protocols.limits import (
     ABORT_AFTER,
@@ -39,6 +39,7 @@ from agtphost.protocols.limits import (
     WAITING,
     ConnectionLimits,
 )
+from agtphost.protocols.output_queue import LONG, OutputQueue
 from agtphost.protocols.reading import ReadProgress
 from agtphost.vocabulary.reasons import Reason
 
@@ -123,7 +124,7 @@ class BoundedChannel(FramedChannel):
         self._clock = clock
         self.deadline = math.inf
         self._wait = Wait.HANDSHAKE
-        self._output = bytearray()
+        self._output = OutputQueue()
         self._flushing: IDelayedCall | None = None
         self._next: IDelayedCall | None = None
         self._expires = math.inf
@@ -151,7 +152,7 @@ class BoundedChannel(FramedChannel):
     @property
     def unread(self) -> int:
         """Return the octets that the peer has not read; see :class:`agtphost.protocols.accepting.Accepted`."""
-        return len(self._output)
+        return self._output.held
 
     @property
     def expendable(self) -> int:
@@ -342,7 +343,7 @@ class BoundedChannel(FramedChannel):
         """Send data at the end of this turn of the reactor."""
         if self._ended or self._wait is Wait.GONE:
             return
-        self._output += data
+        self._output.append(data)
         if self._flushing is None:
             self._flushing = self._clock.callLater(0, self._later)
 
@@ -350,12 +351,19 @@ class BoundedChannel(FramedChannel):
         """Send several pieces; see :meth:`write`."""
         self.write(b"".join(iovec))
 
-    def end_with(self, data: bytes) -> None:
+    def end_with(self, head: bytes, body: bytes) -> None:
         """
-        Queue the end of an answer, which is sent when its request reports that it is done, immediately after this.
+        Queue a whole answer; it is sent when its request reports that it is done, immediately after this.
+
+        :param body: must not change afterwards; a long one is not copied.
         """
-        if not self._ended and self._wait is not Wait.GONE:
-            self._output += data
+        if self._ended or self._wait is Wait.GONE:
+            return
+        if len(body) < LONG:
+            self._output.append(head + body)
+        else:
+            self._output.append(head)
+            self._output.append(body)
 
     def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Any) -> None:
         """Send the head of an answer."""
@@ -417,7 +425,6 @@ class BoundedChannel(FramedChannel):
             self._expect(wait)
         self._regulate()
         if wait is Wait.TAKING and len(self._output) > UNREAD:
-            self._output = compact(self._output)
             self._owner.lagging(self)
 
     def _waiting(self) -> Wait:
@@ -461,9 +468,7 @@ class BoundedChannel(FramedChannel):
         if self._wait is Wait.GONE or self._wait is Wait.HANDSHAKE:
             return
         while output and not self._waitingForTransport:
-            piece = bytes(memoryview(output)[:most])
-            del output[:most]
-            transport.write(piece)
+            transport.write(output.take(most))
             wrote = True
         if wrote and self._wait is Wait.TAKING:
             self._expect(Wait.TAKING)

@@ -218,7 +218,7 @@ class BoundedRequest(Request):
             whole = self.method != b"HEAD" and self.code not in NO_BODY_CODES
             self.sentLength = len(octets) if whole else 0
             head = self.channel.head_of(self.clientproto, b"%d" % self.code, self.code_message, self.responseHeaders)
-            self.channel.end_with(head + octets if whole else head)
+            self.channel.end_with(head, octets if whole else b"")
         self.finish()  # type: ignore[no-untyped-call]
 
     def record_refusal(self, finish: Callable[[bytes], object]) -> bool:
@@ -258,7 +258,7 @@ class BoundedRequest(Request):
         if head.count(b"\n") != len(lines) + len(said) or head.count(b"\r") != head.count(b"\n"):
             raise ValueError("a field of the answer is more than one line")
         whole = self.method != b"HEAD" and status not in NO_BODY_CODES
-        self.channel.end_with(head + body if whole else head)
+        self.channel.end_with(head, body if whole else b"")
         self.sentLength = len(body) if whole else 0
         self.finish()  # type: ignore[no-untyped-call]
 

@@ -133,7 +133,7 @@ class ItemWriter:
 
     def __init__(self, places: Iterable[tuple[str, str]]) -> None:
         self._places = dict(places)
-        self._parts: dict[tuple[str, int], tuple[Any, bytes, bytes]] = {}
+        self._parts: dict[tuple[str, int], tuple[Any, tuple[bytes, bytes], tuple[bytes, bytes]]] = {}
 
     def item(self, value: Mapping[str, Any]) -> EncodedItem:
         """
@@ -176,7 +176,7 @@ class ItemWriter:
             for place, (key, part) in enumerate(each.items()):
                 if place:
                     yield b","
-                yield self._part(key, part)[0]
+                yield from self._part(key, part)[0]
             yield b"}"
         yield b"}"
 
@@ -192,17 +192,18 @@ class ItemWriter:
             for place, key in enumerate(sorted(each, key=_order)):
                 if place:
                     yield b","
-                yield self._part(key, each[key])[1]
+                yield from self._part(key, each[key])[1]
             yield b"}"
         yield b"}"
 
-    def _part(self, name: str, part: Any) -> tuple[bytes, bytes]:
-        """One member of such an object: its JSON, and its canonical form."""
+    def _part(self, name: str, part: Any) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+        """Return the pieces of one member of such an object: of its JSON, and of its canonical form."""
         known = self._parts.get((name, id(part)))
         if known is None:
             text = jsontext.encode(part)
             start = _encode_name(name, 0)
-            known = part, start + text, start + _forms.form_of(text, part)
+            # Not joined: the canonical form is kept by _forms as well.
+            known = part, (start, text), (start, _forms.form_of(text, part))
             self._parts[name, id(part)] = known
         return known[1], known[2]
 

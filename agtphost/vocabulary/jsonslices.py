@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agtphost.vocabulary import jsontext
@@ -94,6 +94,20 @@ def slices(value: Any) -> Iterator[bytes]:
         yield from _items(value)
     else:
         yield jsontext.encode(value)
+
+
+def object_slices(members: Iterable[tuple[str, Any]]) -> Iterator[bytes]:
+    """
+    Yield the text of an object piece by piece, while its members are still being made.
+
+    :param members: names and values; each is encoded alone, and not referred to any more when the next one is made.
+    """
+    separator = b"{"
+    for name, item in members:
+        yield separator + jsontext.encode({name: item})[1:-1]
+        separator = b","
+        del item
+    yield b"{}" if separator == b"{" else b"}"
 
 
 def _members(value: dict[Any, Any]) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from openapi_spec_validator import validate
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.openapi.operations import Operations
+from agtphost.contract.openapi.placing import Verbs
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery import kept_documents, openapi
+from agtphost.vocabulary.catalog import Catalog
 from tests.identity.issued import CALLER, DESK, of_agent
 from tests.memory import body_of
 from tests.methods.floor_hosts import endpoint
@@ -138,8 +142,8 @@ def test_an_endpoint_at_a_tools_path_is_named() -> None:
 def test_it_is_kept_and_written_again_once_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One document for an authority, until there is another endpoint; only some are kept."""
     made: list[int] = []
-    real = openapi.callable_openapi
-    monkeypatch.setattr(openapi, "callable_openapi", lambda *a, **k: made.append(1) or real(*a, **k))
+    real = openapi.encode_callable_openapi
+    monkeypatch.setattr(openapi, "encode_callable_openapi", lambda *a, **k: made.append(1) or real(*a, **k))
     monkeypatch.setattr(kept_documents, "MOST_DOCUMENTS", 2)
     endpoints = [own("QUERY", "/one")]
     host = MethodHost(endpoints=endpoints)
@@ -171,3 +175,29 @@ def test_addresses_are_as_strict_as_the_host() -> None:
     (form,) = [each for each in document["paths"]["/agents"]["get"]["parameters"] if each["in"] == "query"]
     assert re.search(name["schema"]["pattern"], "desk") and not re.search(name["schema"]["pattern"], "a+b")
     assert re.search(form["schema"]["pattern"], "json") and not re.search(form["schema"]["pattern"], "a\x0cb")
+
+
+def test_writing_takes_little_memory_besides_the_document() -> None:
+    """
+    Operations and schemas are encoded one at a time.
+
+    Of 300 endpoints with 17 kB of schemas each, at most 4 kB are allocated besides the document; in one go it was
+    110 kB.
+    """
+    properties = {f"member_{number}": {"type": "string", "description": "word " * 25} for number in range(100)}
+    schema = {"type": "object", "properties": properties}
+    catalog, many = Catalog.load(), 300
+    operations = Operations(Verbs.of({}, catalog.reads))
+    for number in range(many):
+        projected = openapi.project_endpoint(own("CREATE", f"/item{number}"), catalog)
+        operations.add({**projected, "input_schema": schema})
+    tracemalloc.start()
+    try:
+        body = openapi.encode_callable_openapi("a host", "1", operations, server_url="/", about={})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(json.loads(body)["paths"]) == many
+    assert len(body) > 15_000 * many
+    # A buffer that grows is an eighth larger than what is in it.
+    assert (peak - 1.13 * len(body)) / many < 4_000

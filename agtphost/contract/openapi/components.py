@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class Components:
     """
 
     def __init__(self) -> None:
-        self.schemas: dict[str, Any] = {}
+        self.schemas: MutableMapping[str, Any] = _Schemas()
         self._read: dict[int, tuple[Any, _References]] = {}
         self._known: dict[tuple[bool, str, int], list[tuple[dict[str, int], str]]] = {}
 
@@ -53,7 +53,7 @@ class Components:
         own = {key: value for key, value in schema.items() if key != "$defs"}
         found = _references_of(own)
         if not found.plain or not isinstance(definitions, Mapping) or "definitions" in schema:
-            self.schemas |= _Components(name, self_contained(schema), titled).to_components()
+            self.schemas.update(_Components(name, self_contained(schema), titled).to_components())
             return
         places = {key: id(body) for key, body in definitions.items()}
         names: dict[str, str] = {}
@@ -64,7 +64,7 @@ class Components:
             if key in names:
                 continue
             if key not in definitions or not self._cached_references(definitions[key]).plain:
-                self.schemas |= _Components(name, self_contained(schema), titled).to_components()
+                self.schemas.update(_Components(name, self_contained(schema), titled).to_components())
                 return
             component = self._find(key, places, titled)
             if component is None:
@@ -72,9 +72,10 @@ class Components:
                 component = self._free(f"{name}.{_SLUG.sub('_', key)}", names.values())
                 waiting.extend(self._cached_references(definitions[key]).names)
             names[key] = component
-        self.schemas[name] = _Moving(names, titled).move(own)
+        moving = _Moving(names, titled)
+        self.schemas[name] = _Unmoved(moving, schema, whole=False)
         for key in unknown:
-            self.schemas[names[key]] = _Moving(names, titled).move(definitions[key])
+            self.schemas[names[key]] = _Unmoved(moving, definitions[key], whole=True)
             closure = {each: places[each] for each in self._closure(key, definitions)}
             self._known.setdefault((titled, key, places[key]), []).append((closure, names[key]))
 
@@ -162,6 +163,52 @@ class _Moving:
 
     def _reference(self, pointer: str) -> str:
         return f"#/components/schemas/{self._names[pointer.rpartition('/')[2]]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unmoved:
+    """A schema as its endpoint has it, to be moved whenever it is read."""
+
+    moving: _Moving
+    schema: Any
+    whole: bool
+    """Whether ``$defs`` stay; those of an endpoint's schema are components of their own."""
+
+    def move(self) -> Any:
+        """Return the component."""
+        own = self.schema if self.whole else {name: each for name, each in self.schema.items() if name != "$defs"}
+        return self.moving.move(own)
+
+
+class _Schemas(MutableMapping[str, Any]):
+    """
+    The components by name.
+
+    Most are copies with other references. Those of 5,000 endpoints would take 12 MB together; each is made when it is
+    read.
+    """
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._schemas[name]
+        return found.move() if type(found) is _Unmoved else found
+
+    def __setitem__(self, name: str, schema: Any) -> None:
+        self._schemas[name] = schema
+
+    def __delitem__(self, name: str) -> None:
+        del self._schemas[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._schemas
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
 
 
 class _Components(_Moving):

@@ -8,9 +8,11 @@ losses.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from agtphost.config.policies import SEED_ALIASES
@@ -18,7 +20,9 @@ from agtphost.contract.manifest import content_digest
 from agtphost.contract.openapi import answers
 from agtphost.contract.openapi.operations import SCHEMES, Operations
 from agtphost.contract.openapi.placing import Verbs
+from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.catalog import Catalog
+from agtphost.vocabulary.jsonslices import object_slices
 
 OPENAPI = "3.1.0"
 
@@ -72,18 +76,29 @@ def export_openapi(
     return ExportResult(document=document, losses=losses, operations=len(shown))
 
 
-def callable_openapi(
+def encode_callable_openapi(
     title: str, version: str, operations: Operations, *, server_url: str, about: Mapping[str, Any]
-) -> dict[str, Any]:
+) -> bytes:
     """
-    Return what one caller may call as an OpenAPI document.
+    Encode what one caller may call as an OpenAPI document.
 
-    :param operations: all operations of the caller.
+    Operations are made and encoded one at a time, and a schema is forgotten once it is encoded: encoded in one go, the
+    document of 5,000 endpoints took 180 MB of memory besides its own 41, and kept other threads waiting for 0.5 s.
+
+    :param operations: all operations of the caller; their schemas are used up.
     :param server_url: URL of the gateway, relative to the document.
     :param about: members of ``info.x-agtp``: who the document is for.
     """
     info = {"title": title, "version": version, "description": CALLABLE, "x-agtp": dict(about)}
-    return _document(info, operations, server_url)
+    # getvalue() of BytesIO makes no copy, unlike a join.
+    text = io.BytesIO()
+    text.write(jsontext.encode(_head(info, server_url))[:-1])
+    text.write(b',"paths":')
+    text.writelines(object_slices(operations.path_items()))
+    text.write(b',"components":{"schemas":')
+    text.writelines(object_slices(chain(answers.SCHEMAS.items(), operations.pop_schemas())))
+    text.write(b"," + jsontext.encode(_beside_schemas())[1:] + b"}")
+    return text.getvalue()
 
 
 def _general(
@@ -126,13 +141,23 @@ def _derived_info(manifest: Mapping[str, Any], link: str) -> dict[str, Any]:
 
 
 def _document(info: Mapping[str, Any], operations: Operations, server_url: str | None) -> dict[str, Any]:
-    document: dict[str, Any] = {"openapi": OPENAPI, "info": dict(info)}
-    if server_url is not None:
-        document["servers"] = [{"url": server_url}]
+    document = _head(info, server_url)
     document["paths"] = operations.paths()
-    document["components"] = {
-        "schemas": {**answers.SCHEMAS, **operations.schemas},
+    document["components"] = {"schemas": {**answers.SCHEMAS, **operations.schemas}, **_beside_schemas()}
+    return document
+
+
+def _head(info: Mapping[str, Any], server_url: str | None) -> dict[str, Any]:
+    """Return the members of a document before ``paths``."""
+    head: dict[str, Any] = {"openapi": OPENAPI, "info": dict(info)}
+    if server_url is not None:
+        head["servers"] = [{"url": server_url}]
+    return head
+
+
+def _beside_schemas() -> dict[str, Any]:
+    """Return the components that are the same in every document."""
+    return {
         "headers": answers.headers(),
         "securitySchemes": {name: dict(scheme) for name, scheme in SCHEMES.items()},
     }
-    return document

@@ -173,10 +173,17 @@ class Operations:
 
     def paths(self) -> dict[str, Any]:
         """Return the member ``paths``."""
-        return {
-            path: {verb: self._render_operation(operation) for verb, operation in sorted(taken.items())}
-            for path, taken in self._at.items()
-        }
+        return dict(self.path_items())
+
+    def path_items(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the members of ``paths``, each made when it is asked for."""
+        for path, taken in self._at.items():
+            yield path, {verb: self._render_operation(operation) for verb, operation in sorted(taken.items())}
+
+    def pop_schemas(self) -> Iterator[tuple[str, Any]]:
+        """Yield the schemas, and forget each: for a caller that has read the paths, which need them."""
+        for name in list(self.schemas):
+            yield name, self.schemas.pop(name)
 
     def _render_operation(self, operation: _Operation) -> dict[str, Any]:
         endpoints, first = operation.endpoints, operation.endpoints[0]

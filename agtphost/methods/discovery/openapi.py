@@ -15,7 +15,7 @@ from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import COMMON
 from agtphost.contract.carried import upstream_of
 from agtphost.contract.manifest import project_binding
-from agtphost.contract.openapi.export import callable_openapi
+from agtphost.contract.openapi.export import encode_callable_openapi
 from agtphost.contract.openapi.operations import Operations
 from agtphost.contract.openapi.placing import Verbs
 from agtphost.handlers.built_in import Answer, BuiltInContext
@@ -26,7 +26,7 @@ from agtphost.methods import execution
 from agtphost.methods.discovery.kept_documents import KeptDocuments
 from agtphost.methods.discovery.publishing import add_validators
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.vocabulary import jsontext, media_types
+from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog
 
 FORMAT = "openapi"
@@ -145,8 +145,8 @@ class OpenAPIFace:
             operations.add(endpoint, before)
         for tool in filter(context.admits, tools):
             operations.add_tool(tool_operation(tool, self._catalog), prefix)
-        document = callable_openapi(self._title, version, operations, server_url=self._server_url, about=about)
-        answer = Answer(body=jsontext.encode(document), content_type=media_types.OPENAPI)
+        body = encode_callable_openapi(self._title, version, operations, server_url=self._server_url, about=about)
+        answer = Answer(body=body, content_type=media_types.OPENAPI)
         return add_validators(answer, "Authorization")
 
 
