@@ -63,7 +63,7 @@ class ShowCards:
         # Take one more than the limit, to know whether there are more.
         found = await self._offload(lambda: list(islice(filter(wanted, listed), limit + 1)))
         more, found = len(found) > limit, found[:limit]
-        result: dict[str, Any] = {"agents": [each.shown() for each in found], "count": len(found)}
+        result: dict[str, Any] = {"agents": [each.to_json() for each in found], "count": len(found)}
         if more:
             result["next_cursor"] = cursor_of(found[-1].entry.id)
         if self.cards.leases.frozen:

@@ -49,7 +49,7 @@ class MemoryReactor(Clock):
         self._settling_is_due = False
 
     @property
-    def offloaded(self) -> int:
+    def offload_count(self) -> int:
         """Number of functions that a real host would have run in a thread."""
         return self._pool.done
 

@@ -32,7 +32,7 @@ from tests.metrics.test_cost import call_seconds
 class Channel:
     """As far as a feed asks."""
 
-    ending = False
+    is_ending = False
 
 
 class Reading:
@@ -145,7 +145,7 @@ def test_a_feed_ends_after_five_minutes_and_with_its_connection() -> None:
     assert request.finished and over == [1] and len(viewings) == 0
     assert clock.getDelayedCalls() == []
     clock, viewings, request = opened(lambda: over.append(1))
-    request.channel.ending = True
+    request.channel.is_ending = True
     clock.advance(UPDATE_SECONDS)
     assert request.finished and over == [1, 1]
     clock, viewings, request = opened(lambda: over.append(1))
