@@ -138,7 +138,9 @@ def test_from_nothing_to_the_first_verified_call(tmp_path: Path) -> None:
         call = [agtp, "tools", "call", "files.read_file", "path=welcome.txt", "--config", "work"]
         done = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, env=bare, timeout=60)
         assert done.returncode == 0 and "record verified" in done.stderr + done.stdout, done.stdout + done.stderr
-        assert time.monotonic() - began < MOST
+        print(f"{time.monotonic() - began:.1f} s")
+        if CHOSEN.whole:
+            assert time.monotonic() - began < MOST
     finally:
         host.send_signal(signal.SIGINT)
         host.communicate(timeout=60)

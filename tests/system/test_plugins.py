@@ -227,7 +227,7 @@ def test_a_store_that_is_not_there_yet_is_told(installed: Path, tmp_path: Path) 
         assert not (config.parent / "state" / "agtphost.sqlite3").exists()
     checked_again = checked(config, installed)
     told = " ".join((checked_again.stdout + checked_again.stderr).split())
-    assert checked_again.returncode == 0 and "the store of the plugin book is opened by a start alone" in told, told
+    assert checked_again.returncode == 0 and "the content of the plugin store book was not checked" in told, told
 
 
 def test_the_suite_for_stores_runs_in_the_package(source: Path, installed: Path) -> None:
@@ -287,8 +287,8 @@ FAULTS: dict[str, tuple[Arrange, str]] = {
     "no-such-name": (lambda target: package(target, "one", "", "Gate"), "cannot be imported"),
     "not-callable": (lambda target: package(target, "one", "Gate = 7\n", "Gate"), "is not callable"),
     "other-interface": (lambda target: package(target, "one", OTHER, "Other"), "does not provide IOperatorGate"),
-    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "is no IOperatorGate: .*check"),
-    "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "is no IOperatorGate: .*name"),
+    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "does not implement IOperatorGate: .*check"),
+    "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "does not implement IOperatorGate: .*name"),
     "factory": (lambda target: package(target, "one", CHOOSY, "Gate"), "titles are missing"),
     "setting": (lambda target: package(target, "one", DECLARED, "Gate"), r"titles is not of type array"),
     "declaration": (lambda target: package(target, "one", UNDECLARED, "Gate"), "settings_schema is int"),
@@ -339,7 +339,7 @@ STORES = {
     "half": (
         "from zope.interface import implementer\nfrom agtphost.plugin import IPluggableStore\n\n\n"
         "@implementer(IPluggableStore)\nclass Gate:\n    def __init__(self, settings):\n        pass\n",
-        "is no IPluggableStore",
+        "does not implement IPluggableStore",
     ),
 }
 
