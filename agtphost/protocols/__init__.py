@@ -17,6 +17,7 @@ AGTP over TLS over TCP, the server's side: core v08 section 10.1, design decisio
 - :mod:`.records`: TLS that takes a whole record as a whole record
 - :mod:`.openssl`: OpenSSL's own functions, for what is done with every record
 - :mod:`.polling`: reading from connections in fewer steps than epoll's reactor takes
+- :mod:`.output_queue`: octets that wait for a peer, long answers without a copy
 - :mod:`.pacing`: handshakes, and reads of a few octets, are done for a few peers at a time
 - :mod:`.reading`: whether a peer reads what it is sent: what its system has acknowledged, where ours says so
 """

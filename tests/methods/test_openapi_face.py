@@ -187,7 +187,7 @@ def test_writing_takes_little_memory_besides_the_document() -> None:
     properties = {f"member_{number}": {"type": "string", "description": "word " * 25} for number in range(100)}
     schema = {"type": "object", "properties": properties}
     catalog, many = Catalog.load(), 300
-    operations = Operations(Verbs.of({}, catalog.reads))
+    operations = Operations(Verbs.from_aliases({}, catalog.reads))
     for number in range(many):
         projected = openapi.project_endpoint(own("CREATE", f"/item{number}"), catalog)
         operations.add({**projected, "input_schema": schema})

@@ -137,7 +137,7 @@ def test_control_threads_that_share_the_interpreter_as_usual(host: Beside) -> No
                 together = max(together, host.beside("CLASSIFY", 4))
                 if together > 2 * apart:
                     break
-        root.settle_threads()
+        root.tune_threads()
         for _ in range(2 if together <= 2 * apart else 0):
             # Another program had the machine at that moment.
             apart = min(apart, host.beside("CLASSIFY", 4))
