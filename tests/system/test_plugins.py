@@ -287,7 +287,10 @@ FAULTS: dict[str, tuple[Arrange, str]] = {
     "no-such-name": (lambda target: package(target, "one", "", "Gate"), "cannot be imported"),
     "not-callable": (lambda target: package(target, "one", "Gate = 7\n", "Gate"), "is not callable"),
     "other-interface": (lambda target: package(target, "one", OTHER, "Other"), "does not provide IOperatorGate"),
-    "signature": (lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"), "does not implement IOperatorGate: .*check"),
+    "signature": (
+        lambda target: package(target, "one", WRONG_SIGNATURE, "Gate"),
+        "does not implement IOperatorGate: .*check",
+    ),
     "attribute": (lambda target: package(target, "one", NO_NAME, "Gate"), "does not implement IOperatorGate: .*name"),
     "factory": (lambda target: package(target, "one", CHOOSY, "Gate"), "titles are missing"),
     "setting": (lambda target: package(target, "one", DECLARED, "Gate"), r"titles is not of type array"),

@@ -53,7 +53,8 @@ class ToolReport:
         shown.sort(key=_place)
         limit = parameters.count(context.input, "limit", 50, PAGE)
         part = self._continuations.part(context, shown, limit, _place)
-        return Answer(result={"tools": [tool.to_json() for tool in part.items], "count": len(shown)}, headers=part.headers)
+        found = {"tools": [tool.to_json() for tool in part.items], "count": len(shown)}
+        return Answer(result=found, headers=part.headers)
 
 
 def _has(tool: OfferedTool, words: str) -> bool:
