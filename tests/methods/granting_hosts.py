@@ -78,7 +78,7 @@ class Shelf:
     def hosted_protocols(self) -> Sequence[Mapping[str, object]]:
         return [{"protocol": "MCP", "name": name} for name in ("files", "notes", "later")]
 
-    described = upstreams = offered = hosted_protocols
+    describe_protocols = upstreams = list_offered = hosted_protocols
 
     def definition(self, upstream: str, name: str) -> None:
         return None

@@ -66,7 +66,7 @@ async def elsewhere(
     given = host.config.registry.provider
     # The host is in memory, and so is its reactor: what it fetches comes over real sockets all the same.
     monkeypatch.setattr(
-        "agtphost.host.cards.Fetching",
+        "agtphost.host.cards.CardFetcher",
         lambda clock, providers, where: CardFetcher(reactor, Providers(reactor, given), where),
     )
     try:

@@ -34,10 +34,10 @@ class Told:
         self.times_delivered = 0
         self.dropping = 0
 
-    def failing(self, spans: int) -> None:
+    def note_failing(self, spans: int) -> None:
         self.failed.append(spans)
 
-    def delivered(self) -> None:
+    def note_delivered(self) -> None:
         self.times_delivered += 1
 
     def drops(self) -> None:

@@ -49,7 +49,7 @@ def endless(heard: Any, transport: Any) -> None:
         (says(answer(200, b"x" * (MAX_OCTETS + 1))), "TooLong"),
         (lambda heard, transport: (transport.write(b"HTTP/1.1 200 OK\r\n\r\n{"), transport.loseConnection()), "Lost"),
         (endless, "Lost"),
-        (says(answer(302, b"", "Location: https://elsewhere.example/")), "answers 302"),
+        (says(answer(302, b"", "Location: https://elsewhere.example/")), "answered 302"),
     ],
     ids=["too long", "no length", "endless head", "redirect"],
 )

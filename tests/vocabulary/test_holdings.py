@@ -366,8 +366,8 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["SessionTable._sessions"] == sessions.MOST_SESSIONS + 2 * sessions.MOST_UNPROVEN
     assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST
-    assert bounds["Memo._known"] == compiling.MOST
-    assert bounds["Ceiling._seen"] == rate.MOST_CALLERS
+    assert bounds["SchemaCache._known"] == compiling.MOST
+    assert bounds["CallCeiling._seen"] == rate.MOST_CALLERS
 
 
 def rows() -> list[str]:

@@ -87,13 +87,10 @@ class McpServer(UpstreamService):
         self.settings: MCPServerSection = settings
         self.isolated = settings.isolation in ("per-agent", "per-session")
         """Whether each caller has a separate instance."""
-
         self.floor = floor
         """The least assurance of callers that change state, where the operator set none."""
-
         self.calls = CallTracker(reactor) if calls is None else calls
         """The tracker of calls in flight."""
-
         self.last_used = 0.0
         """The reactor's time of the last call."""
 

@@ -174,7 +174,7 @@ def test_what_collections_cost_and_where_remotes_lead_is_told() -> None:
     host = MemoryHost({"methods": {"standard": ["SYNC"], "collection": [kept, {"name": "few", **of_all}]}})
     told = [each for each in find_unmatched(host.core.on.loaded) if "collection" in each]
     assert len(told) == 2
-    assert "many takes 10001 items, and all of them are in memory" in told[0]
+    assert "many may have 10001 items, all in memory" in told[0]
     assert "r: pull is 'QUERY /nowhere', and no endpoint is there" in told[1]
 
 
