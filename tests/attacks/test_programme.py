@@ -73,6 +73,7 @@ HOSTS: dict[str, tuple[Configure, ...]] = {
     "filled by one": (held.needs_approval, crowds.few_keys, held.few_keys),
     "filled by many": (crowds.crowd,),
     "with few calls a minute": (shares.sharing,),
+    "with room for gifts": (shares.generous,),
 }
 """The hosts of the shortened run, and how each is configured."""
 
@@ -86,6 +87,8 @@ def sharing(attack: Attack) -> str:
         return f"{getattr(attack.configure, '__qualname__', '')} {attack.name if attack.alone else ''}"
     if attack.configure is shares.sharing:
         return "with few calls a minute"
+    if attack.configure is shares.generous:
+        return "with room for gifts"
     if attack.alone and attack.configure is not crowds.crowd:
         return "filled by one"
     if attack.alone:

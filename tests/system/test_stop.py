@@ -178,7 +178,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path: Path) -> None:
         link.send(request("BOOK", "/stay", {"mark": "long", "seconds": 25}))
         until(lambda: "long" in (host.config.parent / "handlers" / "trail.log").read_text())
         host.process.send_signal(signal.SIGTERM)
-        until(lambda: "SIGTERM: finishing what runs" in host.output)
+        until(lambda: "SIGTERM: stopping after the running calls" in host.output)
         # It waits for the call, which would take longer than this.
         host.process.send_signal(signal.SIGTERM)
         assert host.process.wait(15) == 1
@@ -194,7 +194,7 @@ def test_a_call_that_runs_is_answered_before_the_stop(tmp_path: Path) -> None:
         link.send(request("BOOK", "/stay", {"mark": "long", "seconds": 2}))
         until(lambda: "long" in (host.config.parent / "handlers" / "trail.log").read_text())
         host.process.send_signal(signal.SIGTERM)
-        until(lambda: "SIGTERM: finishing what runs" in host.output)
+        until(lambda: "SIGTERM: stopping after the running calls" in host.output)
         with pytest.raises(OSError):
             RawLink(host)
         answer = link.answer()

@@ -188,7 +188,7 @@ def test_what_was_seen_first_stays_approved(tmp_path: Path) -> None:
                 ("moody", waiting)
             ]
             stale = host.agtp("upstreams", "approve", "a2a.moody", "--sha256", "0" * 64)
-            assert (stale.returncode, "something else" in stale.stderr) == (1, True)
+            assert (stale.returncode, "changed its definition again" in stale.stderr) == (1, True)
             unasked = host.agtp("upstreams", "approve", "a2a.moody")
             assert (unasked.returncode, f"--sha256 {waiting}" in unasked.stderr) == (2, True), unasked.stderr
             for digest in ({}, {"sha256": "F" * 64}):
