@@ -138,7 +138,7 @@ class CannotStart(SystemExit):
     pass
 
 import agtphost.host.root
-agtphost.host.root.CannotStart = CannotStart
+agtphost.host.root.StartFailed = CannotStart
 run()
 """
 
