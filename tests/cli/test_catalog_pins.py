@@ -238,7 +238,7 @@ def test_a_broken_catalog_is_refused_with_every_fault(run: Run, folder: Path) ->
         ("1.1.1", {"ZIP": {}}, "need a MINOR step"),
         ("1.0.0", {}, "is lower than"),
         ("1.2.0", {"AUDIT": {"deprecated_in": "1.3.0"}}, "which is later than 1.2.0"),
-        ("1.2.0", {"AUDIT": {"deprecated_in": "1.2.0", "removed_in": "1.3.0"}}, "no MAJOR step after"),
+        ("1.2.0", {"AUDIT": {"deprecated_in": "1.2.0", "removed_in": "1.3.0"}}, "not a MAJOR step after"),
         ("2.0.0", {"AUDIT": {"deprecated_in": "1.1.5", "removed_in": "2.0.0"}}, "is still in 2.0.0"),
     ],
 )

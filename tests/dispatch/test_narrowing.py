@@ -364,7 +364,7 @@ CONTRACT_SAYS = {
 def _commit(table: NegotiatingHost, contract: str, **changed: Any) -> None:
     known = table.negotiator._contracts.get(contract)
     assert known is not None
-    table.ledger._change([known.held(**changed)])
+    table.ledger._change([known.to_change(**changed)])
 
 
 def _after(table: NegotiatingHost, contract: str, **changed: Any) -> Response:
