@@ -70,7 +70,7 @@ def check_start(rows: ITableRows, expected: Expected) -> StartReport:
             fatal += _row_findings(newest, examiner, chains) or _follows(rows, newest, examiner)
     last, size = rows.last_number(), rows.newest_size()
     if together < last and not fatal:
-        fatal.append(_unplaced(rows, last, last - together))
+        fatal.append(_find_missing_place(rows, last, last - together))
     fatal += _newest_checkpoint(rows, expected, size)
     for number, row in enumerate(islice(rows.records(size, last), AT_START), size + 1):
         if row[NUMBER] != number:
@@ -97,7 +97,7 @@ def _index_findings(rows: ITableRows, table: str) -> list[Finding]:
     return [Finding(*each) for each in rows.index_faults(table) if "index" in each[2]]
 
 
-def _unplaced(rows: ITableRows, last: int, lacking: int) -> Finding:
+def _find_missing_place(rows: ITableRows, last: int, lacking: int) -> Finding:
     """Return the finding for chains that are shorter by their index than there are records."""
     for row in rows.records(max(0, last - NAMED), last):
         place = row[NUMBER], row[CHAIN], row[SEQ]
@@ -120,7 +120,7 @@ def _row_findings(row: Sequence[Any], examiner: RecordExaminer, chains: Mapping[
 
 
 def _follows(rows: ITableRows, row: Sequence[Any], examiner: RecordExaminer) -> list[Finding]:
-    """Findings of the columns that say where a record is in its chain, by the record before it."""
+    """Return the findings of the columns that give the place of a record in its chain, by the record before it."""
     name, payload = row_name("record", row), examiner.examine(row).payload
     before = rows.record(row[PREVIOUS])
     audit_id, seq = (ZERO_AUDIT_ID, 0) if before is None else (before[AUDIT_ID], before[SEQ])

@@ -152,7 +152,7 @@ class BoundedChannel(FramedChannel):
     @property
     def unread(self) -> int:
         """Return the octets that the peer has not read; see :class:`agtphost.protocols.accepting.Accepted`."""
-        return self._output.held
+        return self._output.octets_in_memory
 
     @property
     def expendable(self) -> int:

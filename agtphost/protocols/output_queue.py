@@ -25,12 +25,12 @@ class OutputQueue:
         self._held = 0
 
     def __len__(self) -> int:
-        """Octets that were not taken yet."""
+        """Return the number of octets that were not taken yet."""
         return self._length
 
     @property
-    def held(self) -> int:
-        """Octets in memory: a long answer counts whole until its last octet is taken."""
+    def octets_in_memory(self) -> int:
+        """The octets in memory; a long answer counts as a whole until its last octet is taken."""
         return self._held
 
     def append(self, octets: bytes) -> None:
@@ -68,6 +68,6 @@ class OutputQueue:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all octets."""
         self._chunks.clear()
         self._first = self._length = self._held = 0

@@ -27,9 +27,9 @@ def test_octets_leave_in_the_order_they_came() -> None:
             piece = queue.take(most)
             assert len(piece) <= most and bool(piece) is (len(given) > len(taken))
             taken += piece
-        assert len(queue) == len(given) - len(taken) <= queue.held
+        assert len(queue) == len(given) - len(taken) <= queue.octets_in_memory
     taken += queue.take(len(queue))
-    assert taken == given and (len(queue), queue.held) == (0, 0)
+    assert taken == given and (len(queue), queue.octets_in_memory) == (0, 0)
 
 
 @pytest.mark.parametrize("size", [10, 2 * LONG])
@@ -39,7 +39,7 @@ def test_a_cleared_queue_is_empty(size: int) -> None:
     queue.append(b"x" * size)
     queue.take(3)
     queue.clear()
-    assert (len(queue), queue.held, queue.take(10)) == (0, 0, b"")
+    assert (len(queue), queue.octets_in_memory, queue.take(10)) == (0, 0, b"")
     queue.append(b"next")
     assert queue.take(10) == b"next"
 
@@ -64,7 +64,7 @@ def test_a_long_answer_counts_whole_until_it_is_taken() -> None:
     queue = OutputQueue()
     queue.append(bytes(4 * LONG))
     queue.take(3 * LONG)
-    assert (len(queue), queue.held) == (LONG, 4 * LONG)
+    assert (len(queue), queue.octets_in_memory) == (LONG, 4 * LONG)
 
 
 def test_many_short_pieces_are_kept_together() -> None:
