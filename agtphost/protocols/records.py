@@ -162,7 +162,10 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
         elif len(octets) >= LITTLE:
             self._socket.bufferSize = MUCH  # type: ignore[attr-defined]
         made = self._find_records()
-        if made is None:
+        if not octets:
+            # A part of a header is kept until the rest is there, and pyOpenSSL takes no empty write.
+            pass
+        elif made is None:
             super().dataReceived(octets)  # type: ignore[no-untyped-call]
         elif whole:
             content = made.content(octets)
@@ -171,7 +174,7 @@ class RecordwiseTLS(TLSMemoryBIOProtocol):
                 self._flushReceiveBIO()  # type: ignore[no-untyped-call]
             else:
                 self.wrappedProtocol.dataReceived(content)
-        elif octets:
+        else:
             contents = made.contents(octets)
             if contents:
                 self.wrappedProtocol.dataReceived(contents)

@@ -45,7 +45,8 @@ class Collector(Protocol):
 class Pair:
     """A client of the standard library and the server's side, joined in memory."""
 
-    def __init__(self, site: Site, kind: type[TLSMemoryBIOProtocol]) -> None:
+    def __init__(self, site: Site, kind: type[TLSMemoryBIOProtocol], octets_at_once: int = 1 << 20) -> None:
+        self._octets_at_once = octets_at_once
         factory = TLSMemoryBIOFactory(ServerTLS.load(site.files), False, Factory.forProtocol(Collector))
         self.collector = Collector()
         self.transport = StringTransport()
@@ -62,7 +63,8 @@ class Pair:
         self.exchange()
 
     def exchange(self) -> None:
-        self.server.dataReceived(self.outgoing.read())
+        while octets := self.outgoing.read(self._octets_at_once):
+            self.server.dataReceived(octets)
         self.fetch()
 
     def fetch(self) -> None:
@@ -104,6 +106,15 @@ def test_records_arrive_however_they_are_cut(site: Site, seed: int) -> None:
             pair.server.dataReceived(segment)
     assert pair.collector.octets == sent
     assert not pair.collector.lost
+
+
+@pytest.mark.parametrize("octets_at_once", [1, 2, 4, 5, 7])
+def test_a_handshake_may_arrive_octet_by_octet(site: Site, octets_at_once: int) -> None:
+    """Parts of a record's header that arrive alone are kept; pyOpenSSL refuses to be given nothing."""
+    pair = Pair(site, RecordwiseTLS, octets_at_once)
+    pair.client.write(b"hello")
+    pair.exchange()
+    assert pair.collector.octets == b"hello"
 
 
 @pytest.mark.parametrize("kind", [RecordwiseTLS, TLSMemoryBIOProtocol])
