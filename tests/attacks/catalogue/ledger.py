@@ -69,14 +69,19 @@ def _copy(target: Target) -> Iterator[Path]:
         yield config
 
 
+def await_checkpoint(target: Target) -> None:
+    """Wait until the host has stored a checkpoint; one that has just started has issued none yet, and has no tile."""
+    witness = target.state / "checkpoint.txt"
+    until(lambda: int(witness.read_text().split("\n")[1]) > 0)
+
+
 def rollback(target: Target, seconds: float) -> None:
     """A copy of the store from before some calls, beside the newest witness file, and without any: no start."""
     witness = target.state / "checkpoint.txt"
     with RawLink(target, context=client_context(target, agent="other"), source="127.0.3.1") as link:
         link.send(request("ECHO", "/text", {"text": "older"}))
         link.answer()
-    # The copy is to have a checkpoint: a host that has just started has issued none yet.
-    until(lambda: int(witness.read_text().split("\n")[1]) > 0)
+    await_checkpoint(target)
     with _copy(target) as config:
         # A checkpoint may be under way that tells of nothing newer than the copy: the one after it does.
         for _ in range(2):

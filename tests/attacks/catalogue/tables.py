@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.attacks.attack import Attack, Target
-from tests.attacks.catalogue.ledger import DATABASE, SEED, _copy, _start
+from tests.attacks.catalogue.ledger import DATABASE, SEED, _copy, _start, await_checkpoint
 from tests.attacks.strikes import turns
 from tests.audit.table_mutations import unindex
 from tests.system.hosting import agtp
@@ -56,6 +56,7 @@ def changed_tables(target: Target, seconds: float) -> None:
     Without a chain, with a trigger, or with a row that its index lacks, there is no start.
     """
     _calls(target)
+    await_checkpoint(target)
     chance = random.Random(SEED)
     with _copy(target) as config:
         database = config.parent / target.state.relative_to(target.config.parent) / DATABASE
