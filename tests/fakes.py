@@ -28,7 +28,7 @@ from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS, ItemQuota
+from agtphost.vocabulary.quotas import ITEM_KINDS, ItemQuota
 from agtphost.vocabulary.steps import run_to_end
 
 NOW = "2026-11-21T00:00:00.000Z"

@@ -11,7 +11,7 @@ from agtphost.audit.state_digest import RowSetHash
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ItemQuota
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 SHORT = 1_024
 """Octets up to which an item is kept decoded; of a longer one, what it is found by."""

@@ -46,8 +46,8 @@ from agtphost.stores.interfaces import IChainStore
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.allocator import release_memory
 from agtphost.vocabulary.bounds import Answers
-from agtphost.vocabulary.holdings import ANSWERS
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID
+from agtphost.vocabulary.quotas import ANSWERS
 
 IDLE_SECONDS = 0.5
 """How long nothing may come before the log is folded into the database."""

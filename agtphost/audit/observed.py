@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agtphost.identity.encoding import decode
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.spoken import display_name, name_execute_target
+from agtphost.vocabulary.display_names import display_name, name_execute_target
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -15,7 +15,7 @@ from agtphost.audit.items import Batch, PreparedItem, item_of
 from agtphost.audit.state_digest import RowSetHash, item_leaf
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.steps import Slices
 
 

@@ -25,7 +25,7 @@ from agtphost.client.supported_methods import SupportedMethods
 from agtphost.client.terminal import escape
 from agtphost.client.tls import TLSSettings, settings_of
 from agtphost.vocabulary.catalog_versions import HEADER as CATALOG_VERSION
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri, Form
 from agtphost.wire.codec import Limits

@@ -25,7 +25,7 @@ from agtphost.identity import documents
 from agtphost.identity.canonical import CanonicalError, canonical
 from agtphost.identity.documents import DocumentError
 from agtphost.identity.keys import VerifyingKey
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.status import Status
 from agtphost.vocabulary.uris import AgtpUri
 

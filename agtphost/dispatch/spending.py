@@ -20,7 +20,7 @@ from agtphost.dispatch.outcome import Outcome
 from agtphost.errors import Refusal
 from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.bounds import stored_octets
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.reasons import Reason
 
 MAX_DEPTH: Final = 10

@@ -35,7 +35,7 @@ from agtphost.identity.certificates import link_of, parse_peer_certificate
 from agtphost.identity.revocation import RevocationError
 from agtphost.protocols.tls import ServerTLS
 from agtphost.vocabulary import times
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 PUBLISHED = "certificate-revocation"
 """The kind of state item that marks a revocation as published."""

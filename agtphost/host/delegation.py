@@ -49,7 +49,7 @@ from agtphost.methods.delegation.tokens import CHAIN
 from agtphost.methods.inspection.inspect import Target
 from agtphost.stores import StoreError
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 
 SECONDS_TO_ANSWER = 5.0
 """Seconds that DELEGATE may take beyond the longest task: it still has to report that the task was late."""

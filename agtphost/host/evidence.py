@@ -35,7 +35,7 @@ from agtphost.identity.key_history import DIRECTORY, every_key, every_public
 from agtphost.identity.keys import Signer, fastest_signer
 from agtphost.stores import OffReactorRecords, StoreError, open_store
 from agtphost.stores.ballast import PIECE, Ballast
-from agtphost.vocabulary.holdings import ANSWERS
+from agtphost.vocabulary.quotas import ANSWERS
 from agtphost.vocabulary.tomltext import Location
 
 log = Logger()

@@ -20,7 +20,7 @@ from agtphost.methods.inspection.overseen import Overseen
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import UpstreamState
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 
 STATES = tuple(state.value for state in UpstreamState)
 

@@ -14,7 +14,7 @@ from typing import Any
 from agtphost.contract.schema_rules import MAX_OCTETS, may_fit
 from agtphost.contract.schemas import CompiledSchema, Role, compile_schema
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 SHARE = 4
 """Divisor of a proposed schema's size: both schemas together cost less than one of an operator's."""

@@ -13,7 +13,7 @@ from agtphost.page.layout import PageView
 from agtphost.page.text import in_path
 from agtphost.page.visit import PageVisit
 from agtphost.vocabulary.identifiers import ZERO_AUDIT_ID, is_audit_id
-from agtphost.vocabulary.retelling import build_decision_query
+from agtphost.vocabulary.replay import build_decision_query
 from agtphost.vocabulary.status import phrase_of
 
 HASHES = ("request_hash", "result_hash", "approval_digest")

@@ -13,8 +13,8 @@ from agtphost.page import parts
 from agtphost.page.asking import PageReply, gather_replies
 from agtphost.page.layout import PageView
 from agtphost.page.visit import PageVisit
+from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.quantities import lasting
-from agtphost.vocabulary.spoken import display_name
 
 FILTERS = (
     ("caller_id", "Caller (Agent-ID)"),

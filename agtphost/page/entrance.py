@@ -24,7 +24,7 @@ from hashlib import sha256
 from twisted.logger import Logger
 
 from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 log = Logger()
 

@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from agtphost.http.exchange import BoundedRequest
 from agtphost.page.text import show_value
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 log = Logger()
 

@@ -26,7 +26,7 @@ from agtphost.registry.filters import read_filters
 from agtphost.search.engine import SearchEngine
 from agtphost.search.index import Index, SearchEntry, SearchQuery, SearchResult
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.lru import keep
 
 DEFAULT = 10
 MOST = 200

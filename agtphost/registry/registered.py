@@ -18,8 +18,8 @@ from agtphost.registry.card import ACTIVE, NONE
 from agtphost.registry.entry import REGISTERED, CardEntry
 from agtphost.registry.reading import authentication_of
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import CARD, CARD_VERSION
 from agtphost.vocabulary.origins import origin_of
+from agtphost.vocabulary.quotas import CARD, CARD_VERSION
 
 MAX_VERSIONS = 20
 """Former versions of a card that are kept."""

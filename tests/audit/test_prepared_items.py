@@ -12,8 +12,8 @@ from agtphost.audit.state_digest import RowSetHash, leaves_of
 from agtphost.audit.state_keeper import StateKeeper
 from agtphost.audit.transaction import Submission
 from agtphost.audit.writer import GroupWriter
-from agtphost.vocabulary.holdings import COLLECTION_ITEM
 from agtphost.vocabulary.jsontext import KEPT_DEPTH
+from agtphost.vocabulary.quotas import COLLECTION_ITEM
 from tests.audit.drafting import KEY, draft, group_writer, sqlite_store
 
 OWNER = "ab" * 32

@@ -17,7 +17,7 @@ from agtphost.host.foundation import HostServices
 from agtphost.stores import open_store
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.holdings import APPROVAL, ITEM_KINDS
+from agtphost.vocabulary.quotas import APPROVAL, ITEM_KINDS
 from tests.dispatch.approval_hosts import DELETION, ApprovalHost
 from tests.methods.floor_hosts import body_of
 

@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.audit.state import StateTable
 from agtphost.host.vitals import PendingApprovals
 from agtphost.stores.rows import ItemRow
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 
 
 def row(key: str, version: int = 1, **changes: Any) -> ItemRow:

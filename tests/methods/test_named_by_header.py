@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from agtphost.identity.peer import Assurance, state_owner, state_owners
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from tests.methods.private_hosts import MANY, SESSION, TASK, PrivateHost
 from tests.methods.test_unknown_things import PROBES, put
 from tests.rows import each_row

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from agtphost.vocabulary.bounds import MIB, Cache
-from agtphost.vocabulary.holdings import CLAIMS
+from agtphost.vocabulary.quotas import CLAIMS
 
 
 def _cache(place: str, says: str, in_all: int, octets: int, **more: object) -> Cache:

@@ -31,9 +31,9 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import CallCancelled, UnreadableAnswer, UpstreamFailure
 from agtphost.upstream.refusals import refusal
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.lru import keep
 from agtphost.vocabulary.mcp_members import ROOTS
-from agtphost.vocabulary.newest import keep
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import local_agents
 from agtphost.contract.grants import Grant, entry_of, read_grant
-from agtphost.vocabulary.holdings import GRANT
+from agtphost.vocabulary.quotas import GRANT
 
 if TYPE_CHECKING:
     from agtphost.config import Config

@@ -24,7 +24,7 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.identity import envelope
 from agtphost.identity.keys import VerifyingKey
 from agtphost.vocabulary import jsontext
-from agtphost.vocabulary.spoken import display_name
+from agtphost.vocabulary.display_names import display_name
 
 COLUMNS = ("time", "chain", "number", "caller", "called", "status", "reason", "kind", "audit_id", "verified")
 

@@ -27,7 +27,7 @@ from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage, digest_of
 from agtphost.identity.peer import Assurance
-from agtphost.vocabulary.holdings import AUTHORIZATION
+from agtphost.vocabulary.quotas import AUTHORIZATION
 from agtphost.vocabulary.reasons import Reason
 
 HEADER = "delegation-token"

@@ -15,8 +15,8 @@ from agtphost.handlers.built_in import BuiltInContext
 from agtphost.handlers.calls import CALL
 from agtphost.iagtp import IAgentDirectory, IRecordStore, Search
 from agtphost.identity import envelope
-from agtphost.vocabulary.spoken import call as spoken_call
-from agtphost.vocabulary.spoken import display_name
+from agtphost.vocabulary.display_names import call as spoken_call
+from agtphost.vocabulary.display_names import display_name
 
 PAGE = 200
 """Records of one answer."""

@@ -33,8 +33,8 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.reservations import Reservations
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import grants, scopes, times
-from agtphost.vocabulary.holdings import AUTHORIZATION
 from agtphost.vocabulary.identifiers import is_agent_id
+from agtphost.vocabulary.quotas import AUTHORIZATION
 from agtphost.vocabulary.reasons import Reason
 
 SCOPE = "authorization:grant"

@@ -12,7 +12,7 @@ from agtphost.methods.standard.cancellation import Cancelling, Source, cancelled
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.monitors import MONITOR
 from agtphost.methods.standard.services import MethodServices
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 
 PAID = ("paid", "amount")
 CONCERNED = ("attendees", "participants", "parties")

@@ -19,7 +19,7 @@ from agtphost.methods.standard.cancellation import Cancelling, cancelled_before
 from agtphost.methods.standard.reservations import Reservations
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary import scopes, times
-from agtphost.vocabulary.holdings import CONNECTION
+from agtphost.vocabulary.quotas import CONNECTION
 from agtphost.vocabulary.reasons import Reason
 
 TYPES = ("stream", "webhook", "polling", "event-bus")

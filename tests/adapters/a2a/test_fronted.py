@@ -17,7 +17,7 @@ from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TA
 from agtphost.http.clients import HttpClient
 from agtphost.identity.peer import Withdrawable
 from agtphost.upstream.queue import CallQueue
-from agtphost.vocabulary.holdings import ITEM_KINDS
+from agtphost.vocabulary.quotas import ITEM_KINDS
 from agtphost.wire.events import Response
 from tests.adapters.peers import Book
 from tests.identity.issued import agent as hosted

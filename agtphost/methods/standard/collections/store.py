@@ -27,7 +27,7 @@ from agtphost.methods.oversight import sharing
 from agtphost.methods.standard.collections.index import OWN, Holder, Stocks, holder_of
 from agtphost.vocabulary import jsontext, scopes, times
 from agtphost.vocabulary.bounds import share_of_free, share_together
-from agtphost.vocabulary.holdings import COLLECTION_ITEM, COLLECTION_VERSION
+from agtphost.vocabulary.quotas import COLLECTION_ITEM, COLLECTION_VERSION
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.sorted_blocks import Snapshot
 

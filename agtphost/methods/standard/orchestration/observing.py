@@ -13,7 +13,7 @@ from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.methods.oversight.notification import NOTIFICATION
 from agtphost.methods.standard.orchestration import items
-from agtphost.vocabulary.holdings import APPROVAL
+from agtphost.vocabulary.quotas import APPROVAL
 
 LIFECYCLE, UPSTREAM, METRIC = "lifecycle", "upstream", "metric"
 OWN: Final = {

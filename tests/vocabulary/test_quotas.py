@@ -20,7 +20,7 @@ from agtphost.identity.peer import Assurance, Peer
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ANY, ItemQuota
-from agtphost.vocabulary.holdings import ANSWERS, CLAIMS, ITEM_KINDS
+from agtphost.vocabulary.quotas import ANSWERS, CLAIMS, ITEM_KINDS
 from agtphost.wire.events import Request
 from agtphost.wire.headers import Headers
 from tests.rows import each_row
@@ -397,7 +397,7 @@ def rows() -> list[str]:
 
 
 def test_the_page_has_every_number() -> None:
-    """``docs/limits.rst`` is written from this list: ``python -m tests.vocabulary.test_holdings`` writes it anew."""
+    """``docs/limits.rst`` is written from this list: ``python -m tests.vocabulary.test_quotas`` writes it anew."""
     text = (Path(__file__).resolve().parents[2] / "docs" / "limits.rst").read_text()
     shown = [line for line in text.splitlines() if re.match(r"   \* - |     - ", line)]
     assert shown == [*HEADS[0], *rows()[: 7 * len(ITEM_KINDS)], *HEADS[1], *rows()[7 * len(ITEM_KINDS) :]]
@@ -427,7 +427,7 @@ HEADS = (
 PAGE = """What is kept, and how much of it
 ================================
 
-Everything that requests make the host keep is on a list: ``agtphost/vocabulary/holdings.py`` has what is durable,
+Everything that requests make the host keep is on a list: ``agtphost/vocabulary/quotas.py`` has what is durable,
 ``tests/vocabulary/register.py`` the tables in memory. This page has their numbers, and a test compares them. An owner
 is an agent; what follows from the operator's own doing belongs to the host. Beyond a bound the call is refused with 429
 and the reason given here, and nothing of it is done; where all owners together have used up what there is, with 503
