@@ -118,7 +118,7 @@ def _identities(context: click.Context, incomplete: str) -> Iterator[tuple[str, 
 
 
 def _tools(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    from agtphost.stores.glimpse import tools
+    from agtphost.stores.prefix_lookup import tools
 
     here = _Here(context)
     yield from ((name, "tool") for name in tools(here.store))
@@ -151,7 +151,7 @@ def _paths(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]
 
 
 def _audit_ids(context: click.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    from agtphost.stores.glimpse import records
+    from agtphost.stores.prefix_lookup import records
 
     for record in records(_Here(context).store, incomplete, MOST):
         yield record.audit_id, f"{record.status} {record.method} {record.path}"

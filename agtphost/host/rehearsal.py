@@ -33,7 +33,7 @@ from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
 from agtphost.protocols.listening import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
-from agtphost.stores.rehearsed import rehearse_store
+from agtphost.stores.dry_run_store import rehearse_store
 from agtphost.stores.state_lock import StateLock
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.quantities import size

@@ -29,7 +29,7 @@ from agtphost.audit.writer import Claim, GroupWriter
 from agtphost.cli.audit.verify import compare_tables, walk
 from agtphost.stores import DamagedRecord, Search, Selection, StoreError, open_store
 from agtphost.stores.connection import connect
-from agtphost.stores.reading import RecordReader
+from agtphost.stores.record_reader import RecordReader
 from tests.audit.drafting import ALICE, BOB, KEY, KEYS, draft
 from tests.audit.rich_store import CAROL, ONCE, RichStore, write_rich_store
 from tests.audit.table_mutations import HARMLESS, Mutation, Mutator, Schema, unindex

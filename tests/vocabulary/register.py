@@ -423,7 +423,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "stores.memory:MemoryStore._state_changes",
             "stores.memory:MemoryStore._states",
             "stores.memory:MemoryStore._tiles",
-            "stores.rehearsed:RehearsedStore._tiles",
+            "stores.dry_run_store:RehearsedStore._tiles",
         }
     ),
 }

@@ -37,10 +37,10 @@ from agtphost.cli.target import signing_keys as local_keys
 from agtphost.client.local_identities import REGISTRAR
 from agtphost.identity.keys import VerifyingKey
 from agtphost.stores import DamagedRecord, Selection, StoreError
+from agtphost.stores.database_check import is_malformed
 from agtphost.stores.interfaces import ITableSource
 from agtphost.stores.rows import DamagedRow
 from agtphost.stores.schema_check import TABLE as SCHEMA
-from agtphost.stores.soundness import is_malformed
 from agtphost.vocabulary.identifiers import is_agent_id
 
 if TYPE_CHECKING:

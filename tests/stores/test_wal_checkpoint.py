@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agtphost.stores import folding
+from agtphost.stores import wal_checkpoint
 from agtphost.stores.connection import connect
-from agtphost.stores.folding import FOLD_OCTETS, LITTLE, WalCheckpointer
 from agtphost.stores.rows import ItemRow
+from agtphost.stores.wal_checkpoint import FOLD_OCTETS, LITTLE, WalCheckpointer
 from tests.audit.drafting import ALICE, draft, group_writer, sealed, sqlite_store
 
 MOST = 12 * 1024 * 1024
@@ -87,9 +87,9 @@ def test_a_fold_that_fails_costs_no_record(tmp_path: Path, monkeypatch: pytest.M
         opened.append(path)
         raise sqlite3.OperationalError("unable to open database file")
 
-    monkeypatch.setattr(folding, "FOLD_OCTETS", 1)
+    monkeypatch.setattr(wal_checkpoint, "FOLD_OCTETS", 1)
     store = sqlite_store(tmp_path)
-    monkeypatch.setattr(folding, "open_writer", refused)
+    monkeypatch.setattr(wal_checkpoint, "open_writer", refused)
     writer = group_writer(store)
     for _ in range(20):
         sealed(writer, draft())
@@ -112,7 +112,7 @@ def test_closing_waits_for_the_thread(tmp_path: Path, monkeypatch: pytest.Monkey
         return sqlite3.connect(path, check_same_thread=False)
 
     sqlite_store(tmp_path).close()
-    monkeypatch.setattr(folding, "open_writer", slow)
+    monkeypatch.setattr(wal_checkpoint, "open_writer", slow)
     fold = WalCheckpointer(connect, str(tmp_path / "records.sqlite3"))
     connection = sqlite3.connect(tmp_path / "records.sqlite3")
     fold.note_commit(FOLD_OCTETS, connection)

@@ -20,7 +20,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.tree import TreeKeeper
 from agtphost.stores import DamagedRecord, Selection, StoreError, open_store
 from agtphost.stores.connection import connect
-from agtphost.stores.soundness import NEWEST, SPREAD, looked_at
+from agtphost.stores.database_check import NEWEST, SPREAD, looked_at
 from tests.audit.drafting import ALICE, BOB, KEY, draft, group_writer, sealed, sqlite_store
 
 RECORDS = 60

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 from zope.interface import implementer
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.stores import soundness, upgrade
+from agtphost.stores import database_check, upgrade
 from agtphost.stores.connection import Connect, Connection, open_reader
 from agtphost.stores.interfaces import IRecordReader, ITableSource
+from agtphost.stores.record_search import LatestRecords, Search
 from agtphost.stores.row_shapes import COLUMNS, check_row, row_name
 from agtphost.stores.rows import (
     CheckpointRow,
@@ -32,7 +33,6 @@ from agtphost.stores.rows import (
     StateChangeRow,
     StateRow,
 )
-from agtphost.stores.searching import LatestRecords, Search
 from agtphost.stores.state_rows import read_signed, read_state, read_state_changes
 from agtphost.stores.table_rows import TableRows
 from agtphost.vocabulary import jsontext
@@ -213,7 +213,7 @@ class RecordReader:
                 rows: list[Any] = connection.execute(statement, parameters).fetchall()
                 return rows
         except sqlite3.DatabaseError as error:
-            if not soundness.is_malformed(error):
+            if not database_check.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
@@ -227,7 +227,7 @@ class RecordReader:
             with self._connection() as connection:
                 return read(connection.execute)
         except sqlite3.DatabaseError as error:
-            if not soundness.is_malformed(error):
+            if not database_check.is_malformed(error):
                 raise
             raise DamagedRecord(f"the database itself is damaged: {error}") from error
 
@@ -379,7 +379,7 @@ class RecordReader:
         last = after
         try:
             with self._connection() as connection:
-                places = list(soundness.one_by_one(connection.execute, chain, after, page))
+                places = list(database_check.one_by_one(connection.execute, chain, after, page))
         except sqlite3.DatabaseError:
             damaged(chain, f"the records after {after} of chain {chain!r} cannot be found: {error}")
             return rows, last
