@@ -28,11 +28,11 @@ from agtphost.host.standard import collection_faults, table_problems
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.authorities import Mandate
+from agtphost.identity.description_update import follow_descriptions
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.key_history import HostKey
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed
 from agtphost.identity.provisioning import ProvisioningError, provision_development
-from agtphost.identity.redescribing import follow_descriptions
 from agtphost.identity.trust import issuer_keys
 from agtphost.methods.cognitive.documents import ReadableDocument, read_documents
 from agtphost.negotiation.graph import EndpointGraph

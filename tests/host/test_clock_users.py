@@ -21,7 +21,7 @@ DIRECT = {
     "audit/opening.py:_compare": "whether the answers of a keyed request may have expired, at a start",
     "identity/provisioning.py:issue_agent": "a Genesis is dated by the registrar's machine",
     "identity/provisioning.py:provision_development": "the same",
-    "identity/redescribing.py:follow_descriptions": "the same",
+    "identity/description_update.py:follow_descriptions": "the same",
     "vocabulary/times.py:stamp": "what calls it without a time only shows it",
     "http/exchange.py:_date": "the Date field of HTTP",
     "http/a2a_messages.py:stamp": "the time that an A2A message shows",

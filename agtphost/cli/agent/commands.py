@@ -108,7 +108,7 @@ def show(agent: str, uri: str | None, html: Path | None, where: Connection, as_j
 
 def _write_page(document: Mapping[str, Any], file: Path, as_json: bool) -> None:
     """Write the human-readable page of an Identity Document (core v08 section 6.3)."""
-    from agtphost.identity.rendering import page
+    from agtphost.identity.document_view import page
 
     with local_file(file, doing="written"):
         file.write_text(page(document), encoding="utf-8")

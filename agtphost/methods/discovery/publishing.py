@@ -14,7 +14,7 @@ import yaml
 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.handlers.built_in import Answer
-from agtphost.identity import detached, documents, rendering
+from agtphost.identity import detached, document_view, documents
 from agtphost.identity.agents import Agent
 from agtphost.identity.keys import Signer, VerifyingKey
 from agtphost.methods.discovery.status_document import certificate_status
@@ -41,7 +41,7 @@ def _yaml(document: Mapping[str, Any]) -> bytes:
 
 
 def _page(document: Mapping[str, Any]) -> bytes:
-    return rendering.page(document, digest=sha256(compact(document)).hexdigest()).encode()
+    return document_view.page(document, digest=sha256(compact(document)).hexdigest()).encode()
 
 
 FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bytes]]] = {

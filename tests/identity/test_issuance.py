@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from agtphost.identity import issuing
+from agtphost.identity import issuance
 from agtphost.identity.canonical import canonical
 from agtphost.identity.encoding import encode
 from agtphost.identity.genesis import Genesis
-from agtphost.identity.issuing import IssueError, inspect_package, read_statement
+from agtphost.identity.issuance import IssueError, inspect_package, read_statement
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.packages import PackageError
 from tests.identity.samples import document, genesis_octets, key_of
@@ -70,7 +70,7 @@ def nomo(folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, af
     del members["agent_id"]
     files = {"manifest.json": canonical(members), "code/main.py": b"print()\n"}
     edit(files)
-    signature = encode(SigningKey(AUTHOR_KEY).sign(issuing.covered_octets(files)))
+    signature = encode(SigningKey(AUTHOR_KEY).sign(issuance.covered_octets(files)))
     whole = {**files, "chain.pem": pem(*(chain or (AUTHOR, MIDDLE))), "signature": signature}
     after(whole)
     path = folder / "desk.nomo"
@@ -80,7 +80,9 @@ def nomo(folder: Path, *chain: x509.Certificate, edit: Edit = lambda _: None, af
     return path
 
 
-def look(path: Path, *, trusted: tuple[x509.Certificate, ...] = (ROOT,), given: str | None = None) -> issuing.Inspected:
+def look(
+    path: Path, *, trusted: tuple[x509.Certificate, ...] = (ROOT,), given: str | None = None
+) -> issuance.Inspected:
     return inspect_package(path, expected_hash=given, authorities=trusted, now=NOW)
 
 
@@ -173,7 +175,7 @@ def test_the_hash_that_its_author_names(tmp_path: Path) -> None:
 
 def test_a_statement_is_its_registrars_alone() -> None:
     """AGTP-170: every flipped character, another key and another Genesis are noticed."""
-    signed = issuing.state(ORIGIN, KEY, label="desk", issued_at="2026-06-01T00:00:00Z", package=None)
+    signed = issuance.state(ORIGIN, KEY, label="desk", issued_at="2026-06-01T00:00:00Z", package=None)
     payload = read_statement(signed, ORIGIN)
     assert (payload["label"], payload["agent_id"]) == ("desk", ORIGIN.agent_id)
     for at in range(0, len(signed), 7):
@@ -184,7 +186,7 @@ def test_a_statement_is_its_registrars_alone() -> None:
     stranger = SigningKey.generate()
     with pytest.raises(IssueError):
         read_statement(
-            issuing.state(ORIGIN, stranger, label="desk", issued_at="2026-06-01T00:00:00Z", package=None), ORIGIN
+            issuance.state(ORIGIN, stranger, label="desk", issued_at="2026-06-01T00:00:00Z", package=None), ORIGIN
         )
     other = Genesis.load(genesis_octets(KEY, issued_at="2026-05-02T09:00:00Z"))
     with pytest.raises(IssueError, match="another Genesis"):

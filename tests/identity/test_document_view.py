@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agtphost.identity.rendering import page
+from agtphost.identity.document_view import page
 from tests.identity.samples import document
 from tests.rows import each_row
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agtphost.identity.canonical import canonical
-from agtphost.identity.kept_forms import (
+from agtphost.identity.cached_encoding import (
     EncodedItemCache,
     ItemWriter,
     UnescapedText,
@@ -14,6 +13,7 @@ from agtphost.identity.kept_forms import (
     encode_item,
     text_pieces,
 )
+from agtphost.identity.canonical import canonical
 from agtphost.vocabulary import jsontext
 from tests.rows import each_row
 
