@@ -14,7 +14,7 @@ from zope.interface import Attribute, Interface
 
 from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
 from agtphost.contract.carried import ToolAddress
 from agtphost.contract.table import Match

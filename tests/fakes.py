@@ -9,6 +9,7 @@ from hashlib import sha256
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
+from agtphost.audit.catch_up import Door
 from agtphost.audit.drafts import (
     Change,
     Draft,
@@ -21,8 +22,7 @@ from agtphost.audit.drafts import (
     Stopped,
 )
 from agtphost.audit.state import StateFull, StateTable
-from agtphost.audit.takeover import Door
-from agtphost.audit.watching import Watcher, Watchers
+from agtphost.audit.watchers import Watcher, Watchers
 from agtphost.audit.writer import Submission
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.agents import Agent

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from agtphost.audit.drafts import Change
 from agtphost.audit.item_tables import ALL, ItemTable, beyond_its_share, find_excess
 from agtphost.audit.item_tables import StateFull as StateFull
-from agtphost.audit.items import StateItem as StateItem
-from agtphost.audit.items import item_of
 from agtphost.audit.leases import Leasing
+from agtphost.audit.state_item import StateItem as StateItem
+from agtphost.audit.state_item import item_of
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.bounds import ItemQuota, stored_octets

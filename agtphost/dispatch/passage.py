@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary, ref
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from agtphost.audit.takeover import Door
+from agtphost.audit.catch_up import Door
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.encoding import LARGE
 from agtphost.dispatch.exchange import Exchange

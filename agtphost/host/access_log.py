@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from twisted.logger import Logger
 
 from agtphost.audit.ledger import Ledger
-from agtphost.audit.observed import ObservedGroup
-from agtphost.audit.watching import Watcher
+from agtphost.audit.observed_records import ObservedGroup
+from agtphost.audit.watchers import Watcher
 from agtphost.http.access import LONGEST_PATH
 
 NAMESPACE = "agtphost.access"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agtphost.audit.drafts import StoredRecord
-from agtphost.audit.observed import members_of
+from agtphost.audit.observed_records import members_of
 from agtphost.stores.rows import RecordKind
 
 LOOKED_AT = 10_000

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from twisted.logger import capturedLogs
 
-from agtphost.audit import opening
+from agtphost.audit import recovery
 from agtphost.audit.chain import RecordSigner
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.keyed import owner_name
@@ -67,7 +67,7 @@ def started(path: Path, witness: Path) -> str:
     try:
         tree = TreeKeeper(store, "agtp.test", KEY, [WitnessFile(witness, [KEY.public])])
         writer = GroupWriter(store, RecordSigner(KEY), server_id="agtp.test", tree=tree)
-        opening.read(store, writer, tree)
+        recovery.read(store, writer, tree)
     except StoreError as error:
         return str(error)
     finally:

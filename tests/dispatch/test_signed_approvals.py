@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.audit.items import item_of
+from agtphost.audit.state_item import item_of
 from agtphost.audit.state_keeper import StateContradiction
 from agtphost.host.foundation import HostServices
 from agtphost.stores import open_store

@@ -18,7 +18,7 @@ OUTSIDE = ("cli", "client", "conformance", "testing", "bridge", "page")
 
 DIRECT = {
     "audit/chain.py:Seconds.text": "writes the time that it is given",
-    "audit/opening.py:_compare": "whether the answers of a keyed request may have expired, at a start",
+    "audit/recovery.py:_compare": "whether the answers of a keyed request may have expired, at a start",
     "identity/provisioning.py:issue_agent": "a Genesis is dated by the registrar's machine",
     "identity/provisioning.py:provision_development": "the same",
     "identity/description_update.py:follow_descriptions": "the same",

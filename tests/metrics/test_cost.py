@@ -10,7 +10,7 @@ import pytest
 
 from agtphost import EndpointContext
 from agtphost.audit.drafts import Draft, Sealed
-from agtphost.audit.watching import Watchers
+from agtphost.audit.watchers import Watchers
 from agtphost.audit.writer import Submission
 from agtphost.metrics.counting import CallCounts
 from agtphost.testing import MemoryHost

@@ -228,9 +228,9 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _HELD: frozenset(
         {
             "audit.host_clock:HostClock._leaps",
-            "audit.collecting:EntryCollector._large",
-            "audit.settling:CommitApplier._groups",
-            "audit.takeover:CatchUp._unsettled",
+            "audit.submission_queue:EntryCollector._large",
+            "audit.apply_committed:CommitApplier._groups",
+            "audit.catch_up:CatchUp._unsettled",
             "methods.standard.timer_queue:TimerQueue._now",
             "methods.standard.timer_queue:TimerQueue._queue",
             "methods.standard.timer_queue:TimerQueue._times",
@@ -353,7 +353,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
     _LINK: frozenset(
         {
             "mcp.sessions:McpSession._answers_left",
-            "audit.takeover:Door._waiting",
+            "audit.catch_up:Door._waiting",
             "protocols.accepting:AcceptingFactory._unswept",
             "methods.inspection.feed:RecordFeed._waiting",
             "page.live:LiveFeed._waiting",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
-from agtphost.audit.observed import members_of
+from agtphost.audit.observed_records import members_of
 from agtphost.dispatch.running import RunningCall
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization

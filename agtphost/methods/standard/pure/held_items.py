@@ -10,7 +10,7 @@ from agtphost.handlers import parameters
 from agtphost.vocabulary import jsontext
 
 if TYPE_CHECKING:
-    from agtphost.audit.items import StateItem
+    from agtphost.audit.state_item import StateItem
 
 FUNCTION: Final = "held-items"
 """The registered function that reads items and calls another one."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import Draft, Sealed
-from agtphost.audit.observed import ObservedGroup, ObservedRecord
+from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.audit.writer import Entry, Submission
 from agtphost.vocabulary.steps import run_to_end
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 from twisted.internet.interfaces import IDelayedCall
 
-from agtphost.audit.grouping import Grouping, LedgerReactor
+from agtphost.audit.group_timing import Grouping, LedgerReactor
 from agtphost.audit.writer import Entry, Submission
 
 MOST_ENTRIES = 1024

@@ -11,11 +11,11 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import Clock, deferLater
 
-from agtphost.audit import grouping
-from agtphost.audit.collecting import LARGE_CHANGES, LONGEST_REST, MOST_OCTETS, QUIET, EntryCollector
+from agtphost.audit import group_timing
 from agtphost.audit.drafts import Change
-from agtphost.audit.grouping import HOLD, MOST_SKIPPED, Grouping
+from agtphost.audit.group_timing import HOLD, MOST_SKIPPED, Grouping
 from agtphost.audit.state import Admitted
+from agtphost.audit.submission_queue import LARGE_CHANGES, LONGEST_REST, MOST_OCTETS, QUIET, EntryCollector
 from agtphost.audit.writer import Entry, Submission
 from agtphost.testing.ledger import PromptCollector
 from tests.audit.drafting import draft
@@ -39,14 +39,14 @@ async def one_by_one(calls: int, expected: int) -> list[int]:
 @pytest_twisted.ensureDeferred
 async def test_calls_that_end_one_by_one_share_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """One in four of the open calls is a group, at once; the time that it may wait is not waited for."""
-    monkeypatch.setattr(grouping, "HOLD", 60.0)
+    monkeypatch.setattr(group_timing, "HOLD", 60.0)
     assert await one_by_one(4, 16) == [4]
 
 
 @pytest_twisted.ensureDeferred
 async def test_control_without_open_calls_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same calls are groups of their own where no other is open: the count above is what waiting makes."""
-    monkeypatch.setattr(grouping, "HOLD", 60.0)
+    monkeypatch.setattr(group_timing, "HOLD", 60.0)
     assert max(await one_by_one(4, 1)) < 4
 
 
@@ -59,7 +59,7 @@ async def test_a_group_that_nobody_joins_is_written() -> None:
 @pytest_twisted.ensureDeferred
 async def test_what_waits_is_written_when_the_ledger_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopping waits for no further calls."""
-    monkeypatch.setattr(grouping, "HOLD", 60.0)
+    monkeypatch.setattr(group_timing, "HOLD", 60.0)
     store = Counting()
     async with running(store) as ledger:
         ledger.expect(lambda: 16)
@@ -76,10 +76,10 @@ async def test_what_waits_is_written_when_the_ledger_stops(monkeypatch: pytest.M
 def asked(grouping: Grouping) -> Iterator[bool]:
     """Whether each of the next groups of one is held back."""
     while True:
-        held = grouping.wait(1) == HOLD
+        held = group_timing.wait(1) == HOLD
         if held:
-            assert grouping.wait(1) is None, "once"
-        grouping.note_handed_over(1, 1)
+            assert group_timing.wait(1) is None, "once"
+        group_timing.note_handed_over(1, 1)
         yield held
 
 

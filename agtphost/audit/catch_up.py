@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from agtphost.audit.items import StateItem, item_of
 from agtphost.audit.lifecycle import LifecycleTable, state_of_row, stops
 from agtphost.audit.state import StateTable
+from agtphost.audit.state_item import StateItem, item_of
 from agtphost.audit.writer import Entry, Submission
 from agtphost.stores.rows import ItemRow, StateRow
 from agtphost.vocabulary.steps import TURN

@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
+from agtphost.audit.catch_up import CatchUp, Differing, Door
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
-from agtphost.audit.takeover import CatchUp, Differing, Door
 from agtphost.audit.writer import Entry, Submission
 from agtphost.vocabulary.steps import TURN, run_to_end
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from agtphost.audit.catch_up import Door
 from agtphost.audit.drafts import Change
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.audit.takeover import Door
 from agtphost.audit.writer import Submission
 from agtphost.host.access_log import watch_calls
 from agtphost.stores import MemoryStore
