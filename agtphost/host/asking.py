@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
-from agtphost.config.reading import read
+from agtphost.config.loader import read
 from agtphost.contract.grantable import UNLISTED
 from agtphost.errors import Problem
 from agtphost.host.upstreams import apply_rule_default

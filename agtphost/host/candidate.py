@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import invalidate_caches
 
 from agtphost.config import Config, load
-from agtphost.config.live import merge_reloadable
+from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import ExtraEndpoints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.config.live import SECONDS
+from agtphost.config.reloadable_keys import SECONDS
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import CONFIGURATION
 from agtphost.host.foundation import HostServices

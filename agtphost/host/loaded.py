@@ -10,7 +10,7 @@ from functools import cached_property
 from twisted.logger import Logger
 
 from agtphost.config import Config
-from agtphost.config.reading import line_of
+from agtphost.config.loader import line_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
 from agtphost.contract.loading import causes, lasting_problems

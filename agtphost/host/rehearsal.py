@@ -21,7 +21,7 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogPublish
 from zope.interface import implementer
 
 from agtphost.config import Config, examine, problems_in
-from agtphost.config.launched import missing_scripts
+from agtphost.config.launch_script import missing_scripts
 from agtphost.config.surfaces import surfaces
 from agtphost.contract.table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem

@@ -19,7 +19,7 @@ from agtphost.client import ClientError, Reply
 from agtphost.client.client import Client
 from agtphost.client.sync import Client as BlockingClient
 from agtphost.config import Config
-from agtphost.config.witnessing import WitnessHost
+from agtphost.config.witness_settings import WitnessHost
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import WITNESSING
 from agtphost.iagtp import IRecordStore

@@ -10,7 +10,7 @@ from typing import Any
 from OpenSSL import SSL
 
 from agtphost.config import Config
-from agtphost.config.reading import read_tree
+from agtphost.config.loader import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import ExtraEndpoints
 from agtphost.host.loaded import LoadedHost, ProblemsByPart, catalogs_of, combine

@@ -14,7 +14,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.config import Config, load
-from agtphost.config.live import RESTART, WHOLE, merge_reloadable
+from agtphost.config.reloadable_keys import RESTART, WHOLE, merge_reloadable
 from agtphost.contract.binding import Binding
 from agtphost.handlers.function import UnresolvableFunction
 from agtphost.host.evidence import keep_evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agtphost.config.live import merge_reloadable
+from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.testing.loaded import config_of
 
 

@@ -60,7 +60,7 @@ def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, .
     :raises CommandError: the host has no such server, or could not start.
     """
     from agtphost.config import load
-    from agtphost.config.reading import STATE_VARIABLE
+    from agtphost.config.loader import STATE_VARIABLE
     from agtphost.host.loaded import load_host
 
     known = {each.name: each for each in config.mcp.server}

@@ -10,7 +10,7 @@ from zope.interface import implementer
 
 from agtphost.audit.drafts import Change
 from agtphost.audit.state import StateItem
-from agtphost.config.sending import ConnectSection
+from agtphost.config.send_targets import ConnectSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of

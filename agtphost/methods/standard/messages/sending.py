@@ -13,7 +13,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.config.sending import SendSection
+from agtphost.config.send_targets import SendSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
