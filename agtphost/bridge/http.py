@@ -193,7 +193,7 @@ class BridgeListener(HttpService):
 
     def stopService(self) -> Any:
         """
-        End the resource's requests and stop listening; see :class:`agtphost.protocols.listening.ListeningService`.
+        End the resource's requests and stop listening; see :class:`agtphost.protocols.listener.ListeningService`.
         """
         self._resource.end()
         return super().stopService()

@@ -31,7 +31,7 @@ from agtphost.host.evidence import is_first_start, place_problems
 from agtphost.host.loaded import TABLES_OF_PART, LoadedHost, ProblemsByPart
 from agtphost.host.services import LedgerService
 from agtphost.iagtp import IChainStore
-from agtphost.protocols.listening import SYSTEMD, systemd_faults
+from agtphost.protocols.listener import SYSTEMD, systemd_faults
 from agtphost.stores import MemoryStore, StoreError
 from agtphost.stores.dry_run_store import rehearse_store
 from agtphost.stores.state_lock import StateLock

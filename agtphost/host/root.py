@@ -23,7 +23,7 @@ from agtphost.host.services import OrderedServices
 from agtphost.host.signals import SignalHandlers
 from agtphost.host.standing_down import StandardError, StartFailed
 from agtphost.protocols.polling import hasten
-from agtphost.protocols.steady import use_steady_clock
+from agtphost.protocols.steady_timers import use_steady_clock
 from agtphost.stores import StoreError
 from agtphost.stores.state_lock import StateLock
 from agtphost.vocabulary.allocator import settle_allocator

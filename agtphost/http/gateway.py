@@ -32,7 +32,7 @@ from agtphost.http.translation import (
 )
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Peer
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
 from agtphost.wire.events import Request, Response
 

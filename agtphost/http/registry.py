@@ -26,7 +26,7 @@ from agtphost.http.registry_document import document
 from agtphost.http.registry_routes import CARD, DOCUMENT, InvalidRegistryRequest, RegistryRoute, routes_of
 from agtphost.http.status import FIELD
 from agtphost.iagtp import IDispatcher
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary import jsontext, media_types
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import phrase_of

@@ -28,8 +28,8 @@ from agtphost.http.exchange import BodyCounter, BoundedRequest
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.tls import RenewableTls
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
-from agtphost.protocols.accepting import AcceptingFactory
-from agtphost.protocols.listening import BACKLOG, SYSTEMD
+from agtphost.protocols.listener import BACKLOG, SYSTEMD
+from agtphost.protocols.listener_connections import AcceptingFactory
 
 log = Logger()
 

@@ -34,7 +34,7 @@ from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
 from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.steps import Executor, spread
 

@@ -23,9 +23,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.protocols.accepting import AcceptingFactory
 from agtphost.protocols.holder import holder
 from agtphost.protocols.immediate_write import Prompting
+from agtphost.protocols.listener_connections import AcceptingFactory
 from agtphost.protocols.server import SecureServerFactory
 
 log = Logger()

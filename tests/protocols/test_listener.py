@@ -24,7 +24,7 @@ from agtphost.protocols import (
     ServerTLS,
     server_endpoint,
 )
-from agtphost.protocols.automaton import Wait
+from agtphost.protocols.connection_states import Wait
 from agtphost.protocols.limits import ABORT_AFTER
 from tests.measuring import measured
 from tests.protocols.links import FakeDispatcher, ask, parse, task_ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
 
-from agtphost.protocols.driving import drive
+from agtphost.protocols.coroutines import drive
 
 
 def test_results_and_failures_arrive_whenever_they_come() -> None:

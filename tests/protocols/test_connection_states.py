@@ -8,7 +8,7 @@ import pytest
 from automat import NoTransition
 
 from agtphost.errors import RemoteProtocolError
-from agtphost.protocols.automaton import Inputs, Wait, automaton
+from agtphost.protocols.connection_states import Inputs, Wait, automaton
 from agtphost.vocabulary.reasons import Reason
 from tests.rows import each_row
 

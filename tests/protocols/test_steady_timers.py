@@ -7,7 +7,7 @@ import time
 from twisted.internet.selectreactor import SelectReactor
 from twisted.internet.task import Clock
 
-from agtphost.protocols.steady import use_steady_clock
+from agtphost.protocols.steady_timers import use_steady_clock
 
 
 def test_calls_are_due_by_the_steady_clock_those_from_before_too() -> None:
