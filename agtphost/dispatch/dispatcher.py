@@ -43,10 +43,10 @@ from agtphost.dispatch.violations import log_unbelieved
 from agtphost.dispatch.waiting import as_deferred, continue_coroutine, in_time, limit_time
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_answer
-from agtphost.handlers.calls import CALL
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.handlers.deadlines import Deadlines
-from agtphost.handlers.suitable import advice_on
+from agtphost.handlers.function_check import advice_on
+from agtphost.handlers.log_context import CALL
 from agtphost.iagtp import IDispatcher, IGate, ILedger
 from agtphost.identity.peer import Peer
 from agtphost.vocabulary.reasons import Reason

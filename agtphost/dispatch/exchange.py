@@ -16,8 +16,8 @@ from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
 from agtphost.errors import Refusal
-from agtphost.handlers.calls import Call
 from agtphost.handlers.context import EndpointResponse
+from agtphost.handlers.log_context import Call
 from agtphost.identity.agents import Agent
 from agtphost.identity.delegation import Lineage
 from agtphost.identity.peer import Assurance, Peer, state_owner

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.handlers.calls import CALL
+from agtphost.handlers.log_context import CALL
 
 _BY_REACTOR: WeakKeyDictionary[Any, TurnExecutor] = WeakKeyDictionary()
 

@@ -21,7 +21,7 @@ from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.governance import Governance, GovernanceGate
 from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
-from agtphost.handlers.calls import client_span
+from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after, fields_of
 from agtphost.host.loaded import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger

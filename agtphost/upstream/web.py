@@ -22,7 +22,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 
 from agtphost.config.web_upstreams import WebUpstreamSection
-from agtphost.handlers.calls import client_span
+from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import ClientSpan
 from agtphost.upstream.bodies import AnswerBody
 from agtphost.upstream.failures import AnswerTooLong, UnreadableAnswer, UpstreamLost, UpstreamRefused, UpstreamTimeout

@@ -11,7 +11,7 @@ import pytest_twisted
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
 
-from agtphost.handlers.calls import CALL, Call
+from agtphost.handlers.log_context import CALL, Call
 from agtphost.host.computing import TurnExecutor
 
 

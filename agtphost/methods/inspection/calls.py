@@ -12,7 +12,7 @@ from agtphost.dispatch.running import RunningCall
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext
-from agtphost.handlers.calls import CALL
+from agtphost.handlers.log_context import CALL
 from agtphost.iagtp import IAgentDirectory, IRecordStore, Search
 from agtphost.identity import envelope
 from agtphost.vocabulary.display_names import call as spoken_call

@@ -1,7 +1,7 @@
 """
 Takes the steps of one workflow, one after the other.
 
-The engine is that of recipes: each step is a :class:`agtphost.handlers.steps.StepCall`. What is added here is the
+The engine is that of recipes: each step is a :class:`agtphost.handlers.recipe_step.StepCall`. What is added here is the
 journal (:mod:`agtphost.methods.standard.orchestration.items`), what happens where a step fails, and where it stops.
 """
 
@@ -18,7 +18,7 @@ from agtphost.contract.recipes.expression import ExpressionError
 from agtphost.contract.recipes.recipe import Step
 from agtphost.dispatch.inner_results import result_of
 from agtphost.errors import Refusal
-from agtphost.handlers.steps import StepCall, StepFailed
+from agtphost.handlers.recipe_step import StepCall, StepFailed
 from agtphost.methods.standard import results
 from agtphost.methods.standard.orchestration import items
 from agtphost.methods.standard.orchestration.journal import StepJournal

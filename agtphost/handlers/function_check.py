@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.handlers.endpoint import SIGNATURE, written_function
 from agtphost.handlers.function import UnresolvableFunction
-from agtphost.handlers.typed import is_model
+from agtphost.handlers.type_schemas import is_model
 
 _BETWEEN = frozenset({"fromFuture", "asFuture"})
 """Methods of a Deferred that lead to asyncio and back: who uses them knows which loop runs."""
