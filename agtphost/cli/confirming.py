@@ -11,7 +11,7 @@ from agtphost.cli.failures import WrongInput
 from agtphost.cli.output import visible
 
 if TYPE_CHECKING:
-    from agtphost.client.confirming import Confirm, Consequence
+    from agtphost.client.confirmation import Confirm, Consequence
 
 
 def confirming(confidence: float | None, yes: bool) -> Confirm | None:

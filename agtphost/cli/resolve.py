@@ -65,7 +65,7 @@ def command(
     """
     from agtphost.client import errors
     from agtphost.client.bootstrap import BootstrapPolicy
-    from agtphost.client.locating import format_of
+    from agtphost.client.location import format_of
     from agtphost.client.resolution import TrustPolicy
     from agtphost.client.sync import Client
 

@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from agtphost.client.approvals import REASON as HELD
 from agtphost.client.errors import ClientError
 from agtphost.client.mcp.endpoints import AUDIT_ID, Endpoints, EndpointTool, answer_of
-from agtphost.client.mcp.held import held_answer
+from agtphost.client.mcp.held_calls import held_answer
 from agtphost.client.mcp.refusals import UNREACHABLE
 from agtphost.client.mcp.tool_search import CALL, SEARCH, ToolSearch
 from agtphost.client.mcp.view import View

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.client.locating import redirected_to
+from agtphost.client.location import redirected_to
 from agtphost.dispatch.addressing import Authority, redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate

@@ -11,7 +11,7 @@ import click
 from agtphost.cli.colour import Verdict, echo
 from agtphost.cli.failures import Unverified, WrongInput
 from agtphost.cli.output import print_json, print_table
-from agtphost.client.printed import RECORD, read_printed
+from agtphost.client.printed_answer import RECORD, read_printed
 from agtphost.client.verification import verify
 from agtphost.identity import jws
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Unpack
 
+from agtphost.client.call_flow import Calls
 from agtphost.client.caller import CallOptions
-from agtphost.client.calls import Calls
 from agtphost.client.errors import InvalidCall, VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.requests import parse_uri

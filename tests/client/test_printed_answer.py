@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agtphost.client.printed import read_printed
+from agtphost.client.printed_answer import read_printed
 from tests.rows import each_row
 
 HEAD = (

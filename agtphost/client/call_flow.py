@@ -20,10 +20,10 @@ from agtphost.client.approvals import WAIT, pause_after
 from agtphost.client.bootstrap import BootstrapPolicy, HTTPAnswer
 from agtphost.client.caller import Caller, CallOptions, ClientOptions, no_manifest, server_of
 from agtphost.client.catalogs import agree, check_versions
-from agtphost.client.confirming import consequence
+from agtphost.client.confirmation import consequence
 from agtphost.client.conversation import CLIENT_LIMITS
 from agtphost.client.errors import ConnectionLost, NotConfirmed, Timeout, VerificationFailed
-from agtphost.client.locating import Ask, locating, question
+from agtphost.client.location import Ask, locating, question
 from agtphost.client.manifests import ServerManifest, read_manifest
 from agtphost.client.pool import IDLE_SECONDS, PER_DESTINATION, Pool
 from agtphost.client.reply import Reply

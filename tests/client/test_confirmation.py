@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_twisted
 
-from agtphost.client.confirming import LEAST, Consequence, consequence
+from agtphost.client.confirmation import LEAST, Consequence, consequence
 from agtphost.client.errors import InvalidCall, NotConfirmed, VerificationFailed
 from agtphost.client.reply import Reply
 from agtphost.client.service_documents import Definition, DocumentRefused, definitions_of
