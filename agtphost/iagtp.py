@@ -16,8 +16,8 @@ from agtphost.audit.checkpoint import Checkpoint
 from agtphost.audit.drafts import Change, Draft, Reservation, ReservationKey, Sealed, StreamEvent
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
-from agtphost.contract.table import Match
+from agtphost.contract.carried_call import ToolAddress
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.call_view import CallView
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal

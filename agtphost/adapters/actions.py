@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError
 from agtphost.adapters import precedence
 from agtphost.adapters.callers import caller_of
 from agtphost.contract.binding import Binding
-from agtphost.contract.carried import CarriedCall
+from agtphost.contract.carried_call import CarriedCall
 from agtphost.contract.schemas import CompiledSchema
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import BuiltInContext, IBuiltInHandler

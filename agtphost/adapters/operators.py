@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import CarriedCall, ToolAddress, upstream_of
+from agtphost.contract.carried_call import CarriedCall, ToolAddress, upstream_of
 from agtphost.contract.semantic import Impact
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import IBuiltInHandler, Overstepped, require_plain_refusal

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.upstream.approval import ApproveDefinition, approve_binding

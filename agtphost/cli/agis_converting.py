@@ -204,7 +204,7 @@ def from_openapi(
       agtp agis from-openapi petstore.yaml --agtp agtp://pets.example.com | agtp agis validate -
     """
     from agtphost.agis import from_openapi as making
-    from agtphost.contract.openapi.importing import OpenAPIError
+    from agtphost.contract.openapi.importer import OpenAPIError
 
     _check_address(address)
     try:

@@ -14,7 +14,7 @@ from agtphost.cli.output import print_json, visible
 from agtphost.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
+    from agtphost.contract.openapi.importer import Imported, ImportedEndpoint
 
 NOT_LOADED = (
     "The host does not load these files as they are. Confirm the REVIEW lines of an endpoint, set the environment "
@@ -35,7 +35,7 @@ def deliver(
     :param stubs: file of a module to write, whose functions handle the endpoints instead of the old service.
     :param prefix: prefix of the endpoints' paths, used in the name of the file of shared definitions.
     """
-    from agtphost.contract.openapi.sharing import file_name, share_definitions
+    from agtphost.contract.openapi.shared_definitions import file_name, share_definitions
 
     if stubs is not None:
         imported = _with_stubs(imported, stubs)

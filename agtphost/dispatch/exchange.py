@@ -10,8 +10,8 @@ from typing import Any
 from agtphost.audit.drafts import ReservationKey
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.rights import GrantSet
-from agtphost.contract.table import Match
 from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release

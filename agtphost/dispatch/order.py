@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import NOWHERE, Authority
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates import authority, body, endpoint, identity, method

@@ -13,7 +13,7 @@ from agtphost.config import Config, line_of
 from agtphost.config.surfaces import FRONT
 from agtphost.contract.binding import Binding
 from agtphost.contract.built_in_contracts import contract_of
-from agtphost.contract.table import Match
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.sessions import SUSPENSION
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.http_clients import find_agent, keyholders, principal_check, verified_certificate

@@ -9,8 +9,8 @@ from agtphost.config import Config
 from agtphost.config.faults import ConfigFault
 from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.prices import PriceList
-from agtphost.contract.table import EndpointTable
 from agtphost.dispatch.addressing import Authority
 from agtphost.dispatch.attesting import AttestingSealer
 from agtphost.dispatch.decision import Decider, Objecting

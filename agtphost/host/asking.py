@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
 from agtphost.config.loader import read
-from agtphost.contract.grantable import UNLISTED
+from agtphost.contract.grant_check import UNLISTED
 from agtphost.errors import Problem
 from agtphost.host.upstreams import apply_rule_default
 from agtphost.upstream.supervision import UpstreamState

@@ -73,7 +73,7 @@ def assemble(
 
     :param store: a store to use instead of the configured one, for a rehearsal.
     :raises agtphost.stores.StoreError: the store cannot be opened.
-    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     """
     for remark in find_unmatched(loaded):
         log.warn("{remark}", remark=remark)

@@ -81,7 +81,7 @@ def compose(on: HostServices, connected: Upstreams, factory: HandlerFactory) -> 
 
     :param connected: MCP servers, A2A agents and ACP servers.
     :param factory: makes handlers.
-    :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+    :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
     :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
     """
     held, states, lease = on.evidence.held, on.evidence.states, on.lease

@@ -118,7 +118,7 @@ class Generations:
 
         It is built in steps while calls are answered, because thousands of endpoints take long.
 
-        :raises agtphost.contract.table.AmbiguousEndpoints: two endpoints match one path equally well.
+        :raises agtphost.contract.endpoint_table.AmbiguousEndpoints: two endpoints match one path equally well.
         :raises agtphost.errors.ConfigurationError: the configuration names something that does not exist.
         """
         core = yield from self._compose(self._services.with_configuration(loaded))

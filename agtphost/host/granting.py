@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from agtphost.config.faults import ConfigFault
 from agtphost.contract.binding import Binding
-from agtphost.contract.grantable import Grantable, NotGrantable
+from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError

@@ -13,10 +13,10 @@ from agtphost.config import Config
 from agtphost.config.loader import line_of
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import causes, lasting_problems
+from agtphost.contract.endpoint_loading import causes, lasting_problems
 from agtphost.contract.policy import MethodPolicy, read_policy
 from agtphost.contract.recipes.book import RecipeBook
-from agtphost.contract.recipes.settling import NEVER
+from agtphost.contract.recipes.selection import NEVER
 from agtphost.contract.reserved import RESERVED
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.handlers.interface import IHandler

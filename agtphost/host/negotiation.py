@@ -8,8 +8,8 @@ from typing import Any
 
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
-from agtphost.contract.recipes.loading import RecipeRules
-from agtphost.contract.recipes.settling import NEVER
+from agtphost.contract.recipes.recipe_loading import RecipeRules
+from agtphost.contract.recipes.selection import NEVER
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.composition import Composition
 from agtphost.host.computing import executor_of

@@ -23,7 +23,7 @@ from zope.interface import implementer
 from agtphost.config import Config, examine, problems_in
 from agtphost.config.launch_script import missing_scripts
 from agtphost.config.surfaces import surfaces
-from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import expiry, loaded
 from agtphost.host.assembly import assemble

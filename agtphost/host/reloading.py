@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from agtphost.audit.configurations import ADOPTED, REFUSED
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEvent
-from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission

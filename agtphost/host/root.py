@@ -11,7 +11,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from agtphost.contract.table import AmbiguousEndpoints
+from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.assembly import assemble
 from agtphost.host.candidate import Candidate

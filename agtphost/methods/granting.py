@@ -13,7 +13,7 @@ from typing import Any
 
 from zope.interface import implementer
 
-from agtphost.contract.grantable import Grantable, NotGrantable
+from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant, entry_of, stamp_of
 from agtphost.dispatch.rights import Rights
 from agtphost.errors import Refusal

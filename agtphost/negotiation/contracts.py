@@ -16,8 +16,8 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, StreamEvent
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.table import Match
 from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms

@@ -11,11 +11,11 @@ from zope.interface import implementer
 from agtphost.audit.drafts import Change, StreamEvent
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import conflicts
 from agtphost.contract.policy import MethodPolicy
 from agtphost.contract.recipes.book import RecipeBook
-from agtphost.contract.recipes.loading import RecipeRules
 from agtphost.contract.recipes.recipe import Recipe
-from agtphost.contract.table import conflicts
+from agtphost.contract.recipes.recipe_loading import RecipeRules
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters

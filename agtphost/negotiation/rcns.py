@@ -14,8 +14,8 @@ from typing import Any, cast
 from zope.interface import implementer
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.endpoint_table import Match
 from agtphost.contract.schemas import SchemaError
-from agtphost.contract.table import Match
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal, not_found
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler, ask_handler

@@ -19,7 +19,7 @@ from agtphost.agis.reading import Unreadable
 from agtphost.agis.to_mcp import may_be_tools, to_mcp
 from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import validate_value
-from agtphost.contract.openapi.importing import OpenAPIError
+from agtphost.contract.openapi.importer import OpenAPIError
 from tests.agis.test_mcp import RECORDED
 from tests.agis.test_openapi import PETS
 from tests.programmes import length

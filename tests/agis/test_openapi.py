@@ -16,7 +16,7 @@ from agtphost.agis.illustrative import from_illustrative
 from agtphost.agis.to_openapi import to_openapi
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
-from agtphost.contract.openapi.importing import OpenAPIError
+from agtphost.contract.openapi.importer import OpenAPIError
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed
 
 PETS = """\

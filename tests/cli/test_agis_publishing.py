@@ -10,7 +10,7 @@ import yaml
 
 from agtphost.agis import validate
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import load_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints
 from agtphost.vocabulary.catalog import Catalog
 from tests.agis.documents import DOCUMENT
 from tests.cli.conftest import Run

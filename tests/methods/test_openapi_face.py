@@ -13,8 +13,8 @@ import pytest
 from openapi_spec_validator import validate
 
 from agtphost.contract.binding import Binding
+from agtphost.contract.openapi.http_methods import Verbs
 from agtphost.contract.openapi.operations import Operations
-from agtphost.contract.openapi.placing import Verbs
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery import kept_documents, openapi
 from agtphost.vocabulary.catalog import Catalog

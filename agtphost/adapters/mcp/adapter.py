@@ -19,7 +19,7 @@ from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.session import own_meta
 from agtphost.adapters.mcp.tools import defining_octets
 from agtphost.contract.binding import Binding, Resolution
-from agtphost.contract.carried import ToolAddress
+from agtphost.contract.carried_call import ToolAddress
 from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses

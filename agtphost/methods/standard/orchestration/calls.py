@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.table import Match
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch import scope_dimensions
 from agtphost.dispatch.exchange import Exchange
 from agtphost.errors import Refusal

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.state import StateItem, StateTable
-from agtphost.contract.table import Match
+from agtphost.contract.endpoint_table import Match
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.invocation import Dispatches
 from agtphost.dispatch.resumption import Resumed, build_resumed_call

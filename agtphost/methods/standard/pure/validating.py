@@ -16,7 +16,7 @@ from typing import Any
 from agtphost import agis
 from agtphost.agis.findings import Severity
 from agtphost.contract.declaration import Rules
-from agtphost.contract.loading import read_endpoints
+from agtphost.contract.endpoint_loading import read_endpoints
 from agtphost.contract.manifest_validation import examine
 from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schema
 from agtphost.errors import Refusal

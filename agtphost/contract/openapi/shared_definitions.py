@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from agtphost.contract.definitions import SUFFIX, write_definitions
-from agtphost.contract.openapi.importing import Imported, ImportedEndpoint
+from agtphost.contract.openapi.importer import Imported, ImportedEndpoint
 
 LEAST = 64 << 10
 """Octets of repeated definitions from which they are shared; files of a small document stay self-contained."""

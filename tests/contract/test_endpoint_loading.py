@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from agtphost.contract.declaration import REQUIRED, Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import load_endpoints, read_endpoints
+from agtphost.contract.endpoint_loading import load_endpoints, read_endpoints
 from agtphost.contract.semantic import MEMBERS, Impact
 from agtphost.errors import Problem
 from agtphost.identity.peer import Assurance
 from agtphost.vocabulary.catalog import Catalog
 from tests.contract.declarations import SOUND, changed, without_table
-from tests.contract.test_table import Silent
+from tests.contract.test_endpoint_table import Silent
 from tests.rows import each_row
 
 RULES = Rules(catalog=Catalog.load(), custom={"PRESCRIBE"}, reserved={("EXECUTE", "/")})

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agtphost.contract.declaration import Declaration, Rules
+from agtphost.contract.endpoint_table import conflicts
 from agtphost.contract.method_parameters import parameter_faults
 from agtphost.contract.openapi.names import (
     OTHERS,
@@ -31,7 +32,6 @@ from agtphost.contract.openapi.prose import strip_html
 from agtphost.contract.openapi.schemas import OpenAPIReferences, SchemaConverter
 from agtphost.contract.openapi.upstream import Facts
 from agtphost.contract.reserved import RESERVED
-from agtphost.contract.table import conflicts
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.paths import parse_template, template_faults
 from agtphost.vocabulary.tomltext import write_toml

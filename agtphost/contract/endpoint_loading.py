@@ -13,7 +13,7 @@ from typing import Any
 
 from agtphost.contract.declaration import DEFINITIONS, REQUIRED, Declaration, Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.table import conflicts
+from agtphost.contract.endpoint_table import conflicts
 from agtphost.errors import Problem
 from agtphost.vocabulary import tomltext
 from agtphost.vocabulary.paths import parse_template

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from agtphost.contract.binding import Binding
-from agtphost.contract.table import AmbiguousEndpoints, EndpointTable, conflicts
+from agtphost.contract.endpoint_table import AmbiguousEndpoints, EndpointTable, conflicts
 from agtphost.handlers.context import EndpointContext
 from agtphost.iagtp import IHandler
 from agtphost.vocabulary.paths import PathError, parse_template

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from agtphost.contract.declaration import Rules
 from agtphost.contract.endpoint import Endpoint
-from agtphost.contract.loading import AbsentRecipe, AbsentTarget
+from agtphost.contract.endpoint_loading import AbsentRecipe, AbsentTarget
 from agtphost.contract.recipes.book import EMPTY, RecipeBook
 from agtphost.contract.recipes.graph import SEVERITY, RecipeGraph
-from agtphost.contract.recipes.loading import RecipeRules, read_recipes
 from agtphost.contract.recipes.recipe import Recipe
+from agtphost.contract.recipes.recipe_loading import RecipeRules, read_recipes
 from agtphost.contract.reserved import LIFECYCLE
 from agtphost.errors import Problem
 
