@@ -18,7 +18,7 @@ from agtphost.handlers.context import LAST_WORD
 from agtphost.upstream.failures import CallCancelled, UpstreamFailure
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.refusals import refusal
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.vocabulary.status import Status
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from agtphost.protocols import (
     server_endpoint,
 )
 from agtphost.upstream.supervision import UpstreamState
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 from agtphost.wire import Limits
 
 log = Logger()

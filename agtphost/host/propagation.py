@@ -29,7 +29,7 @@ from agtphost.config import Config
 from agtphost.iagtp import ILedger, IRecordStore
 from agtphost.identity import envelope
 from agtphost.upstream.failures import UpstreamFailure
-from agtphost.upstream.web import WebClient
+from agtphost.upstream.web_upstream import WebClient
 
 NOTICE = "lifecycle-notice"
 """The kind of state item that holds a notice."""

@@ -36,7 +36,7 @@ from agtphost.identity.peer import Assurance, state_owners
 from agtphost.upstream.cancellation import AlreadyOver, TaskCancellation
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from agtphost.upstream.pins import Pins, PinStore, Submit
-from agtphost.upstream.web import WebUpstream
+from agtphost.upstream.web_upstream import WebUpstream
 
 T = TypeVar("T", MCPServerSection, ACPServerSection)
 

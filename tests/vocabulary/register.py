@@ -314,7 +314,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "upstream.queue:CallQueue._queues",
             "adapters.mcp.request_states:RequestStates._of",
             "upstream.cancellation:TaskCancellation._ending",
-            "upstream.web:_EventReader._texts",
+            "upstream.web_upstream:_EventReader._texts",
             "audit.export:ExportWriter._heads",
             "audit.keyed:Quotas._changed",
             "audit.keyed:Quotas._uses",

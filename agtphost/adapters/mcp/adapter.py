@@ -24,7 +24,7 @@ from agtphost.errors import NamingRefusal, Refusal
 from agtphost.handlers.authorization import Authorization
 from agtphost.iagtp import IPayloadAdapter, IToolAddresses
 from agtphost.identity.required_assurance import OPEN_TO_TOKENS
-from agtphost.upstream.offered import OfferedTool
+from agtphost.upstream.offered_tools import OfferedTool
 from agtphost.upstream.refusals import rules_unmatched
 from agtphost.upstream.supervision import UpstreamState
 from agtphost.vocabulary import media_types
