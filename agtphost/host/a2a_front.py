@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from agtphost.adapters.a2a import A2AAgent
-from agtphost.adapters.a2a.fronted import FrontTaskTable
+from agtphost.adapters.a2a.front_tasks import FrontTaskTable
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.config import Config, line_of

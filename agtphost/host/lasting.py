@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.internet.threads import deferToThreadPool
 
-from agtphost.adapters.a2a.fronted import FrontTaskTable
+from agtphost.adapters.a2a.front_tasks import FrontTaskTable
 from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords

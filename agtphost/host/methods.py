@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from agtphost.adapters.a2a.fronted import front_bindings
+from agtphost.adapters.a2a.front_tasks import front_bindings
 from agtphost.audit import retention
 from agtphost.audit.drafts import Change
 from agtphost.audit.lifecycle import LifecycleStatus

@@ -14,9 +14,9 @@ from agtphost.adapters.a2a.tasks import TERMINAL
 from agtphost.adapters.acp import ACPAdapter, ACPServer
 from agtphost.adapters.acp.handlers import TERMINAL as OVER
 from agtphost.adapters.mcp.adapter import McpAdapter
-from agtphost.adapters.mcp.calls import CallTracker
+from agtphost.adapters.mcp.call_tracker import CallTracker
 from agtphost.adapters.mcp.server import McpServer
-from agtphost.adapters.operators import OperatorAdapter
+from agtphost.adapters.operator_adapter import OperatorAdapter
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState, LifecycleTable
 from agtphost.audit.state import StateItem, StateTable

@@ -55,7 +55,7 @@ log = Logger()
 Call: TypeAlias = RpcCall | rest.RestCall
 
 TASKS = "/a2a-tasks"
-"""The path of requests about tasks: :mod:`agtphost.adapters.a2a.fronted`."""
+"""The path of requests about tasks: :mod:`agtphost.adapters.a2a.front_tasks`."""
 
 LONGEST_ID = 128
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agtphost.adapters.a2a.fronted import LONGEST
+from agtphost.adapters.a2a.front_tasks import LONGEST
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.limits import Allowances, RateGate
 from agtphost.dispatch.spending import charge_record

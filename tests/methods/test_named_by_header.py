@@ -258,7 +258,12 @@ USES: Mapping[str, frozenset[str]] = {
     ),
     SURE: frozenset(
         {
-            *("adapters/a2a/fronted.py", "dispatch/authority.py", "dispatch/gates/identity.py", "dispatch/ruling.py"),
+            *(
+                "adapters/a2a/front_tasks.py",
+                "dispatch/authority.py",
+                "dispatch/gates/identity.py",
+                "dispatch/ruling.py",
+            ),
             *("dispatch/gates/granted.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
             *("dispatch/refusals.py", "dispatch/standing.py", "handlers/authorization.py", "methods/granting.py"),
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),

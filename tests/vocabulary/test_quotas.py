@@ -345,7 +345,7 @@ def test_a_flood_of_claims_pushes_out_its_own_alone() -> None:
 
 def test_numbers_are_those_of_the_code() -> None:
     """Where a cache has its number beside its code."""
-    from agtphost.adapters.mcp import calls, request_states
+    from agtphost.adapters.mcp import call_tracker, request_states
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
     from agtphost.methods.cognitive import query
@@ -364,7 +364,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
     assert bounds["KeptDocuments._documents"] == kept_documents.MOST_DOCUMENTS
     assert bounds["SessionTable._sessions"] == sessions.MOST_SESSIONS + 2 * sessions.MOST_UNPROVEN
-    assert bounds["CallTracker._levels"] == calls.MOST_LEVELS
+    assert bounds["CallTracker._levels"] == call_tracker.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST
     assert bounds["SchemaCache._known"] == compiling.MOST
     assert bounds["CallCeiling._seen"] == rate.MOST_CALLERS

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from agtphost.adapters import precedence
 from agtphost.adapters.mcp.bare_names import Admits, bare_binding, hide_behind, tell_ambiguity
 from agtphost.adapters.mcp.bindings import CALL, ToolCall, stand_in_binding, tool_address, unlisted_binding
-from agtphost.adapters.mcp.calls import AskForRoots, CallTracker
+from agtphost.adapters.mcp.call_tracker import AskForRoots, CallTracker
 from agtphost.adapters.mcp.lists import list_binding
 from agtphost.adapters.mcp.operations import Operations, read_repetition, unknown_server
 from agtphost.adapters.mcp.server import McpServer

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from agtphost.adapters.mcp.gathering import DELAY_DIVISOR, LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, ReadBatcher
 from agtphost.adapters.mcp.jsonrpc import JsonRpcPeer
+from agtphost.adapters.mcp.read_batching import DELAY_DIVISOR, LEAST_CALLS, LONGEST_DELAY, MOST_SKIPPED, ReadBatcher
 from agtphost.adapters.mcp.stdio import PIECE, QUEUED_OCTETS, READ, StdioLink
 from agtphost.upstream.failures import UpstreamBusy
 from agtphost.upstream.log import UpstreamLog

@@ -10,8 +10,8 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from agtphost.adapters.a2a import fronted
-from agtphost.adapters.a2a.fronted import KIND, FrontTaskTable, TooManyTasks
+from agtphost.adapters.a2a import front_tasks
+from agtphost.adapters.a2a.front_tasks import KIND, FrontTaskTable, TooManyTasks
 from agtphost.audit.drafts import Change, LedgerUnavailable
 from agtphost.http.a2a_runs import MOST_WAITING_TASKS, STORING_TASKS, STORING_TASKS_PER_CLIENT, ExposedAgent, TaskRuns
 from agtphost.http.clients import HttpClient
@@ -89,7 +89,7 @@ def test_a_new_process_tells_what_the_last_one_left() -> None:
 
 def test_what_a_store_tells_in_any_order_goes_by_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest that has ended goes for a new task, in the next process as in this one."""
-    monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 3)
+    monkeypatch.setattr(front_tasks, "MOST_PER_CLIENT", 3)
     kept = Kept()
     for name, minute in (("a", 3), ("b", 1), ("c", 2)):
         kept.begin(name)
@@ -162,8 +162,8 @@ def test_an_end_that_cannot_be_kept_is_still_told() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many run, so many are kept of a client and of all, so long is one; the oldest that has ended goes first."""
-    monkeypatch.setattr(fronted, "MOST_RUNNING", 3)
-    monkeypatch.setattr(fronted, "MOST_PER_CLIENT", 2)
+    monkeypatch.setattr(front_tasks, "MOST_RUNNING", 3)
+    monkeypatch.setattr(front_tasks, "MOST_PER_CLIENT", 2)
     kept = Kept()
     kept.book._table(KIND).holding = replace(ITEM_KINDS[KIND], in_all=4)
     for name in ("a", "b"):
@@ -181,7 +181,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept.begin("e", "two")
     kept.begin("f", "three")
     assert [name for name in "abcdef" if kept.book.get(KIND, name) is not None] == ["c", "d", "e", "f"]
-    long = [{"artifactId": "a", "parts": [{"text": "x" * fronted.LONGEST}]}]
+    long = [{"artifactId": "a", "parts": [{"text": "x" * front_tasks.LONGEST}]}]
     kept.settle("c", artifacts=long)
     item = kept.book.get(KIND, "c")
     assert item is not None and "artifacts" not in item.value["document"]

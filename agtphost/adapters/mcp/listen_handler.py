@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from agtphost.adapters.callers import owner_of
 from agtphost.adapters.mcp.bindings import resource_binding
-from agtphost.adapters.mcp.calls import wants_stream
+from agtphost.adapters.mcp.call_tracker import wants_stream
 from agtphost.adapters.mcp.notifications import NotificationQueue
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.adapters.mcp.subscribers import LIST_CHANGES, MOST, Subscriber

@@ -9,7 +9,7 @@ import pytest
 
 from agtphost.adapters.a2a.dialects import A2aOperation
 from agtphost.adapters.a2a.relay import MOST_OF_ALL, MOST_PER_CLIENT, make_room
-from agtphost.adapters.a2a.relayed import RelayClient, may_push, normalize_members, read, rename_context
+from agtphost.adapters.a2a.relay_requests import RelayClient, may_push, normalize_members, read, rename_context
 from agtphost.upstream.failures import ErrorAnswer
 from agtphost.upstream.ownership import OwnedTask, TaskOwnership
 from tests.adapters.peers import ALICE, Book
