@@ -101,7 +101,7 @@ Condition = Callable[[Exchange], bool]
 
 
 class ICacheableGate(IGate):
-    """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.passage`."""
+    """A gate that can say for how long its verdict holds: see :mod:`agtphost.dispatch.gate_cache`."""
 
     def conditions(exchange: Exchange) -> Sequence[Condition] | None:
         """

@@ -13,7 +13,7 @@ from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.audit.state import StateTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.sealing import Sealer
+from agtphost.dispatch.sealer import Sealer
 from agtphost.host.foundation import HostServices, authorization_of
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.iagtp import IDispatcher, IGate, IPayloadAdapter, IRecordStore

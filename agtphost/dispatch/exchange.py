@@ -12,9 +12,9 @@ from agtphost.audit.lifecycle import LifecycleState
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint_table import Match
 from agtphost.contract.rights import GrantSet
-from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.purchase import Purchase
 from agtphost.dispatch.release import Release
+from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointResponse
 from agtphost.handlers.log_context import Call

@@ -11,22 +11,22 @@ from agtphost.config.presence import public_authority
 from agtphost.contract.binding import Binding
 from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.prices import PriceList
-from agtphost.dispatch.addressing import Authority
-from agtphost.dispatch.attesting import AttestingSealer
+from agtphost.dispatch.agent_paths import Authority
+from agtphost.dispatch.attesting_sealer import AttestingSealer
 from agtphost.dispatch.decision import Decider, Objecting
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.failed_calls import failure_changes
+from agtphost.dispatch.gate_order import Collaborators, gates
 from agtphost.dispatch.gates.action import ActionGate
-from agtphost.dispatch.gates.granted import GrantedGate
+from agtphost.dispatch.gates.authorization_token import GrantedGate
 from agtphost.dispatch.gates.limits import RateGate
 from agtphost.dispatch.gates.plugin import OperatorGate, place_gates
 from agtphost.dispatch.gates.principal import ActingPrincipalGate
 from agtphost.dispatch.gates.procedure import GrantingGate, ProcedureGate
-from agtphost.dispatch.order import Collaborators, gates
 from agtphost.dispatch.refusals import RefusalRecords
-from agtphost.dispatch.ruling import RuleSource
+from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
-from agtphost.dispatch.sealing import Sealer
+from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.foundation import HostServices
 from agtphost.host.loaded import LoadedHost

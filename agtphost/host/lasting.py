@@ -19,7 +19,7 @@ from agtphost.compute.pool import Pool, pool_of
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.decision_records import DecisionRecords
 from agtphost.dispatch.gates.limits import AllowanceTable
-from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import front_tasks
 from agtphost.host.computing import TurnExecutor, executor_of

@@ -34,7 +34,7 @@ GRANT: Final = "grant"
 """The kind of what operators let agents do: see :mod:`agtphost.dispatch.rights`."""
 
 AUTHORIZATION: Final = "authorization"
-"""The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.granted`."""
+"""The kind of what agents authorize others to do: see :mod:`agtphost.dispatch.gates.authorization_token`."""
 
 CANCELLATION: Final = "cancellation"
 """The kind of what was cancelled and is gone: see :mod:`agtphost.methods.standard.cancellation`."""

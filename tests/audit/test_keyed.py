@@ -11,7 +11,7 @@ import pytest
 from agtphost.audit.drafts import Reservation, ReservationKey, ReservationState
 from agtphost.audit.keyed import ALL, owner_name, unkept
 from agtphost.audit.writer import Claim, GroupWriter, Submission
-from agtphost.dispatch.sealing import recall
+from agtphost.dispatch.sealer import recall
 from agtphost.errors import Refusal
 from agtphost.iagtp import IChainStore
 from agtphost.stores import MemoryStore

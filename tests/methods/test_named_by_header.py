@@ -249,8 +249,8 @@ USES: Mapping[str, frozenset[str]] = {
     SAID: frozenset(
         {
             *("adapters/callers.py", "adapters/precedence.py", "dispatch/approved_calls.py", "dispatch/gates/body.py"),
-            *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/passage.py", "dispatch/resumption.py"),
-            *("dispatch/running.py", "dispatch/sealing.py", "handlers/external.py", "host/card_peers.py"),
+            *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/gate_cache.py", "dispatch/resumption.py"),
+            *("dispatch/running_calls.py", "dispatch/sealer.py", "handlers/external.py", "host/card_peers.py"),
             *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "methods/page.py"),
             *("methods/reload.py", "methods/standard/logging.py", "methods/standard/signing.py"),
             "methods/standard/orchestration/retrying.py",
@@ -262,10 +262,15 @@ USES: Mapping[str, frozenset[str]] = {
                 "adapters/a2a/front_tasks.py",
                 "dispatch/authority.py",
                 "dispatch/gates/identity.py",
-                "dispatch/ruling.py",
+                "dispatch/rule_source.py",
             ),
-            *("dispatch/gates/granted.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
-            *("dispatch/refusals.py", "dispatch/standing.py", "handlers/authorization.py", "methods/granting.py"),
+            *("dispatch/gates/authorization_token.py", "dispatch/gates/governance.py", "dispatch/gates/purchase.py"),
+            *(
+                "dispatch/refusals.py",
+                "dispatch/required_agents.py",
+                "handlers/authorization.py",
+                "methods/granting.py",
+            ),
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
             *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
             *("negotiation/rcns.py", "negotiation/negotiator.py", "negotiation/termination.py"),
@@ -279,7 +284,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "handlers/built_in.py",
                 "dispatch/gates/authority.py",
                 "dispatch/gates/limits.py",
-                "dispatch/turns.py",
+                "dispatch/turn_owner.py",
             ),
             *("dispatch/gates/idempotency.py", "dispatch/gates/session.py"),
         }

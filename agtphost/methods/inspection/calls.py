@@ -8,7 +8,7 @@ from typing import Any
 
 from agtphost.audit.drafts import HOST_CHAIN, StoredRecord
 from agtphost.audit.observed_records import members_of
-from agtphost.dispatch.running import RunningCall
+from agtphost.dispatch.running_calls import RunningCall
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import BuiltInContext

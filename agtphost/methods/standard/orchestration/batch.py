@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from agtphost.dispatch.invocation import LONG
-from agtphost.dispatch.turns import key_of
+from agtphost.dispatch.turn_owner import key_of
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of

@@ -20,9 +20,9 @@ from twisted.logger import Logger
 from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, StaleChange, StreamEvent
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.audit.state import StateItem, StateTable
+from agtphost.dispatch.call_budget import OCTETS_PER_CALL
 from agtphost.dispatch.decision import Objecting
 from agtphost.dispatch.resumption import build_resumed_call
-from agtphost.dispatch.spending import OCTETS_PER_CALL
 from agtphost.iagtp import ILedger
 from agtphost.methods.oversight import notification
 from agtphost.methods.standard.orchestration import observing

@@ -8,8 +8,8 @@ from typing import Any
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
 from agtphost.dispatch.outcome import Outcome
-from agtphost.dispatch.ruling import RuleSource
-from agtphost.dispatch.sealing import NOTHING, Sealer
+from agtphost.dispatch.rule_source import RuleSource
+from agtphost.dispatch.sealer import NOTHING, Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
 from agtphost.handlers.context import EndpointResponse

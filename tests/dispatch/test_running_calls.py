@@ -10,7 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from agtphost.audit.lifecycle import LifecycleStatus
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.dispatcher import Dispatcher
-from agtphost.dispatch.running import RunningCalls
+from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.identity.peer import Assurance, Peer
 from tests.dispatch.hosts import CALLER, HOSTED, DispatchHost, Recorder, document, known, payload
 from tests.measuring import measured

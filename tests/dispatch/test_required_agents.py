@@ -13,8 +13,8 @@ from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.gates.identity import StoppedAgent
-from agtphost.dispatch.sealing import Sealer
-from agtphost.dispatch.standing import required_agents
+from agtphost.dispatch.required_agents import required_agents
+from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import Refusal
 from agtphost.handlers.context import EndpointContext, EndpointError, EndpointResponse
 from agtphost.identity.peer import Assurance, Peer

@@ -20,8 +20,8 @@ from agtphost.audit.state import StateTable
 from agtphost.contract.rights import GrantSet
 from agtphost.dispatch.authority import intersect
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.granted import Granted
 from agtphost.dispatch.rights import Narrowings
+from agtphost.dispatch.token_authority import Granted
 from agtphost.errors import Refusal
 from agtphost.iagtp import Condition, IAgentDirectory, ICacheableGate
 from agtphost.identity.agents import Agent

@@ -14,8 +14,8 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from agtphost.contract.grants import Grant
+from agtphost.dispatch.gate_cache import GateChain
 from agtphost.dispatch.gates import identity
-from agtphost.dispatch.passage import GateChain
 from agtphost.identity.authorities import Mandate, Mandates
 from agtphost.identity.peer import Peer
 from agtphost.identity.revocation import RevokedLinks

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agtphost.dispatch.spending import MAX_DEPTH, MOST_CALLS
+from agtphost.dispatch.call_budget import MAX_DEPTH, MOST_CALLS
 from agtphost.testing import Answer
 from tests.methods.standard.orchestration.hosts import CHANGES, RECIPES, Workshop, book, teas
 from tests.rows import each_row

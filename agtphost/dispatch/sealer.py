@@ -23,8 +23,8 @@ from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.failed_calls import Failures
 from agtphost.dispatch.masking import DEMANDED, demanded_of
 from agtphost.dispatch.outcome import LifecycleOutcome, Outcome
-from agtphost.dispatch.ruling import RuleSource
-from agtphost.dispatch.standing import required_agents
+from agtphost.dispatch.required_agents import required_agents
+from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.violations import action_of, evidence_of
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer

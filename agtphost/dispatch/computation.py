@@ -13,7 +13,7 @@ from agtphost.compute.pool import Pool
 from agtphost.contract.binding import COMPUTE, Binding
 from agtphost.dispatch.encoding import encode, in_turns
 from agtphost.dispatch.exchange import Exchange
-from agtphost.dispatch.turns import key_of
+from agtphost.dispatch.turn_owner import key_of
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.jsonslices import Encoded
 

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from agtphost.audit.lifecycle import LifecycleState
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import States, StoppedAgent, refuse_stopped
-from agtphost.dispatch.standing import required_agents
+from agtphost.dispatch.required_agents import required_agents
 from agtphost.identity.peer import Withdrawable
 from agtphost.vocabulary.steps import TURN
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agtphost.contract.endpoint_table import EndpointTable
 from agtphost.contract.policy import MethodPolicy
-from agtphost.dispatch.addressing import NOWHERE, Authority
+from agtphost.dispatch.agent_paths import NOWHERE, Authority
 from agtphost.dispatch.approvals import Approvals
 from agtphost.dispatch.gates import authority, body, endpoint, identity, method
 from agtphost.dispatch.gates.approval import ApprovalGate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agtphost.client.location import redirected_to
-from agtphost.dispatch.addressing import Authority, redirect, refuse_label
+from agtphost.dispatch.agent_paths import Authority, redirect, refuse_label
 from agtphost.dispatch.exchange import Exchange
 from agtphost.dispatch.gates.identity import AddresseeGate
 from agtphost.errors import Refusal

@@ -16,7 +16,7 @@ from agtphost.handlers.deadlines import Deadlines
 from agtphost.vocabulary.reasons import Reason
 
 if TYPE_CHECKING:
-    from agtphost.dispatch.running import Leaving
+    from agtphost.dispatch.running_calls import Leaving
 
 log = Logger()
 

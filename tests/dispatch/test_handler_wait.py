@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.python.failure import Failure
 
-from agtphost.dispatch.waiting import continue_coroutine, limit_time
+from agtphost.dispatch.handler_wait import continue_coroutine, limit_time
 from agtphost.errors import Refusal
 from agtphost.handlers.deadlines import Deadlines
 from agtphost.vocabulary.reasons import ForeignReason
