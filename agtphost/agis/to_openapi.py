@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agtphost.agis.document import AgisDocument, AgisEndpoint
-from agtphost.agis.drafting import reads
+from agtphost.agis.drafts import reads
 from agtphost.agis.passes.contracts import error_names, resolve_contract
 from agtphost.contract.openapi.export import OPENAPI
 from agtphost.contract.openapi.http_methods import Verbs

@@ -241,12 +241,12 @@ def fmt(
       agtp agis fmt example.txt --from-illustrative > service.agis
       agtp agis fmt service.agis --to json > service.json
     """
-    from agtphost.agis import mending, normal
+    from agtphost.agis import autofix, normal
 
     given = read_octets(file)
     octets = agis_converting.convert_illustrative(file, given) if from_illustrative else given
     document = _document(file, octets)
-    better, changes = mending.apply_fixes(document) if fix else (document, ())
+    better, changes = autofix.apply_fixes(document) if fix else (document, ())
     value = normal.to_canonical(better)
     written_in = "json" if octets.removeprefix(BOM).lstrip()[:1] == b"{" else "yaml"
     chosen = form or ("json" if as_json and not write else written_in)

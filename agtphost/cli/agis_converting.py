@@ -19,8 +19,8 @@ from agtphost.cli.plain_files import output_option, read_octets, write_new
 from agtphost.vocabulary.media_types import MCP_TOOLS
 
 if TYPE_CHECKING:
-    from agtphost.agis.drafting import DraftDocument
-    from agtphost.agis.reading import Tree
+    from agtphost.agis.document_reader import Tree
+    from agtphost.agis.drafts import DraftDocument
     from agtphost.agis.validation import Verdict
 
 SCHEME = "agtp://"
@@ -258,8 +258,8 @@ def to_openapi(file: str, server_url: str | None, output: Path | None, as_json: 
 def convert_illustrative(file: str, octets: bytes) -> bytes:
     """Convert a document in the notation of the draft's examples; return YAML or JSON documents unchanged."""
     from agtphost.agis import normal
+    from agtphost.agis.document_reader import Unreadable, read
     from agtphost.agis.illustrative import from_illustrative
-    from agtphost.agis.reading import Unreadable, read
 
     try:
         if isinstance(read(octets).root, dict):
@@ -281,7 +281,7 @@ def convert_illustrative(file: str, octets: bytes) -> bytes:
 
 
 def _check_address(address: str | None) -> None:
-    from agtphost.agis.drafting import is_address
+    from agtphost.agis.drafts import is_address
 
     if address is not None and not is_address(address):
         raise WrongInput(f"--agtp: {address} is not an AGTP address", "Give one such as agtp://agents.example.com.")
@@ -293,7 +293,7 @@ def _tree(file: str) -> Tree:
 
 def _read(name: str, octets: bytes) -> Tree:
     """Parse JSON or YAML within the size limits of documents."""
-    from agtphost.agis.reading import Unreadable, read
+    from agtphost.agis.document_reader import Unreadable, read
 
     try:
         return read(octets)

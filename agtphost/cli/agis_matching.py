@@ -17,7 +17,7 @@ from agtphost.cli.plain_files import read_octets
 
 if TYPE_CHECKING:
     from agtphost.agis.document import AgisDocument, AgisEndpoint
-    from agtphost.agis.matching import EndpointMatch, ServiceMap
+    from agtphost.agis.endpoint_matching import EndpointMatch, ServiceMap
 
 MOST = 50
 """Most matches that are printed."""
@@ -160,7 +160,7 @@ def match(
 
 
 def _map(source: str, where: Connection) -> ServiceMap:
-    from agtphost.agis.matching import ServiceMap
+    from agtphost.agis.endpoint_matching import ServiceMap
 
     hosted = source == HERE or source.startswith(SCHEME)
     return ServiceMap(document=_fetch_document(source, where) if hosted else _read(source))

@@ -111,7 +111,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
 
 def _texts(document: Mapping[str, Any], render: Callable[[Mapping[str, Any]], str]) -> list[bytes]:
     """Return the text of a document, or of the several documents that it is split into."""
-    from agtphost.agis.splitting import TooLarge, split_document
+    from agtphost.agis.document_split import TooLarge, split_document
 
     try:
         return split_document(document, render)

@@ -401,10 +401,10 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
         {
             "agis.acts:lexicon",
             "agis.confusables:_table",
-            "agis.matching:synonyms",
+            "agis.endpoint_matching:synonyms",
             "agis.passes.structural:_validator",
             "agis.passes.structural:schema",
-            "agis.reading:_JsonMarks._marks",
+            "agis.document_reader:_JsonMarks._marks",
             "agis.words:words",
             "audit.export:_Reading._places",
             "audit.table_check:_Walk._chains",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from agtphost.agis.endpoint_matching import EndpointMatch, ServiceMap
 from agtphost.agis.illustrative import from_illustrative
-from agtphost.agis.matching import EndpointMatch, ServiceMap
 from agtphost.agis.validation import validate_value
 from agtphost.cli.root import agtp
 from tests.agis.documents import DOCUMENT, changed

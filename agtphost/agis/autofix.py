@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import AgisDocument, AgisEndpoint, capitals, endpoints
+from agtphost.agis.document_reader import Tree
 from agtphost.agis.passes.path_syntax import corrected_segment
-from agtphost.agis.reading import Tree
 from agtphost.agis.shorthand import is_shorthand, schema_of
 from agtphost.agis.suppression import MEMBER, place_of, unused_suppressions
 from agtphost.agis.validation import validate_tree

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agtphost.agis.document import VERSION, AgisDocument, AgisEndpoint
+from agtphost.agis.document_reader import MAX_OCTETS, Tree
 from agtphost.agis.findings import Finding, Severity
 from agtphost.agis.normal import as_yaml
 from agtphost.agis.passes import completeness, consistency, method_class, method_syntax, path_syntax
-from agtphost.agis.passes.instead import PROHIBITED
 from agtphost.agis.passes.subject import Subject
-from agtphost.agis.reading import MAX_OCTETS, Tree
+from agtphost.agis.passes.suggestions import PROHIBITED
 from agtphost.agis.validation import Verdict, validate, validate_value
 from agtphost.agis.words import Effect, parts, words
 from agtphost.contract.openapi.names import QUALIFIERS

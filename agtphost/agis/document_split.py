@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agtphost.agis.reading import MAX_OCTETS
+from agtphost.agis.document_reader import MAX_OCTETS
 
 Render = Callable[[Mapping[str, Any]], str]
 

@@ -6,7 +6,7 @@ import json
 
 import yaml
 
-from agtphost.agis.reading import MAX_OCTETS, Unreadable, read
+from agtphost.agis.document_reader import MAX_OCTETS, Unreadable, read
 from agtphost.agis.validation import MOST, validate
 from tests.agis.documents import ENDPOINT, changed, examined, rules
 from tests.rows import each_row

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agtphost.agis import normal
+from agtphost.agis.document_split import TooLarge, split_document
 from agtphost.agis.findings import Severity
-from agtphost.agis.splitting import TooLarge, split_document
 from agtphost.agis.validation import validate
 from agtphost.cli import agis_publishing
 from agtphost.cli.agis_publishing import _export_files, _texts, _write
@@ -61,7 +61,7 @@ def test_several_files_are_numbered(
     assert _write(_texts(document, normal.as_json), output) == [str(output)]
     most = len(output.read_bytes()) // 2
     render = split_document
-    monkeypatch.setattr("agtphost.agis.splitting.split_document", lambda *given: render(*given, most))
+    monkeypatch.setattr("agtphost.agis.document_split.split_document", lambda *given: render(*given, most))
     texts = agis_publishing._texts(document, normal.as_json)
     with pytest.raises(WrongInput, match="at most 4 MiB"):
         _write(texts, None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agtphost.agis.autofix import apply_fixes
 from agtphost.agis.document import AgisDocument
-from agtphost.agis.mending import apply_fixes
 from agtphost.agis.validation import validate_tree
 from tests.agis.documents import DOCUMENT, ENDPOINT, changed, examined, rules
 from tests.rows import each_row
