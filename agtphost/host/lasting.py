@@ -40,7 +40,7 @@ from agtphost.methods.reload import ReloadRequests
 from agtphost.methods.standard.collections.index import Stocks
 from agtphost.methods.standard.orchestration.monitors import Monitors
 from agtphost.methods.standard.orchestration.workflows import Workflows
-from agtphost.negotiation.lasting import NegotiationState as Negotiations
+from agtphost.negotiation.process_state import NegotiationState as Negotiations
 from agtphost.page.entrance import Entrance
 from agtphost.vocabulary import times
 

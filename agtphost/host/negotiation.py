@@ -15,8 +15,8 @@ from agtphost.handlers.composition import Composition
 from agtphost.host.computing import executor_of
 from agtphost.host.loaded import LoadedHost
 from agtphost.identity.peer import Assurance
-from agtphost.negotiation.lasting import NegotiationState
 from agtphost.negotiation.negotiator import Negotiator
+from agtphost.negotiation.process_state import NegotiationState
 from agtphost.negotiation.settings import NegotiationSettings
 
 

@@ -22,7 +22,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.identity.peer import Peer
 from agtphost.negotiation import contract as terms
 from agtphost.negotiation.contract import Contract, Origin, Scope, contract_of, digest_of
-from agtphost.negotiation.lasting import ContractLinks
+from agtphost.negotiation.process_state import ContractLinks
 from agtphost.negotiation.settings import NegotiationSettings
 from agtphost.negotiation.synthesis import Synthesis, Synthesizer
 from agtphost.vocabulary.identifiers import is_agent_id

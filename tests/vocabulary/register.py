@@ -119,7 +119,7 @@ CACHES: Final = (
         lives="until the record is written",
         at_the_cap="further origins are summed up together",
     ),
-    _cache("negotiation.compiling:SchemaCache._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
+    _cache("negotiation.schema_cache:SchemaCache._known", "schemas of proposals and contracts, compiled", 64, 64 * MIB),
     _cache("methods.inspection.traffic:Traffic._minutes", "calls of the last hour by the minute", 61, MIB),
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:LiveFeeds._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
@@ -147,7 +147,9 @@ CACHES: Final = (
     _cache("page.entrance:Entrance._sessions", "sessions of the operators' page", 64, MIB, lives="``[admin] idle``"),
     _cache("page.entrance:Entrance._failed", "where entries to the operators' page failed", 1_024, MIB),
     _cache("page.entrance:Entrance._wrong", "when entries to the operators' page failed", 600, MIB),
-    _cache("negotiation.rate:CallCeiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB),
+    _cache(
+        "negotiation.call_ceiling:CallCeiling._seen", "how often an agent proposed in the last minute", 10_000, 16 * MIB
+    ),
 )
 
 _CONFIGURED = "a few for each thing that the operator configured"
@@ -268,7 +270,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.sessions:Suspensions._places",
             "dispatch.sessions:Suspensions._suspended",
             "negotiation.contracts:ContractTable._entries",
-            "negotiation.lasting:ContractLinks._links",
+            "negotiation.process_state:ContractLinks._links",
             "negotiation.contracts:ContractTable._owned",
             "negotiation.contracts:ContractTable._adrift",
             "negotiation.contracts:ContractTable._persistent",

@@ -350,7 +350,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.dispatch.gates import limits, principal
     from agtphost.methods.cognitive import query
     from agtphost.methods.discovery import candidates, discover, kept_documents
-    from agtphost.negotiation import compiling, rate
+    from agtphost.negotiation import call_ceiling, schema_cache
     from agtphost.protocols import admission
     from agtphost.search import words
 
@@ -366,8 +366,8 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["SessionTable._sessions"] == sessions.MOST_SESSIONS + 2 * sessions.MOST_UNPROVEN
     assert bounds["CallTracker._levels"] == call_tracker.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST
-    assert bounds["SchemaCache._known"] == compiling.MOST
-    assert bounds["CallCeiling._seen"] == rate.MOST_CALLERS
+    assert bounds["SchemaCache._known"] == schema_cache.MOST
+    assert bounds["CallCeiling._seen"] == call_ceiling.MOST_CALLERS
 
 
 def rows() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agtphost.identity.peer import Peer
-from agtphost.negotiation.rate import Seen
+from agtphost.negotiation.call_ceiling import Seen
 
 
 @dataclass(frozen=True, slots=True)
