@@ -21,7 +21,7 @@ from agtphost.agis.document import AgisDocument, AgisEndpoint
 from agtphost.agis.passes.completeness import SURE
 from agtphost.agis.words import parts, words
 from agtphost.search.lexical import Lexicon
-from agtphost.search.words import stem, terms
+from agtphost.search.word_stems import stem, terms
 
 METHOD, PATH, INTENT = 0.5, 0.3, 0.2
 """Weights of the steps: methods first, then nouns, then statements."""

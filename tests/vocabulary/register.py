@@ -75,7 +75,7 @@ CACHES: Final = (
     _cache("audit.record_text:_kind", "the text of records with the same members", 512, MIB),
     _cache("identity.jws:_kid_of", "the key that a header names", 64, MIB),
     _cache(
-        "search.words:_stem",
+        "search.word_stems:_stem",
         "words of searches without their endings, up to 64 characters",
         20_000,
         8 * MIB,

@@ -352,13 +352,13 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.methods.discovery import candidates, discover, kept_documents
     from agtphost.negotiation import call_ceiling, schema_cache
     from agtphost.protocols import admission
-    from agtphost.search import words
+    from agtphost.search import word_stems
 
     bounds = {cache.place.partition(":")[2]: cache.in_all for cache in CACHES}
     assert bounds["ActingPrincipalGate._valid"] == principal.REMEMBERED
     assert bounds["Allowances._owed"] == limits.MOST_CALLERS
     assert bounds["origin_of"] == admission.origin_of.cache_parameters()["maxsize"]
-    assert bounds["_stem"] == words._stem.cache_parameters()["maxsize"]
+    assert bounds["_stem"] == word_stems._stem.cache_parameters()["maxsize"]
     assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
     assert bounds["Known._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)

@@ -11,7 +11,7 @@ from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.methods.standard.pure.ranking import entries
 from agtphost.search.index import Index, SearchEntry, SearchQuery
-from agtphost.search.words import split_name, terms
+from agtphost.search.word_stems import split_name, terms
 
 MAX_LABELS = 100
 MAX_KEYWORDS = 200

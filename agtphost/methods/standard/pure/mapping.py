@@ -18,7 +18,7 @@ from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
 from agtphost.search.index import SearchEntry
-from agtphost.search.words import split_name, terms
+from agtphost.search.word_stems import split_name, terms
 from agtphost.vocabulary.reasons import Reason
 
 STRATEGIES = ("exact", "semantic", "custom")
