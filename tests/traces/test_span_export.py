@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Tracer
 
 from agtphost.config.traces import TracesSection
-from agtphost.traces import export
-from agtphost.traces.export import BoundedProcessor, CountingExporter, exporter_of, url_of
+from agtphost.traces import span_export
+from agtphost.traces.span_export import BoundedProcessor, CountingExporter, exporter_of, url_of
 from tests.measuring import measured
 from tests.rows import each_row
 from tests.system.collector import collecting
@@ -67,8 +67,8 @@ def tracer_of(processor: BoundedProcessor) -> Tracer:
 
 def test_what_waits_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever ends a span never waits; once there is room again, spans are taken, and a second time is told again."""
-    monkeypatch.setattr(export, "MOST_WAITING", MOST)
-    monkeypatch.setattr(export, "BATCH", 8)
+    monkeypatch.setattr(span_export, "MOST_WAITING", MOST)
+    monkeypatch.setattr(span_export, "BATCH", 8)
     told, gate = Told(), Gated()
     counted = CountingExporter(gate, told)
     queue = BoundedProcessor(counted, told.drops)
@@ -101,7 +101,7 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_counted(monkeypatch: pytes
 
 def test_a_queue_without_the_bound_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: with room for all, nothing is dropped, and more waits than may."""
-    monkeypatch.setattr(export, "BATCH", 8)
+    monkeypatch.setattr(span_export, "BATCH", 8)
     told, gate = Told(), Gated()
     queue = BoundedProcessor(CountingExporter(gate, told), told.drops)
     tracer = tracer_of(queue)
