@@ -47,7 +47,7 @@ CACHES: Final = (
         at_the_cap="the oldest goes, and the log counts it",
     ),
     *(
-        _cache(f"metrics.counting:CallCounts.{table}", f"{what} that metrics tell apart", most, MIB, **_COUNTED)
+        _cache(f"metrics.call_counts:CallCounts.{table}", f"{what} that metrics tell apart", most, MIB, **_COUNTED)
         for table, what, most in (
             ("_series", "methods, statuses and reasons", 2_000),
             ("latencies", "methods whose latencies", 64),

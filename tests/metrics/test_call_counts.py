@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agtphost.metrics import counting
-from agtphost.metrics.counting import (
+from agtphost.metrics import call_counts
+from agtphost.metrics.call_counts import (
     MOST_AGENTS,
     MOST_CALLED,
     MOST_METHODS,
@@ -113,7 +113,7 @@ def test_labels_are_bounded(measured: Callable[[CallCounts], int], most: int) ->
 @pytest.mark.parametrize("bound", ["MOST_SERIES", "MOST_METHODS", "MOST_AGENTS"])
 def test_control_without_its_bound_a_label_grows(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test above would notice."""
-    monkeypatch.setattr(counting, bound, 10**9)
+    monkeypatch.setattr(call_counts, bound, 10**9)
     counts = CallCounts([f"M{number}" for number in range(400)], agents=True)
     flood(counts)
     assert any(measured(counts) > most for measured, most in BOUNDS)
