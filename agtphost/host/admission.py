@@ -38,7 +38,7 @@ from agtphost.host.refusals import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
 from agtphost.methods.discovery.visibility import disclosed_documents
-from agtphost.methods.inspection.calls import Running
+from agtphost.methods.inspection.call_targets import Running
 from agtphost.methods.inspection.decisions import Decisions
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.vocabulary.paths import PathGrammar

@@ -18,7 +18,7 @@ from agtphost.host.plugins import problems_of
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
-from agtphost.methods.granting import Granting
+from agtphost.methods.grants import Granting
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.upstream.failures import UpstreamFailure
 

@@ -46,7 +46,7 @@ from agtphost.methods.discovery.description import Description
 from agtphost.methods.discovery.discover import Discovery
 from agtphost.methods.discovery.namespace import Namespace
 from agtphost.methods.discovery.openapi import OpenAPIFace
-from agtphost.methods.discovery.publishing import DocumentPublisher
+from agtphost.methods.discovery.publication import DocumentPublisher
 from agtphost.methods.discovery.status_document import StatusDocuments
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.discovery.zones import Zones
@@ -55,7 +55,7 @@ from agtphost.methods.execution import Carrier
 from agtphost.methods.inspection.access import ReadACL, RecordAccess
 from agtphost.methods.inspection.agents import Chains, KnownAgents
 from agtphost.methods.inspection.backups import Backups
-from agtphost.methods.inspection.calls import Records
+from agtphost.methods.inspection.call_targets import Records
 from agtphost.methods.inspection.definitions import TARGET, Definitions
 from agtphost.methods.inspection.feed import RecordFeed
 from agtphost.methods.inspection.inspect import Inspection
@@ -67,8 +67,8 @@ from agtphost.methods.overrides import Overrides
 from agtphost.methods.page import PageAccess
 from agtphost.methods.proposal import Ending, Proposing
 from agtphost.methods.standard.collections.store import Collections
-from agtphost.methods.standard.orchestration.monitoring import cancelling
-from agtphost.methods.standard.orchestration.pausing import Resumption
+from agtphost.methods.standard.orchestration.monitor_methods import cancelling
+from agtphost.methods.standard.orchestration.pause import Resumption
 from agtphost.methods.standard.services import MethodServices
 from agtphost.negotiation.negotiator import Negotiator
 from agtphost.registry.catalogue import Cards

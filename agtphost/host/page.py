@@ -16,7 +16,7 @@ from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.peer import Assurance
-from agtphost.methods.inspection.overseen import Overseen
+from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.methods.page import PageAccess
 from agtphost.page.browsers import BrowserCertificates
 from agtphost.page.entrance import LINK_SECONDS

@@ -16,7 +16,7 @@ from agtphost.dispatch.sessions import ESCALATION
 from agtphost.host.expiry import ExpiryWatch
 from agtphost.host.foundation import HostServices
 from agtphost.host.upstreams import Upstreams
-from agtphost.methods.inspection.overseen import Overseen
+from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles
 from agtphost.protocols import ListeningService
 from agtphost.upstream.supervision import UpstreamState

@@ -27,7 +27,7 @@ from agtphost.identity.key_history import every_key, statements_of
 from agtphost.identity.keys import KeyFormatError, SigningKey, VerifyingKey
 from agtphost.identity.peer import Assurance
 from agtphost.identity.trust import issuer_keys
-from agtphost.methods.witnessing import WitnessedLog, Witnessing
+from agtphost.methods.checkpoint_methods import WitnessedLog, Witnessing
 from agtphost.stores import StoreError
 
 START_SECONDS = 5.0

@@ -252,8 +252,8 @@ USES: Mapping[str, frozenset[str]] = {
             *("dispatch/invocation.py", "dispatch/masking.py", "dispatch/gate_cache.py", "dispatch/resumption.py"),
             *("dispatch/running_calls.py", "dispatch/sealer.py", "handlers/external.py", "host/card_peers.py"),
             *("methods/discovery/agis.py", "methods/discovery/openapi.py", "methods/overrides.py", "methods/page.py"),
-            *("methods/reload.py", "methods/standard/logging.py", "methods/standard/signing.py"),
-            "methods/standard/orchestration/retrying.py",
+            *("methods/reload.py", "methods/standard/log_method.py", "methods/standard/sign.py"),
+            "methods/standard/orchestration/retry.py",
         }
     ),
     SURE: frozenset(
@@ -269,7 +269,7 @@ USES: Mapping[str, frozenset[str]] = {
                 "dispatch/refusals.py",
                 "dispatch/required_agents.py",
                 "handlers/authorization.py",
-                "methods/granting.py",
+                "methods/grants.py",
             ),
             *("methods/discovery/status_document.py", "methods/inspection/decisions.py", "registry/catalogue.py"),
             *("methods/inspection/access.py", "methods/oversight/confirmation.py", "mcp/front.py"),
@@ -294,11 +294,11 @@ USES: Mapping[str, frozenset[str]] = {
             *("methods/delegation/asynchronous_tasks.py", "methods/oversight/escalation.py"),
             *("methods/oversight/notification.py", "methods/standard/authorization.py"),
             *("methods/standard/cancellation.py", "methods/standard/channels.py", "methods/standard/queues.py"),
-            *("methods/standard/collections/entering.py", "methods/standard/collections/reading.py"),
+            *("methods/standard/collections/registration.py", "methods/standard/collections/search.py"),
             *("methods/standard/collections/store.py", "methods/standard/messages/alerts.py"),
             *("methods/standard/messages/broadcasts.py", "methods/standard/messages/replies.py"),
             *("methods/standard/messages/reports.py", "methods/standard/orchestration/chain.py"),
-            *("methods/standard/orchestration/monitoring.py", "methods/standard/transfers.py"),
+            *("methods/standard/orchestration/monitor_methods.py", "methods/standard/transfers.py"),
             "methods/oversight/suspension.py",
         }
     ),

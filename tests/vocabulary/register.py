@@ -85,7 +85,7 @@ CACHES: Final = (
         "search.engine:SearchEngine._queries", "what texts that were searched for mean to the embedder", 256, 8 * MIB
     ),
     _cache("methods.discovery.candidates:Known._allowed", "what an authority may find", 64, 8 * MIB),
-    _cache("methods.discovery.kept_documents:KeptDocuments._documents", "OpenAPI or AGIS documents", 32, 32 * MIB),
+    _cache("methods.discovery.document_cache:KeptDocuments._documents", "OpenAPI or AGIS documents", 32, 32 * MIB),
     _cache("methods.discovery.discover:Discovery._lists", "lists of methods by authority", 64, 32 * MIB),
     _cache(
         "methods.discovery.discover:Discovery._warned",
@@ -223,7 +223,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.sealer:Sealer._postures",
             "identity.directory:AgentDirectory._by_id",
             "methods.discovery.namespace:Namespace._entries",
-            "methods.discovery.publishing:DocumentPublisher._kept",
+            "methods.discovery.publication:DocumentPublisher._kept",
             "methods.discovery.status_document:Actions._known",
         }
     ),
@@ -291,8 +291,8 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.large_bodies:LargeBodies._queues",
             "dispatch.invocation:_Inside._heads",
             "host.computing:TurnExecutor._waiting",
-            "methods.standard.collections.entering:Merged._values",
-            "methods.standard.collections.entering:Merged.changes",
+            "methods.standard.collections.registration:Merged._values",
+            "methods.standard.collections.registration:Merged.changes",
             "methods.standard.pure.comparisons:Comparisons._counts",
             "methods.standard.pure.extraction:_Extraction.confidence",
             "methods.standard.pure.number_columns:Columns._cells",
@@ -388,7 +388,7 @@ TABLES: Final[Mapping[str, frozenset[str]]] = {
             "dispatch.sessions:SessionTable._agents",
             "dispatch.gates.limits:RateGate._logged",
             "methods.standard.pure.extraction:_compile_own",
-            "methods.standard.pure.normalizing:_registry",
+            "methods.standard.pure.normalize:_registry",
         }
     ),
     _START: frozenset(

@@ -349,7 +349,7 @@ def test_numbers_are_those_of_the_code() -> None:
     from agtphost.dispatch import sessions
     from agtphost.dispatch.gates import limits, principal
     from agtphost.methods.cognitive import query
-    from agtphost.methods.discovery import candidates, discover, kept_documents
+    from agtphost.methods.discovery import candidates, discover, document_cache
     from agtphost.negotiation import call_ceiling, schema_cache
     from agtphost.protocols import admission
     from agtphost.search import word_stems
@@ -362,7 +362,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert bounds["words_of"] == query.words_of.cache_parameters()["maxsize"]
     assert bounds["Known._allowed"] == candidates.MOST_AUTHORITIES
     assert (bounds["Discovery._lists"], bounds["Discovery._warned"]) == (discover.MOST_LISTS, discover.MOST_WARNED)
-    assert bounds["KeptDocuments._documents"] == kept_documents.MOST_DOCUMENTS
+    assert bounds["KeptDocuments._documents"] == document_cache.MOST_DOCUMENTS
     assert bounds["SessionTable._sessions"] == sessions.MOST_SESSIONS + 2 * sessions.MOST_UNPROVEN
     assert bounds["CallTracker._levels"] == call_tracker.MOST_LEVELS
     assert bounds["RequestStates._by_token"] == request_states.MOST

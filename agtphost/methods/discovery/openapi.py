@@ -23,8 +23,8 @@ from agtphost.iagtp import IAgentDirectory, IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance
 from agtphost.methods import execution
-from agtphost.methods.discovery.kept_documents import KeptDocuments
-from agtphost.methods.discovery.publishing import add_validators
+from agtphost.methods.discovery.document_cache import KeptDocuments
+from agtphost.methods.discovery.publication import add_validators
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.vocabulary import media_types
 from agtphost.vocabulary.catalog import Catalog

@@ -23,7 +23,7 @@ from agtphost.methods.continuation import PARAMETER
 from agtphost.methods.standard.collections.selection import Selection, is_small, render_row
 from agtphost.methods.standard.collections.store import Collection
 from agtphost.methods.standard.pure.comparisons import Comparisons
-from agtphost.methods.standard.pure.matching import Condition, Predicate
+from agtphost.methods.standard.pure.item_criteria import Condition, Predicate
 from agtphost.methods.standard.pure.material import MISSING, at, is_place
 from agtphost.methods.standard.record_scan import RecordScan
 from agtphost.methods.standard.services import MethodServices

@@ -10,7 +10,7 @@ from zope.interface import implementer
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.collections.fetching import Resources
+from agtphost.methods.standard.collections.fetch import Resources
 from agtphost.methods.standard.collections.index import BINDINGS, RELATIONS
 from agtphost.methods.standard.collections.store import Collection, binding_key, is_item_id, key_of
 from agtphost.methods.standard.services import MethodServices

@@ -13,7 +13,7 @@ from agtphost.config.methods import RemoteSection
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.collections.entering import RECORDS
+from agtphost.methods.standard.collections.registration import RECORDS
 from agtphost.methods.standard.collections.store import Collection, Item, is_item_id
 from agtphost.methods.standard.messages.delivery import prepare_changes
 from agtphost.methods.standard.services import MethodServices

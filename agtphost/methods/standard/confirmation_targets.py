@@ -21,7 +21,7 @@ from agtphost.identity.canonical import canonical
 from agtphost.methods.oversight.confirmation import CONFIRMED_ITEM, STATES, Confirmable, Confirmed
 from agtphost.methods.standard.cancellation import cancelled_before
 from agtphost.methods.standard.collections.store import Item
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.methods.standard.services import MethodServices
 from agtphost.vocabulary.reasons import Reason
 
@@ -99,7 +99,7 @@ def confirm_schedule(parts: MethodServices) -> Confirmable:
     """Make what CONFIRM asks for workflows and schedules."""
 
     async def confirm(context: BuiltInContext, target_id: str, said: Mapping[str, Any]) -> Confirmed | None:
-        found = parts.held.get(items.WORKFLOW, target_id)
+        found = parts.held.get(workflow_items.WORKFLOW, target_id)
         if found is None:
             return None
         value = found.value

@@ -24,8 +24,8 @@ from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.visibility import Visibility
-from agtphost.methods.standard.orchestration import calls, plan
-from agtphost.methods.standard.orchestration.calls import Find
+from agtphost.methods.standard.orchestration import call_readers, plan
+from agtphost.methods.standard.orchestration.call_readers import Find
 from agtphost.search.engine import SearchEngine
 from agtphost.search.index import SearchEntry, SearchQuery
 from agtphost.vocabulary import jsontext
@@ -127,7 +127,7 @@ class Route:
         """Resolve a candidate on this host, and whether it can be called now."""
         method, space, path = named.id.partition(" ")
         if space and path.startswith("/"):
-            binding = calls.find_binding(self._find, method, path)
+            binding = call_readers.find_binding(self._find, method, path)
             if binding is None or not context.admits(binding):
                 return named
             return _endpoint(named, binding, path)
@@ -167,13 +167,15 @@ class Route:
 
 def _rule(rule: Any, number: int) -> tuple[Expression, str]:
     if not isinstance(rule, Mapping) or set(rule) != {"when", "to"} or not isinstance(rule["to"], str):
-        raise calls.wrong("criteria", number, "has not when and to", "Send when, as JMESPath, and to.")
+        raise call_readers.wrong("criteria", number, "has not when and to", "Send when, as JMESPath, and to.")
     try:
         expression = Expression(str(rule["when"]).removeprefix(MARK))
     except ExpressionError as error:
-        raise calls.wrong("criteria", number, f"has no JMESPath: {error}", "Send JMESPath over the payload.") from None
+        raise call_readers.wrong(
+            "criteria", number, f"has no JMESPath: {error}", "Send JMESPath over the payload."
+        ) from None
     if expression.spread > 1:
-        raise calls.wrong("criteria", number, "builds lists out of lists", "Send a simpler expression.")
+        raise call_readers.wrong("criteria", number, "builds lists out of lists", "Send a simpler expression.")
     return expression, rule["to"]
 
 
@@ -185,8 +187,10 @@ def _list_candidates(given: Mapping[str, Any], rules: Sequence[tuple[Expression,
     seen: set[str] = set()
     for number, entry in enumerate(listed, 1):
         name = entry.get("id") if isinstance(entry, Mapping) else entry
-        if not isinstance(name, str) or not 0 < len(name) <= calls.LONGEST_PATH:
-            raise calls.wrong("candidates", number, "names nobody", "Send an Agent-ID, or an object that has id.")
+        if not isinstance(name, str) or not 0 < len(name) <= call_readers.LONGEST_PATH:
+            raise call_readers.wrong(
+                "candidates", number, "names nobody", "Send an Agent-ID, or an object that has id."
+            )
         says = {key: value for key, value in entry.items() if key != "id"} if isinstance(entry, Mapping) else {}
         if name not in seen:
             seen.add(name)

@@ -22,7 +22,7 @@ from agtphost.identity.agents import Agent
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.methods.oversight import notification
 from agtphost.methods.oversight.notification import INBOX_NAME, names_inbox_of
-from agtphost.methods.standard.orchestration import items, observing
+from agtphost.methods.standard.orchestration import monitor_state, workflow_items
 from agtphost.methods.standard.orchestration.monitors import MONITOR, Monitors
 from agtphost.vocabulary.identifiers import is_agent_id
 from agtphost.vocabulary.own_address import OwnAddress
@@ -91,14 +91,14 @@ class Monitoring:
             "threshold": _threshold(given),
             "interval": self._interval(given),
             "authority": caller_to_json(context.invocation.exchange),
-            "created_at": items.stamp(self._monitors.now()),
+            "created_at": workflow_items.stamp(self._monitors.now()),
             "told": 0,
             "missed": 0,
         }
         self._aim(context, caller, target, value)
         if value["authority"] is None:
             raise Refusal(Reason.WORKFLOW_UNPROVEN, status=Status.FORBIDDEN)
-        value["seen"] = observing.drop_ended(self._monitors.observed_states.read_states(value, {}))
+        value["seen"] = monitor_state.drop_ended(self._monitors.observed_states.read_states(value, {}))
         if notification.is_full(self._monitors.held, caller.agent_id, caller.agent_id):
             raise Refusal(Reason.INBOX_FULL, remedy="Read and confirm what is there, and subscribe again.")
         made = Change(kind=MONITOR, key=value["subscription_id"], value=value, owner=context.owner, expected=0)
@@ -118,8 +118,8 @@ class Monitoring:
     def _events(given: Mapping[str, Any]) -> list[str]:
         value = given.get("events")
         events = [value] if isinstance(value, str) else value
-        if not isinstance(events, list) or not events or not all(event in observing.EVENTS for event in events):
-            known = ", ".join(observing.EVENTS)
+        if not isinstance(events, list) or not events or not all(event in monitor_state.EVENTS for event in events):
+            known = ", ".join(monitor_state.EVENTS)
             raise parameters.invalid("events", f"events is not a list of these: {known}.", f"Use {known}.")
         return list(dict.fromkeys(events))
 
@@ -137,9 +137,9 @@ class Monitoring:
         else:
             named = dict(target) if isinstance(target, Mapping) else _text(target)
         metric = named.pop("metric", None)
-        if observing.METRIC in value["events"]:
-            if metric not in observing.METRICS:
-                known = ", ".join(observing.METRICS)
+        if monitor_state.METRIC in value["events"]:
+            if metric not in monitor_state.METRICS:
+                known = ", ".join(monitor_state.METRICS)
                 raise parameters.invalid("target", f"target names no metric: {known}.", "Send metric in target.")
             value["metric"] = metric
         agents = named.pop("agent", named.pop("agents", None))
@@ -166,10 +166,10 @@ class Monitoring:
 
     def _require_aim(self, context: BuiltInContext, value: Mapping[str, Any], upstreams: Sequence[Any]) -> None:
         events = value["events"]
-        wants_agents = {observing.LIFECYCLE, observing.TRUST} & {*events, value.get("metric")}
+        wants_agents = {monitor_state.LIFECYCLE, monitor_state.TRUST} & {*events, value.get("metric")}
         if wants_agents and not value["agents"]:
             raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")
-        if observing.UPSTREAM in events:
+        if monitor_state.UPSTREAM in events:
             # Who may know of upstreams is who may look at them (INSPECT target=upstreams).
             self._authorization.require_looking(context, "Upstreams are shown to operators.")
             known = {name for name, _ in self._monitors.observed_states.upstreams()}
@@ -195,8 +195,8 @@ class Monitoring:
     def _item(self, context: BuiltInContext, key: Any, events: Sequence[str]) -> str:
         """Return the key of the caller's own workflow, escalation or approval."""
         for event in events:
-            if event in observing.OWN:
-                item = self._monitors.held.get(observing.OWN[event][0], str(key))
+            if event in monitor_state.OWN:
+                item = self._monitors.held.get(monitor_state.OWN[event][0], str(key))
                 if item is not None and item.owner == context.owner:
                     return item.key
         raise not_found(Reason.MONITOR_TARGET_UNKNOWN, parameter="target")

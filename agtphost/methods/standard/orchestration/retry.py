@@ -22,8 +22,8 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.standard import results
-from agtphost.methods.standard.orchestration import calls, items, schedule
-from agtphost.methods.standard.orchestration.calls import Find
+from agtphost.methods.standard.orchestration import call_readers, schedule, workflow_items
+from agtphost.methods.standard.orchestration.call_readers import Find
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.vocabulary.reasons import ForeignReason, Reason
 from agtphost.vocabulary.status import Status
@@ -84,7 +84,7 @@ class Retry:
         said = {"method": call["method"], "path": call["path"], "attempts": call["attempts"]}
         if call.get("done"):
             raise Refusal(Reason.RETRY_ALREADY_DONE, details={**said, "audit_id": call["done"]})
-        if not call["key"] and not calls.repeatable(self._find, call["method"], call["path"]):
+        if not call["key"] and not call_readers.repeatable(self._find, call["method"], call["path"]):
             raise Refusal(Reason.RETRY_NOT_REPEATABLE, details=said)
         if call["attempts"] >= most:
             raise Refusal(Reason.RETRY_EXHAUSTED, details=said)
@@ -122,20 +122,20 @@ class Retry:
         now = self._workflows.now()
         step = {name: call[name] for name in ("method", "path", "parameters")}
         value = {
-            "workflow_id": items.new_id(),
+            "workflow_id": workflow_items.new_id(),
             "kind": "retry",
-            "state": items.SCHEDULED,
+            "state": workflow_items.SCHEDULED,
             "agent_id": context.caller.agent_id if context.caller is not None else "",
             "task_id": made["task_id"],
             "definition": {"steps": [{**step, **({"idempotency_key": call["key"]} if call["key"] else {})}]},
             "on_failure": "abort",
             "authority": {**authority, "task_id": made["task_id"], "at": ""},
-            "created_at": items.stamp(now),
+            "created_at": workflow_items.stamp(now),
             "schedule": schedule.once(now + delay),
         }
         call["attempts"] = made["attempt"]
-        receipt = {**made, "workflow_id": value["workflow_id"], "not_before": items.stamp(now + delay)}
-        changes = (items.put_workflow(value, context.owner, now, expected=0), self._put_call(item, call))
+        receipt = {**made, "workflow_id": value["workflow_id"], "not_before": workflow_items.stamp(now + delay)}
+        changes = (workflow_items.put_workflow(value, context.owner, now, expected=0), self._put_call(item, call))
         return Answer(status=Status.ACCEPTED, result=receipt, changes=changes, extra={"retry": receipt})
 
     @staticmethod

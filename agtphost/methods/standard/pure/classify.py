@@ -9,7 +9,7 @@ from typing import Any
 
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import material
-from agtphost.methods.standard.pure.ranking import entries
+from agtphost.methods.standard.pure.rank import entries
 from agtphost.search.index import Index, SearchEntry, SearchQuery
 from agtphost.search.word_stems import split_name, terms
 

@@ -17,7 +17,7 @@ from agtphost.errors import Refusal, not_found
 from agtphost.handlers import parameters
 from agtphost.handlers.authorization import owner_of
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
-from agtphost.methods.standard.orchestration import items, plan, schedule
+from agtphost.methods.standard.orchestration import plan, schedule, workflow_items
 from agtphost.methods.standard.orchestration.workflows import Workflows
 from agtphost.vocabulary.reasons import Reason
 from agtphost.vocabulary.status import Status
@@ -35,7 +35,7 @@ OUTCOMES: Final = (DONE, SKIP, REPEAT)
 
 def find_owned(workflows: Workflows, context: BuiltInContext, workflow_id: str) -> StateItem | None:
     """Return the caller's own workflow; None where it has none of that name."""
-    item = workflows.held.get(items.WORKFLOW, workflow_id)
+    item = workflows.held.get(workflow_items.WORKFLOW, workflow_id)
     return item if item is not None and item.owner == context.owner else None
 
 
@@ -65,7 +65,7 @@ class Pause:
         if item is None:
             raise not_found(Reason.WORKFLOW_UNKNOWN)
         state = item.brief["state"]
-        if state not in (items.RUNNING, items.SCHEDULED):
+        if state not in (workflow_items.RUNNING, workflow_items.SCHEDULED):
             raise Refusal(
                 Reason.WORKFLOW_NOT_RUNNING,
                 f"The workflow is {state}.",
@@ -76,28 +76,28 @@ class Pause:
         pause = {
             "reason": reason,
             "before": state,
-            "since": items.stamp(now),
+            "since": workflow_items.stamp(now),
             "nonce_hash": sha256(nonce.encode()).hexdigest(),
-            **({} if until is None else {"until": until, "resume_at": items.stamp(until)}),
+            **({} if until is None else {"until": until, "resume_at": workflow_items.stamp(until)}),
         }
-        value = {**item.value, "state": items.PAUSED, "pause": pause}
+        value = {**item.value, "state": workflow_items.PAUSED, "pause": pause}
         result = {
             "workflow_id": workflow_id,
-            "status": items.PAUSED,
+            "status": workflow_items.PAUSED,
             "resumption_nonce": nonce,
             "resume_at": pause.get("resume_at"),
-            "under_way": self._under_way(item) if state == items.RUNNING else None,
+            "under_way": self._under_way(item) if state == workflow_items.RUNNING else None,
         }
         return Answer(
             result={name: each for name, each in result.items() if each is not None},
-            changes=(items.put_workflow(value, item.owner, now, expected=item.version),),
-            extra={"workflow": {"workflow_id": workflow_id, "state": items.PAUSED}},
+            changes=(workflow_items.put_workflow(value, item.owner, now, expected=item.version),),
+            extra={"workflow": {"workflow_id": workflow_id, "state": workflow_items.PAUSED}},
         )
 
     def _under_way(self, item: StateItem) -> int | None:
         """Return the step that is in flight, and ends before the workflow is paused."""
-        steps = items.steps_of(self._workflows.held, item.key, len(item.value["definition"]["steps"]))
-        return next((number for number, each in steps.items() if each.value["state"] == items.BEGUN), None)
+        steps = workflow_items.steps_of(self._workflows.held, item.key, len(item.value["definition"]["steps"]))
+        return next((number for number, each in steps.items() if each.value["state"] == workflow_items.BEGUN), None)
 
 
 class Resumption:
@@ -119,7 +119,7 @@ class Resumption:
             return None
         now, value = self._workflows.now(), dict(item.value)
         state = value["state"]
-        if state not in (items.PAUSED, items.INTERRUPTED):
+        if state not in (workflow_items.PAUSED, workflow_items.INTERRUPTED):
             details = {"workflow_id": workflow_id, "status": state}
             raise Refusal(Reason.WORKFLOW_NOT_PAUSED, f"The workflow is {state}.", details=details)
         pause = value.pop("pause", None) or {}
@@ -138,12 +138,12 @@ class Resumption:
             else {"checkpoint": _checkpoint_to_json(context.input["checkpoint"])}
         )
         self._workflows.change(workflow_id)
-        value["state"] = pause.get("before", items.RUNNING)
+        value["state"] = pause.get("before", workflow_items.RUNNING)
         value.pop("why", None)
         return Answer(
-            status=Status.ACCEPTED if value["state"] == items.RUNNING else Status.OK,
+            status=Status.ACCEPTED if value["state"] == workflow_items.RUNNING else Status.OK,
             result={"workflow_id": workflow_id, "status": value["state"]},
-            changes=(items.put_workflow(value, item.owner, now, expected=item.version), *steps),
+            changes=(workflow_items.put_workflow(value, item.owner, now, expected=item.version), *steps),
             extra={"workflow": {"workflow_id": workflow_id, "state": value["state"], "resumed": True, **decided}},
         )
 
@@ -170,13 +170,13 @@ class Resumption:
         """Return the changes by the caller's decision about a doubtful or failed step."""
         workflow_id, owner = item.key, item.owner
         count = len(item.value["definition"]["steps"])
-        steps = items.steps_of(self._workflows.held, workflow_id, count)
+        steps = workflow_items.steps_of(self._workflows.held, workflow_id, count)
         open_ = {
             number
             for number, each in steps.items()
-            if (item.brief["state"] == items.INTERRUPTED and each.value["state"] == items.BEGUN)
+            if (item.brief["state"] == workflow_items.INTERRUPTED and each.value["state"] == workflow_items.BEGUN)
             or (
-                each.value["state"] == items.FAULTY
+                each.value["state"] == workflow_items.FAULTY
                 and not each.value.get("approval_id")
                 and item.value["on_failure"] != "skip"
             )
@@ -205,17 +205,21 @@ class Resumption:
                 "That step checks generated code before it runs, so its outcome cannot be set by a caller.",
                 "Send repeat, or order the workflow anew.",
             )
-        result = parameters.read_json(checkpoint, "result", items.LONGEST_RESULT)
+        result = parameters.read_json(checkpoint, "result", workflow_items.LONGEST_RESULT)
         if says == REPEAT:
-            return (Change(kind=items.STEP, key=items.key_of(workflow_id, number), value=None, owner=owner),)
+            return (
+                Change(
+                    kind=workflow_items.STEP, key=workflow_items.key_of(workflow_id, number), value=None, owner=owner
+                ),
+            )
         outcome: dict[str, Any] = {
             "step": number,
-            "state": items.LEFT_OUT if says == SKIP else items.DONE,
+            "state": workflow_items.LEFT_OUT if says == SKIP else workflow_items.DONE,
             "told": True,
         }
         if says == DONE:
             outcome.update(status=200, result=result)
-        return (items.end_step(workflow_id, owner, outcome),)
+        return (workflow_items.end_step(workflow_id, owner, outcome),)
 
 
 def _checkpoint_to_json(checkpoint: Mapping[str, Any]) -> dict[str, Any]:

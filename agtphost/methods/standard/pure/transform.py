@@ -8,7 +8,7 @@ from typing import Any
 from agtphost.contract.schemas import MAX_FAULTS, CompiledSchema, SchemaError, TooCostly, compile_schema
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
-from agtphost.methods.standard.pure import formats, mapping, material, number_columns
+from agtphost.methods.standard.pure import formats, map_fields, material, number_columns
 from agtphost.vocabulary.reasons import Reason
 
 _PARTS = 4
@@ -32,7 +32,7 @@ def transform(call: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, list) and len(value) > material.MAX_ROWS:
         raise parameters.invalid("source", f"source has more than {material.MAX_ROWS} records.", "Send it in parts.")
     if call.get("mapping") is not None:
-        plan = mapping.read(call["mapping"])
+        plan = map_fields.read(call["mapping"])
         if isinstance(value, list) and len(value) * len(plan.fields) > formats.MAX_CELLS:
             raise parameters.invalid(
                 "mapping",
@@ -40,7 +40,9 @@ def transform(call: Mapping[str, Any]) -> dict[str, Any]:
                 "Send the records in parts, or map fewer fields.",
             )
         value = (
-            [mapping.convert(each, plan) for each in value] if isinstance(value, list) else mapping.convert(value, plan)
+            [map_fields.convert(each, plan) for each in value]
+            if isinstance(value, list)
+            else map_fields.convert(value, plan)
         )
     elif found == "csv" and form != "csv" and not isinstance(target, Mapping):
         # A mapping or a schema states the types; from CSV to CSV every cell stays as it is written.
@@ -139,7 +141,7 @@ def _coerce(value: Any, schema: Any) -> Any:
         return [_coerce(each, schema.get("items")) for each in value]
     if isinstance(value, str) and kind in ("number", "integer", "boolean"):
         try:
-            return mapping.convert_value(value, kind, "")
+            return map_fields.convert_value(value, kind, "")
         except Refusal:
             return value
     return value

@@ -22,7 +22,7 @@ from agtphost.contract.schemas import CompiledSchema, SchemaError, compile_schem
 from agtphost.errors import Refusal
 from agtphost.handlers import parameters
 from agtphost.methods.standard.pure import criteria, material
-from agtphost.methods.standard.pure.transforming import callers_schema, faults_of
+from agtphost.methods.standard.pure.transform import callers_schema, faults_of
 from agtphost.vocabulary import formulas, jsontext, tomltext
 from agtphost.vocabulary.catalog import Catalog
 from agtphost.vocabulary.reasons import Reason

@@ -22,8 +22,8 @@ from agtphost.identity.key_history import HostKey, succeed
 from agtphost.identity.key_ring import follow_statements
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.peer import Peer, PeerCertificate
-from agtphost.methods import witnessing
-from agtphost.methods.witnessing import WitnessedLog, Witnessing
+from agtphost.methods import checkpoint_methods
+from agtphost.methods.checkpoint_methods import WitnessedLog, Witnessing
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext
 from tests.audit.drafting import KEY, draft, group_writer, sealed, sqlite_store
@@ -167,7 +167,7 @@ async def test_a_rollback_or_fork_is_refused_and_both_notes_are_kept(kind: str, 
 @pytest_twisted.ensureDeferred
 async def test_evidence_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever signs fork after fork fills no disk."""
-    monkeypatch.setattr(witnessing, "MOST_CONTRADICTIONS", 2)
+    monkeypatch.setattr(checkpoint_methods, "MOST_CONTRADICTIONS", 2)
     log, host = Log(tmp_path / "seen"), Host()
     await host.confirm(log.grow(3))
     for number in range(4):

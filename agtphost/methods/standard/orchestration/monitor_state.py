@@ -12,14 +12,14 @@ from agtphost.dispatch.sessions import ESCALATION
 from agtphost.iagtp import IAgentDirectory
 from agtphost.identity.agents import Agent
 from agtphost.methods.oversight.notification import NOTIFICATION
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary.quotas import APPROVAL
 
 LIFECYCLE, UPSTREAM, METRIC = "lifecycle", "upstream", "metric"
 OWN: Final = {
     "escalation": (ESCALATION, "status"),
     "approval": (APPROVAL, "status"),
-    "workflow": (items.WORKFLOW, "state"),
+    "workflow": (workflow_items.WORKFLOW, "state"),
 }
 """Events about what the subscriber itself has here: the kind of item, and the member that is its state."""
 
@@ -35,7 +35,7 @@ COUNTS: Final = {
     "unread_notifications": (NOTIFICATION, "status", "held"),
     "open_escalations": (ESCALATION, "status", "pending"),
     "open_approvals": (APPROVAL, "status", "pending"),
-    "running_workflows": (items.WORKFLOW, "state", items.RUNNING),
+    "running_workflows": (workflow_items.WORKFLOW, "state", workflow_items.RUNNING),
 }
 """Metrics of the subscriber's own: how many items of a kind are in a state."""
 

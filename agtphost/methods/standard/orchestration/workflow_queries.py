@@ -13,7 +13,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.methods.continuation import Continuations
-from agtphost.methods.standard.orchestration import items
+from agtphost.methods.standard.orchestration import workflow_items
 from agtphost.vocabulary.reasons import Reason
 
 PATH: Final = "/workflows"
@@ -34,17 +34,17 @@ class WorkflowReading:
     def handle(self, context: BuiltInContext) -> Answer:
         """The caller's own, those first that were made first."""
         self._authorization.actor(context)
-        state = parameters.choice(context.input, "state", (*items.STATES, "all"), "all")
+        state = parameters.choice(context.input, "state", (*workflow_items.STATES, "all"), "all")
         limit = parameters.count(context.input, "limit", 50, 100)
         listed = [
             item
-            for item in self._held.items_of(items.WORKFLOW, context.owner or "-")
+            for item in self._held.items_of(workflow_items.WORKFLOW, context.owner or "-")
             if state in ("all", item.brief["state"])
         ]
         listed.sort(key=_place)
         part = self._continuations.part(context, listed, limit, _place)
         shown = [
-            {name: each for name, each in items.workflow_to_json(item.value).items() if name != "steps"}
+            {name: each for name, each in workflow_items.workflow_to_json(item.value).items() if name != "steps"}
             for item in part.items
         ]
         return Answer(result={"workflows": shown, "count": len(listed)}, headers=part.headers)
@@ -56,12 +56,12 @@ class WorkflowReading:
         :raises Refusal: 404 where the caller has no such workflow.
         """
         self._authorization.actor(context)
-        item = self._held.get(items.WORKFLOW, parameters.identifier(context.input, "workflow_id"))
+        item = self._held.get(workflow_items.WORKFLOW, parameters.identifier(context.input, "workflow_id"))
         if item is None or not self._may_read(context, item):
             raise not_found(Reason.WORKFLOW_UNKNOWN)
         value = item.value
-        steps = items.steps_of(self._held, item.key, len(value["definition"]["steps"]))
-        return items.workflow_to_json(value, (each.value for each in steps.values()))
+        steps = workflow_items.steps_of(self._held, item.key, len(value["definition"]["steps"]))
+        return workflow_items.workflow_to_json(value, (each.value for each in steps.values()))
 
     def _may_read(self, context: BuiltInContext, item: StateItem) -> bool:
         own = bool(context.owner) and item.owner == context.owner

@@ -9,17 +9,17 @@ from agtphost.methods.standard.authorization import Authorizing, cancel_grant
 from agtphost.methods.standard.bookings import cancel_approval, cancel_booking, cancel_monitor, cancel_workflow
 from agtphost.methods.standard.cancellation import Cancellation
 from agtphost.methods.standard.channels import Publishing
-from agtphost.methods.standard.confirming import add_confirmations
+from agtphost.methods.standard.confirmation_targets import add_confirmations
 from agtphost.methods.standard.connections import Connecting, cancel_connection
-from agtphost.methods.standard.logging import Logging
+from agtphost.methods.standard.log_method import Logging
 from agtphost.methods.standard.messages.alerts import Alerting
 from agtphost.methods.standard.messages.broadcasts import Broadcasting
 from agtphost.methods.standard.messages.replies import Replying
 from agtphost.methods.standard.messages.reports import Reporting
-from agtphost.methods.standard.messages.sending import Sending
+from agtphost.methods.standard.messages.send import Sending
 from agtphost.methods.standard.queues import Pulling, Queues, Submitting
 from agtphost.methods.standard.services import MethodServices
-from agtphost.methods.standard.signing import Signing
+from agtphost.methods.standard.sign import Signing
 from agtphost.methods.standard.transfers import Transferring
 
 

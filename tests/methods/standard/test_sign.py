@@ -11,7 +11,7 @@ import pytest
 
 from agtphost.identity import delegation, jws, manifest_signature
 from agtphost.identity.canonical import canonical
-from agtphost.methods.standard.signing import TYPE
+from agtphost.methods.standard.sign import TYPE
 from agtphost.testing import Answer, MemoryHost
 from tests.rows import each_row
 
