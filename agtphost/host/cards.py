@@ -22,16 +22,16 @@ from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility
 from agtphost.registry.card import AgentCard
+from agtphost.registry.card_fetcher import CardFetcher
+from agtphost.registry.card_search import FindCards
 from agtphost.registry.catalogue import Cards
-from agtphost.registry.changing import ChangeCards
 from agtphost.registry.endpoints import EndpointChecker
-from agtphost.registry.fetching import CardFetcher
-from agtphost.registry.finding import FindCards
 from agtphost.registry.generated import HostedCards
+from agtphost.registry.listing import ShowCards
 from agtphost.registry.maintenance import MaintenanceSettings
-from agtphost.registry.pacing import RateLimitedHandler
 from agtphost.registry.providers import Providers, origin_of
-from agtphost.registry.showing import ShowCards
+from agtphost.registry.registration import ChangeCards
+from agtphost.registry.search_rate import RateLimitedHandler
 from agtphost.vocabulary.scopes import missing
 
 STATEMENTS = {

@@ -124,12 +124,12 @@ CACHES: Final = (
     _cache("methods.inspection.traffic:Traffic._seconds", "calls of the last minute by the second", 60, MIB),
     _cache("page.live:LiveFeeds._open", "live feeds of the operators' page", 16, 16 * MIB, lives="five minutes"),
     _cache(
-        "registry.finding:FindCards._known",
+        "registry.card_search:FindCards._known",
         "what searches of cards look through, by what callers may call",
         16,
         256 * MIB,
     ),
-    _cache("registry.elsewhere:RemoteAgentClient._services", "connections to agents elsewhere", 256, 64 * MIB),
+    _cache("registry.remote_agents:RemoteAgentClient._services", "connections to agents elsewhere", 256, 64 * MIB),
     _cache(
         "registry.generated:HostedCards._made",
         "cards of what is hosted, one for each set of operations that somebody may call",

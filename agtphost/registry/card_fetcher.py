@@ -11,9 +11,9 @@ from twisted.web.iweb import IResponse
 from agtphost.errors import Refusal
 from agtphost.handlers.parameters import invalid
 from agtphost.registry.card import MEDIA_TYPE
-from agtphost.registry.changing import FetchedCard
 from agtphost.registry.endpoints import EndpointChecker, EndpointFault
 from agtphost.registry.providers import Providers
+from agtphost.registry.registration import FetchedCard
 from agtphost.upstream.failures import AnswerTooLong, UpstreamLost
 from agtphost.upstream.https import HTTPSClient, read
 from agtphost.vocabulary.reasons import Reason

@@ -20,7 +20,7 @@ from agtphost.handlers import parameters
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.built_in import Answer, BuiltInContext, IBuiltInHandler
 from agtphost.identity.agents import Agent
-from agtphost.registry import leases, reading
+from agtphost.registry import card_reader, leases
 from agtphost.registry.card import ACTIVE, DEPRECATED, WITHDRAWN, AgentCard
 from agtphost.registry.catalogue import REGISTER, Cards
 from agtphost.registry.endpoints import EndpointChecker
@@ -238,8 +238,8 @@ class ChangeCards:
         if not value.get("public") or self._authorization.operates(context):
             return
         try:
-            known = reading.read(str(value["card"]).encode(), EndpointChecker.allow_all())
-        except reading.CardFaults:
+            known = card_reader.read(str(value["card"]).encode(), EndpointChecker.allow_all())
+        except card_reader.CardFaults:
             # A card that the present rules reject cannot be compared, so it counts as changed.
             known = None
         if known is None or known.substance != card.substance:
@@ -249,8 +249,8 @@ class ChangeCards:
 
     def _read(self, octets: bytes) -> AgentCard:
         try:
-            return reading.read(octets, self._endpoints)
-        except reading.CardFaults as error:
+            return card_reader.read(octets, self._endpoints)
+        except card_reader.CardFaults as error:
             raise to_refusal(error) from None
 
     def _require_free(self, card_id: str) -> None:
@@ -289,7 +289,7 @@ class ChangeCards:
             )
         status = parameters.choice(given, "status", (WITHDRAWN, DEPRECATED, ACTIVE), WITHDRAWN)
         successor = parameters.text(given, "successor")
-        if successor == entry.id or (successor is not None and len(successor) > reading.LONGEST_ID):
+        if successor == entry.id or (successor is not None and len(successor) > card_reader.LONGEST_ID):
             raise parameters.invalid(
                 "successor", "successor must be the id of another card.", "Send the id of another card."
             )
@@ -347,8 +347,8 @@ class ChangeCards:
         Return the card that waits for an approval; it was checked under the rules of the time when it was fetched.
         """
         try:
-            return reading.read(str(pending["card"]).encode(), EndpointChecker.allow_all())
-        except reading.CardFaults as error:
+            return card_reader.read(str(pending["card"]).encode(), EndpointChecker.allow_all())
+        except card_reader.CardFaults as error:
             raise to_refusal(error) from None
 
     def _approve_public(self, context: BuiltInContext, card_id: str, value: dict[str, Any], version: int) -> Answer:
@@ -378,7 +378,7 @@ class ChangeCards:
         )
 
 
-def to_refusal(error: reading.CardFaults) -> Refusal:
+def to_refusal(error: card_reader.CardFaults) -> Refusal:
     """Return the refusal of an invalid card."""
     first = error.faults[0]
     member = first.member or "card"
