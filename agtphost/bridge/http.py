@@ -24,9 +24,9 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 
 from agtphost.bridge.peer_user import belongs_to_this_user
-from agtphost.http.exchange import BoundedRequest, tail_of
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.http.http_service import HTTP_LIMITS, HttpService
 from agtphost.http.mounts import Mount
-from agtphost.http.site import HTTP_LIMITS, HttpService
 from agtphost.mcp.context import ClientConversation
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
@@ -108,7 +108,7 @@ class BridgeResource(Resource):
         self._alone = StatelessEndpoint(server, ClientConversation(), clock)
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """Refuse a request without a token before its body; see :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Refuse a request without a token before its body; see :class:`agtphost.http.bounded_request.Gatekeeper`."""
         request.admission = self._owner(request)
         if request.admission is None:
             text = b"send Authorization: Bearer with the token that the bridge printed, or one of its --token-file\n"

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from agtphost.adapters.mcp.server import McpServer
 from agtphost.config import Config
-from agtphost.http.site import HTTP_LIMITS
+from agtphost.http.http_service import HTTP_LIMITS
 from agtphost.iagtp import IDispatcher
 from agtphost.protocols import (
     AGTPServerFactory,

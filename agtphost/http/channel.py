@@ -25,8 +25,8 @@ from twisted.python.failure import Failure
 from twisted.web.server import Site
 from zope.interface import implementer
 
-from agtphost.http.exchange import BodyCounter, BoundedRequest, phrase_of
-from agtphost.http.framing import FramedChannel
+from agtphost.http.bounded_request import BodyCounter, BoundedRequest, phrase_of
+from agtphost.http.framed_channel import FramedChannel
 from agtphost.http.refusals import TurnedAway, agtp_form
 from agtphost.protocols.connection_states import Wait
 from agtphost.protocols.limits import (

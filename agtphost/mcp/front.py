@@ -20,9 +20,9 @@ from twisted.web.server import NOT_DONE_YET
 
 from agtphost.client.mcp.endpoints import Catalogue
 from agtphost.client.requests import new_session_id
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.clients import ClaimedSender, ClientRefused, HttpClient, HttpClients
 from agtphost.http.cross_origin import CrossOriginRules
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import refuse, refuse_unproven
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.peer import Assurance
@@ -187,7 +187,7 @@ class McpFrontResource(Resource):
         """
         Check the head of a request, so that a caller without rights sends no body; see
 
-        :class:`agtphost.http.exchange.Gatekeeper`.
+        :class:`agtphost.http.bounded_request.Gatekeeper`.
         """
         path = request.path.decode("ascii", "replace")
         facts = self._facts

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.mcp import messages
 from agtphost.mcp.connection import NO_STREAM, ClientConnection
 from agtphost.mcp.inbound import is_enveloped

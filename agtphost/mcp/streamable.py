@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.refusals import TurnedAway, refuse
 from agtphost.http.status import FIELD
 from agtphost.mcp import messages

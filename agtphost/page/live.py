@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from agtphost.http.exchange import BoundedRequest
+from agtphost.http.bounded_request import BoundedRequest
 from agtphost.page.text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.lru import keep

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, field_of, tail_of
+from agtphost.http.bounded_request import BoundedRequest, field_of, tail_of
 from agtphost.http.status import FIELD, over_http
 from agtphost.iagtp import IDispatcher
 from agtphost.page import evidence, exporting, inbox, notes
@@ -107,7 +107,7 @@ class PageResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`. A refused client sends no body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A refused client sends no body.
         """
         path = request.path.decode("ascii", "replace")
         sent = request.method == b"POST"

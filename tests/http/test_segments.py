@@ -19,7 +19,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 
 from agtphost.handlers.upstream import Upstream
-from agtphost.http.exchange import BoundedRequest, tail_of
+from agtphost.http.bounded_request import BoundedRequest, tail_of
 from agtphost.http.fetch import Fetcher
 from agtphost.http.tls import TlsCreator, https_options
 from agtphost.upstream.https import BytesProducer, HTTPSClient, trust_of

@@ -61,7 +61,7 @@ CACHES: Final = (
     _cache("identity.certificates:_find_refused", "certificates that TLS was shown", 1_024, 5 * MIB),
     _cache("protocols.peers:_certificate", "certificates of clients, as they were read", 1_024, 12 * MIB),
     _cache("dispatch.gates.limits:address_origin", "the network of an address", 4_096, MIB),
-    _cache("http.exchange:_phrase", "the text beside a status", 1_024, MIB),
+    _cache("http.bounded_request:_phrase", "the text beside a status", 1_024, MIB),
     _cache("mcp.streamable:_parse_accept", "what MCP clients take, as they say it", 256, 8 * MIB),
     _cache("registry.entry:_http_date", "when a card was changed, as HTTP says it", 1_024, MIB),
     _cache("registry.providers:origin_of", "the origin of a card's endpoint", 1_024, 8 * MIB),

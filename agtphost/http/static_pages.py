@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from twisted.web.resource import Resource
 
-from agtphost.http.exchange import BoundedRequest, tail_of
+from agtphost.http.bounded_request import BoundedRequest, tail_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class PageTable(Resource):
         self._pages = {path.encode("ascii"): page for path, page in pages.items()}
 
     def admit(self, request: BoundedRequest) -> bytes | None:
-        """Admit a request by its head; see :class:`agtphost.http.exchange.Gatekeeper`."""
+        """Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`."""
         if request.method not in (b"GET", b"HEAD"):
             return tail_of(request, 405, b"Only GET and HEAD are answered.\n", ("Allow", "GET, HEAD"))
         return None if self._page(request) is not None else tail_of(request, 404, b"There is nothing at this path.\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agtphost.http.exchange import BoundedRequest
+from agtphost.http.bounded_request import BoundedRequest
 
 Access = Callable[[Mapping[str, object]], None]
 """Takes the members of one line."""

@@ -13,8 +13,8 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 
 from agtphost.errors import ConfigurationError
-from agtphost.http.pages import PageTable, StaticPage
-from agtphost.http.site import HttpService
+from agtphost.http.http_service import HttpService
+from agtphost.http.static_pages import PageTable, StaticPage
 from agtphost.http.tls import TlsCreator, https_options
 from tests.client.credentials import Credentials, create
 from tests.http.mounted import service_of

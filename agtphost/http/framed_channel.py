@@ -11,8 +11,8 @@ from typing import Any
 
 from twisted.web.http import HTTPChannel
 
-from agtphost.http import heads
-from agtphost.http.heads import LENGTH, LONGEST_HEAD, MOST_FIELDS, REQUEST_LINE
+from agtphost.http import request_heads
+from agtphost.http.request_heads import LENGTH, LONGEST_HEAD, MOST_FIELDS, REQUEST_LINE
 from agtphost.vocabulary.reasons import Reason
 
 _HTTP_2 = b"PRI * HTTP/2.0"
@@ -45,7 +45,7 @@ class FramedChannel(HTTPChannel):
     def _take_whole(self, octets: bytes) -> bool:
         """Return whether the octets begin with a whole request head that was parsed in one step."""
         end = octets.find(b"\r\n\r\n", 0, LONGEST_HEAD + 4)
-        head = None if end < 0 else heads.read(octets[:end])
+        head = None if end < 0 else request_heads.read(octets[:end])
         if head is None:
             return False
         self._busyReceiving = True
@@ -57,7 +57,7 @@ class FramedChannel(HTTPChannel):
             super().dataReceived(b"")  # type: ignore[no-untyped-call]
         return True
 
-    def _take(self, head: heads.RequestHead, behind: bytes) -> None:
+    def _take(self, head: request_heads.RequestHead, behind: bytes) -> None:
         """Do what Twisted does line by line."""
         self._buffer = behind
         request: Any = self.requestFactory(self, 0)

@@ -10,10 +10,10 @@ import pytest
 from twisted.internet.task import Clock
 from twisted.web.server import NOT_DONE_YET
 
-from agtphost.http.exchange import BoundedRequest, tail_of
-from agtphost.http.framing import FramedChannel
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.http.framed_channel import FramedChannel
+from agtphost.http.http_service import HTTP_LIMITS, HttpFactory
 from agtphost.http.mounts import Mounts
-from agtphost.http.site import HTTP_LIMITS, HttpFactory
 from tests.http.framing import CHUNKED, CHUNKS, REFUSED, get, post
 from tests.http.mounted import mounted
 from tests.http.test_mounts import HERE, Named, Wire

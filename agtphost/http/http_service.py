@@ -22,9 +22,9 @@ from twisted.web.server import Site
 from zope.interface import implementer
 
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.http.access import Access, access_members
+from agtphost.http.access_members import Access, access_members
+from agtphost.http.bounded_request import BodyCounter, BoundedRequest
 from agtphost.http.channel import BoundedChannel
-from agtphost.http.exchange import BodyCounter, BoundedRequest
 from agtphost.http.mounts import Mount, Mounts
 from agtphost.http.tls import RenewableTls
 from agtphost.protocols import ConnectionLimits, ListeningService, server_endpoint
@@ -94,7 +94,7 @@ class HttpService(ListeningService):
     :param mounts: of which no two overlap.
     :param what: the surfaces' names, for the log and for messages about ``listen``.
     :param names: those of the certificate, see :class:`agtphost.http.mounts.Mounts`.
-    :param access: takes the members of each request's access line, see :func:`agtphost.http.access.access_members`.
+    :param access: takes the members of each request's access line, see :func:`agtphost.http.access_members.access_members`.
     :raises agtphost.errors.ConfigurationError: ``listen`` is not an endpoint.
     """
 

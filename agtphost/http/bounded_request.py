@@ -14,7 +14,7 @@ from twisted.web.http import NO_BODY_CODES, datetimeToString
 from twisted.web.server import NOT_DONE_YET, Request
 from twisted.web.server import version as SERVER
 
-from agtphost.http.heads import SpelledHeaders
+from agtphost.http.request_heads import SpelledHeaders
 from agtphost.vocabulary import status as status_text
 
 LONGEST_BODY = 1 << 20

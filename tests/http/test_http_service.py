@@ -11,9 +11,9 @@ import pytest_twisted
 from twisted.internet.threads import deferToThread
 from twisted.web.resource import Resource
 
-from agtphost.http import exchange
-from agtphost.http.exchange import BoundedRequest, tail_of
-from agtphost.http.site import HTTP_LIMITS
+from agtphost.http import bounded_request
+from agtphost.http.bounded_request import BoundedRequest, tail_of
+from agtphost.http.http_service import HTTP_LIMITS
 from tests.http.mounted import service_of
 
 LIMITS = HTTP_LIMITS.model_copy(
@@ -153,7 +153,7 @@ async def test_requests_of_a_connection_are_counted(started: tuple[Start, Echo])
 @pytest_twisted.ensureDeferred
 async def test_bodies_have_room_together(started: tuple[Start, Echo], monkeypatch: pytest.MonkeyPatch) -> None:
     """503 beyond it, and room again once they are answered."""
-    monkeypatch.setattr(exchange, "MOST_BODY_OCTETS", 40_000)
+    monkeypatch.setattr(bounded_request, "MOST_BODY_OCTETS", 40_000)
     start, _ = started
     port = await start(body_gap_timeout=5.0)
     with socket.create_connection(("127.0.0.1", port), 5) as link:

@@ -13,7 +13,7 @@ import pytest
 from agtphost.client.bootstrap import BootstrapPolicy, Bootstraps, HTTPAnswer
 from agtphost.config.presence import NoPresence, bootstrap_facts
 from agtphost.errors import ConfigurationError
-from agtphost.http.wellknown import DomainFacts, bootstrap_document, encode_document
+from agtphost.http.bootstrap_document import DomainFacts, bootstrap_document, encode_document
 from agtphost.vocabulary.uris import Form, parse
 from tests.host.hosts import configured, reloaded
 from tests.system.hosting import sample
