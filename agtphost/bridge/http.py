@@ -30,7 +30,7 @@ from agtphost.http.mounts import Mount
 from agtphost.mcp.context import ClientConversation
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
-from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
+from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.protocols.limits import ConnectionLimits
 from agtphost.vocabulary.mount_paths import MountPath
 

@@ -32,7 +32,7 @@ from agtphost.mcp.in_process import SENDER, InProcessLink, Manifest, may_use_any
 from agtphost.mcp.messages import render_early_refusal
 from agtphost.mcp.server import Server
 from agtphost.mcp.sessions import McpSessions
-from agtphost.mcp.streamable import LONGEST_BODY, StatelessEndpoint, is_of_a_session
+from agtphost.mcp.streamable_http import LONGEST_BODY, StatelessEndpoint, is_of_a_session
 from agtphost.mcp.tasks import TaskOwners
 from agtphost.protocols.coroutines import drive
 from agtphost.vocabulary.reasons import Reason

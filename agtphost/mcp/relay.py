@@ -20,9 +20,9 @@ from agtphost.client.mcp.view import View
 from agtphost.client.reply import Reply
 from agtphost.mcp.context import Context
 from agtphost.mcp.elicitation import ask_until_final, input_required, pack_state, unpack_state
+from agtphost.mcp.held_notices import HeldNotices
 from agtphost.mcp.link import McpHostLink, McpOperation, OnEvent
 from agtphost.mcp.messages import INVALID_PARAMS, McpFault, refusal_fault, unreachable_fault
-from agtphost.mcp.notices import HeldNotices
 from agtphost.mcp.revisions import SERVER_INFO
 from agtphost.vocabulary.mcp_members import ROOTS
 

@@ -23,7 +23,6 @@ from agtphost.http.status import FIELD
 from agtphost.mcp import messages
 from agtphost.mcp.connection import fault_of
 from agtphost.mcp.context import ClientConversation, Context, Fields
-from agtphost.mcp.inbound import PARAM, check_arguments, check_envelope, require_served
 from agtphost.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -36,6 +35,7 @@ from agtphost.mcp.messages import (
     Message,
     RequestId,
 )
+from agtphost.mcp.request_checks import PARAM, check_arguments, check_envelope, require_served
 from agtphost.mcp.revisions import HANDSHAKE, MODERN
 from agtphost.mcp.server import Server
 from agtphost.mcp.stream import EventStreamAnswer, SilentAnswers
