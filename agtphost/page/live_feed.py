@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from agtphost.http.bounded_request import BoundedRequest
-from agtphost.page.text import show_value
+from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.lru import keep
 
@@ -187,7 +187,7 @@ class LiveFeed:
 
 
 def line_of(record: Any) -> Mapping[str, Any]:
-    """Return a row of the table of :mod:`agtphost.page.calls`, for the script."""
+    """Return a row of the table of :mod:`agtphost.page.call_list`, for the script."""
     took = "" if record.seconds is None else f"{record.seconds * 1000:.1f}"
     caller = record.caller or record.caller_id[:12]
     cells = (record.issued_at, record.called, caller, str(record.status), _why(record), took)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agtphost.iagtp import IDispatcher
-from agtphost.page.asking import PersonClient
-from agtphost.page.browsers import BrowserCertificate
+from agtphost.page.browser_certificates import BrowserCertificate
 from agtphost.page.entrance import Entrance, EntryRefused, PageSession
+from agtphost.page.person_client import PersonClient
 
 LINK_REQUEST = {"subject": "self", "resource": "/page", "scope": "page:enter"}
 """The request that ``agtp page`` makes."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements
 from agtphost.page.layout import PageView
-from agtphost.page.text import octets
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import octets
 from agtphost.vocabulary.quantities import lasting
 
 DECIDERS_ONLY = "Only operators and registrars, who decide, see what waits for a decision."
@@ -90,20 +90,20 @@ def _inbox(upstreams: PageReply, lists: Sequence[PageReply]) -> Tag:
     items = [tags.li(tags.a(f"{count} {what}", href="/inbox")) for count, what in counts if count]
     said = [] if lists else [tags.p(DECIDERS_ONLY)]
     empty = tags.p("Nothing waits for a person." if lists else "No definition changed.", class_="empty")
-    return parts.section("Inbox", tags.ul(*items) if items else empty, *said)
+    return elements.section("Inbox", tags.ul(*items) if items else empty, *said)
 
 
 def _health(vitals: PageReply, traffic: PageReply) -> Tag:
     if not vitals.ok:
-        return parts.refusal_section("Health", vitals)
+        return elements.refusal_section("Health", vitals)
     said = vitals.result
     why = said.get("obstacles")
     ready = "ready" if not why else "not ready"
     witnesses = said.get("witness_ages")
     pairs: list[tuple[str, Any]] = [
-        ("Host", parts.state(ready)),
+        ("Host", elements.state(ready)),
         *((str(each.get("what")), each.get("why")) for each in why or () if isinstance(each, dict)),
-        ("Ledger", parts.state("low" if said.get("low") else "healthy" if said.get("healthy") else "failing")),
+        ("Ledger", elements.state("low" if said.get("low") else "healthy" if said.get("healthy") else "failing")),
         ("Records", said.get("records")),
         ("Free disk", octets(said.get("free_octets"))),
         ("Newest checkpoint", _age(said.get("checkpoint_age"))),
@@ -115,7 +115,7 @@ def _health(vitals: PageReply, traffic: PageReply) -> Tag:
         ("Calls a second", traffic.result.get("per_second")),
         ("Slowest of a hundred", _milliseconds(traffic.result.get("p99_ms"))),
     ]
-    return parts.section("Health", parts.facts(pairs))
+    return elements.section("Health", elements.facts(pairs))
 
 
 def _age(seconds: Any) -> str:
@@ -128,20 +128,20 @@ def _milliseconds(value: Any) -> str:
 
 def _upstreams(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("Servers", reply)
+        return elements.refusal_section("Servers", reply)
     rows = [
-        (entry.get("name"), entry.get("protocol"), parts.state(entry.get("state")), entry.get("reason"))
+        (entry.get("name"), entry.get("protocol"), elements.state(entry.get("state")), entry.get("reason"))
         for entry in reply.entries("upstreams")
     ]
-    return parts.section(
+    return elements.section(
         "Servers",
-        parts.table("Servers behind this host", ("Name", "Protocol", "State", "Why"), rows, "There are none."),
+        elements.table("Servers behind this host", ("Name", "Protocol", "State", "Why"), rows, "There are none."),
     )
 
 
 def _traffic(reply: PageReply) -> list[Tag]:
     if not reply.ok:
-        return [parts.refusal_section("Calls of the last hour", reply)]
+        return [elements.refusal_section("Calls of the last hour", reply)]
     minutes = [(str(each.get("minute", ""))[11:16], each) for each in reply.entries("minutes")]
     rows = [
         (minute, each.get("calls"), each.get("refused"), _percentile(each, "p50_ms"), _percentile(each, "p99_ms"))
@@ -149,13 +149,13 @@ def _traffic(reply: PageReply) -> list[Tag]:
     ]
     heads = ("Minute (UTC)", "Calls", "Refused", "p99 ms", "p50 ms")
     ordered = [(minute, calls, refused, p99, p50) for minute, calls, refused, p50, p99 in rows]
-    chart = parts.table("Calls of the last hour by the minute", heads, ordered, "No call was made.", chart="")
+    chart = elements.table("Calls of the last hour by the minute", heads, ordered, "No call was made.", chart="")
     reasons = reply.result.get("reasons")
     known = sorted((reasons if isinstance(reasons, dict) else {}).items(), key=lambda each: -each[1])
-    why = parts.table(
+    why = elements.table(
         "Refusals of the last hour", ("Reason", "Calls"), [(_reason(name), count) for name, count in known], "None."
     )
-    return [parts.section("Calls of the last hour", chart), parts.section("Refusals", why)]
+    return [elements.section("Calls of the last hour", chart), elements.section("Refusals", why)]
 
 
 def _percentile(minute: Mapping[str, Any], name: str) -> str:
@@ -164,4 +164,4 @@ def _percentile(minute: Mapping[str, Any], name: str) -> str:
 
 
 def _reason(name: str) -> Tag:
-    return tags.a(name, href=f"/calls?reason={parts.in_query(name)}")
+    return tags.a(name, href=f"/calls?reason={elements.in_query(name)}")

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from agtphost.page.asking import PageReply, PersonClient
 from agtphost.page.entrance import PageSession
 from agtphost.page.layout import PageView
+from agtphost.page.person_client import PageReply, PersonClient
 
 
 @dataclass(kw_only=True)

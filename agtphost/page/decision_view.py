@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements
 from agtphost.page.call import describe_rule
 from agtphost.page.layout import PageView
-from agtphost.page.text import show_value
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
+from agtphost.page.value_text import show_value
 from agtphost.vocabulary import jsontext
 from agtphost.vocabulary.identifiers import is_agent_id
 
@@ -30,7 +30,7 @@ async def draw(visit: PageVisit) -> PageView:
     method, path = visit.query_word("method").upper(), visit.query_word("path") or "/"
     named, more = visit.query_word("agent"), visit.query_word("more", 4_096)
     wanted = {"agent_id": named} if is_agent_id(named) else {"name": named or None}
-    asking = [visit.ask.inspect("agents", limit=parts.ROWS, **wanted, continuation_token=more or None)]
+    asking = [visit.ask.inspect("agents", limit=elements.ROWS, **wanted, continuation_token=more or None)]
     if method:
         asking.append(visit.ask.inspect("endpoint", method=method, path=path))
     known, *defined = await gather_replies(*asking)
@@ -56,7 +56,7 @@ def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
     if not named or is_agent_id(named):
         return named, None
     if not known.ok:
-        return "", parts.refusal_section("Agents", known)
+        return "", elements.refusal_section("Agents", known)
     entries = known.entries("agents")
     same = [str(each.get("agent_id")) for each in entries if each.get("name") == named]
     if len(same) == 1 and not visit.query_word("more", 4_096):
@@ -65,18 +65,18 @@ def _find_agent(visit: PageVisit, known: PageReply) -> tuple[str, Tag | None]:
     rows = [
         (
             tags.a(str(each.get("name")), href=f"/can?{urlencode({**words, 'agent': str(each.get('agent_id'))})}"),
-            parts.brief_agent(each.get("agent_id")),
-            parts.state(each.get("status")),
+            elements.brief_agent(each.get("agent_id")),
+            elements.state(each.get("status")),
         )
         for each in entries
     ]
     caption = f"{known.result.get('count')} agents have {named} in their name: which is meant?"
     none = "no agent has that in its name."
-    content: list[Any] = [parts.table(show_value(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
+    content: list[Any] = [elements.table(show_value(caption, 400), ("Name", "Agent-ID", "State"), rows, none)]
     if known.continuation:
         query = urlencode({**words, "more": known.continuation})
         content.append(tags.p(tags.a("More agents", href=f"/can?{query}", rel="next")))
-    return "", parts.section("Which agent?", *content)
+    return "", elements.section("Which agent?", *content)
 
 
 def _members(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -90,7 +90,7 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
     fields = [
-        parts.field(
+        elements.field(
             "agent",
             "Agent: a name or an Agent-ID; anyone where empty",
             "agent",
@@ -98,20 +98,24 @@ def _form(visit: PageVisit, known: PageReply, method: str, path: str, schema: Ma
             list="agents",
         ),
         tags.datalist(*(tags.option(value=name) for name in agents), id="agents"),
-        parts.choice("assurance", "Known by", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"),
-        parts.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
-        parts.field("path", "Path", "path", path),
-        parts.field("scope", "Authority-Scope that is claimed", "scope", visit.query_word("scope", 2_048)),
+        elements.choice(
+            "assurance", "Known by", "assurance", ASSURANCES, visit.query_word("assurance") or "certificate"
+        ),
+        elements.field("method", "Method", "method", method, required="required", autocapitalize="characters"),
+        elements.field("path", "Path", "path", path),
+        elements.field("scope", "Authority-Scope that is claimed", "scope", visit.query_word("scope", 2_048)),
     ]
     for name, each in _members(schema).items():
         label = f"Input: {name}{' (required)' if name in needed else ''}"
         kind = each.get("type")
         label += f", {kind}" if isinstance(kind, str) else ""
         fields.append(
-            parts.field(PREFIX + name, label, f"in-{parts.to_id(name)}", visit.query_word(PREFIX + name, 4_096))
+            elements.field(PREFIX + name, label, f"in-{elements.to_id(name)}", visit.query_word(PREFIX + name, 4_096))
         )
-    fields.append(parts.field("input", "Input as JSON, in place of fields", "input", visit.query_word("input", 8_192)))
-    return parts.search("/can", *fields, text="Ask")
+    fields.append(
+        elements.field("input", "Input as JSON, in place of fields", "input", visit.query_word("input", 8_192))
+    )
+    return elements.search("/can", *fields, text="Ask")
 
 
 def _add_question(visit: PageVisit, schema: Mapping[str, Any], asked: dict[str, Any], agent: str) -> str:
@@ -143,10 +147,10 @@ def _given_input(visit: PageVisit, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer(reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("Not asked", reply)
+        return elements.refusal_section("Not asked", reply)
     said, refusal = reply.result, reply.result.get("refusal")
     allowed = said.get("allowed") is True
-    pairs: list[tuple[str, Any]] = [("Answer", parts.state("yes" if allowed else "no"))]
+    pairs: list[tuple[str, Any]] = [("Answer", elements.state("yes" if allowed else "no"))]
     if isinstance(refusal, dict):
         pairs += [
             ("Status", f"{refusal.get('status')} {refusal.get('reason')}"),
@@ -163,4 +167,4 @@ def _answer(reply: PageReply) -> Tag:
         ("Scopes", ", ".join(map(str, said.get("scopes") or ())) or "-"),
         ("Scopes that are needed", ", ".join(map(str, said.get("required_scopes") or ())) or "-"),
     ]
-    return parts.section("Decision", parts.facts(pairs))
+    return elements.section("Decision", elements.facts(pairs))

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply, gather_replies
+from agtphost.page import elements
 from agtphost.page.layout import PageView
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply, gather_replies
 from agtphost.vocabulary.display_names import display_name
 from agtphost.vocabulary.quantities import lasting
 
@@ -28,7 +28,7 @@ FILTERS = (
 """Parameters of INSPECT, and their labels."""
 
 LIVE_COLUMNS = ("Time", "Call", "Caller", "Status", "Reason", "Milliseconds")
-"""Columns of the feed, as :mod:`agtphost.page.live` fills them."""
+"""Columns of the feed, as :mod:`agtphost.page.live_feed` fills them."""
 
 
 async def draw(visit: PageVisit) -> PageView:
@@ -42,7 +42,7 @@ async def draw(visit: PageVisit) -> PageView:
         else:
             asked.pop(name, None)
     records, running = await gather_replies(
-        visit.ask.inspect("records", limit=parts.ROWS, **asked), visit.ask.inspect("running")
+        visit.ask.inspect("records", limit=elements.ROWS, **asked), visit.ask.inspect("running")
     )
     body = [_running(visit, running), _live(), _past(visit, records, wanted)]
     return PageView(title="Calls", body=body, status=200 if records.ok or records.status == 403 else records.status)
@@ -50,7 +50,7 @@ async def draw(visit: PageVisit) -> PageView:
 
 def _running(visit: PageVisit, reply: PageReply) -> Tag:
     if not reply.ok:
-        return parts.refusal_section("Waiting", reply)
+        return elements.refusal_section("Waiting", reply)
     rows = [
         (
             describe_call(entry),
@@ -63,14 +63,14 @@ def _running(visit: PageVisit, reply: PageReply) -> Tag:
         for entry in reply.entries("running")
     ]
     heads = ("Call", "Caller", "Since", "From", "Task-ID", "End it")
-    return parts.section("Waiting", parts.table("Calls that wait", heads, rows, "No call waits."))
+    return elements.section("Waiting", elements.table("Calls that wait", heads, rows, "No call waits."))
 
 
 def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
     if not visit.may("operate"):
         return "-"
     known = str(entry.get("response_id", ""))
-    return parts.action(
+    return elements.action(
         "end-call",
         visit.csrf,
         "/calls",
@@ -81,18 +81,18 @@ def _end(visit: PageVisit, entry: Mapping[str, Any]) -> Any:
 
 
 def _live() -> Tag:
-    return parts.section(
+    return elements.section(
         "As they come",
-        parts.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
+        elements.table("Calls as they are recorded", LIVE_COLUMNS, (), live="/live", whole=True),
         tags.noscript(tags.p("The feed needs JavaScript: reload the view to see new calls.")),
     )
 
 
 def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
-    fields = [parts.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
-    form = parts.search("/calls", *fields)
+    fields = [elements.field(name, label, f"filter-{name}", wanted.get(name, "")) for name, label in FILTERS]
+    form = elements.search("/calls", *fields)
     if not reply.ok:
-        return tags.div(form, parts.refusal_section("Past calls", reply))
+        return tags.div(form, elements.refusal_section("Past calls", reply))
     content: list[Any] = [form, records("Past calls, newest first", reply)]
     before = reply.result.get("before")
     if before is not None:
@@ -101,17 +101,17 @@ def _past(visit: PageVisit, reply: PageReply, wanted: Mapping[str, str]) -> Tag:
     damaged = reply.entries("damaged")
     if damaged:
         rows = [(entry.get("number"), entry.get("why")) for entry in damaged]
-        content.append(parts.table("Records that are not what was signed", ("Number", "Why"), rows))
-    return parts.section("Past", *content)
+        content.append(elements.table("Records that are not what was signed", ("Number", "Why"), rows))
+    return elements.section("Past", *content)
 
 
 def records(caption: str, reply: PageReply) -> Tag:
     """Return a table of records, as ``INSPECT target=records`` lists them."""
     # Most rows repeat the same few agents and statuses.
-    agent, state = cache(parts.brief_agent), cache(parts.state)
+    agent, state = cache(elements.brief_agent), cache(elements.state)
     rows = [
         (
-            parts.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
+            elements.call_link(entry.get("audit_id"), str(entry.get("issued_at", "-"))),
             describe_call(entry),
             agent(entry.get("caller_id"), "nobody", entry.get("caller")),
             agent(entry.get("chain"), "host", entry.get("agent")),
@@ -120,7 +120,7 @@ def records(caption: str, reply: PageReply) -> Tag:
         )
         for entry in reply.entries("records")
     ]
-    return parts.table(
+    return elements.table(
         caption, ("Time", "Call", "Caller", "Answered by", "Status", "Reason"), rows, "No record is like that."
     )
 
@@ -131,4 +131,4 @@ def describe_call(entry: Mapping[str, Any]) -> str:
 
 
 def _agent(name: object, agent_id: object) -> Tag:
-    return parts.brief_agent(agent_id, "nobody") if not name else tags.span(str(name))
+    return elements.brief_agent(agent_id, "nobody") if not name else tags.span(str(name))

@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from zope.interface import implementer
 
-from agtphost.page.asking import PageReply, PersonClient
 from agtphost.page.evidence import HOST, EvidenceRefused
+from agtphost.page.person_client import PageReply, PersonClient
 
 RECORDS_PER_PAGE = 200
 """Records of one request, few enough not to delay others."""

@@ -14,8 +14,8 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from agtphost.audit.observed_records import ObservedGroup, ObservedRecord
-from agtphost.page import live
-from agtphost.page.live import (
+from agtphost.page import live_feed
+from agtphost.page.live_feed import (
     FEED_SECONDS,
     LINES_PER_UPDATE,
     MOST_FEEDS,
@@ -174,7 +174,7 @@ def test_a_line_is_written_out_once_for_all_and_only_where_it_is_shown(monkeypat
         written.append(record.audit_id)
         return line_of(record)
 
-    monkeypatch.setattr(live, "line_of", counted)
+    monkeypatch.setattr(live_feed, "line_of", counted)
     clock = Clock()
     viewings = LiveFeeds(clock)  # type: ignore[arg-type]
     requests = [Reading() for _ in range(MOST_FEEDS)]

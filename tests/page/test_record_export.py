@@ -15,7 +15,7 @@ import pytest
 
 from agtphost.client.sync import Client
 from agtphost.identity.keys import SigningKey
-from agtphost.page.exporting import KIND, RECORDS_PER_PAGE
+from agtphost.page.record_export import KIND, RECORDS_PER_PAGE
 from tests.page.browsing import Browser, Site, served
 from tests.page.stage import flip
 from tests.system.hosting import Host

@@ -14,8 +14,8 @@ import pytest
 import pytest_twisted
 
 from agtphost.identity.peer import PeerCertificate
-from agtphost.page.browsers import BrowserCertificate
-from agtphost.page.entering import enter_by_certificate
+from agtphost.page.browser_certificates import BrowserCertificate
+from agtphost.page.certificate_entry import enter_by_certificate
 from agtphost.page.entrance import (
     FAILURES_OF_ALL,
     FAILURES_PER_MINUTE,

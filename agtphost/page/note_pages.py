@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page import parts
-from agtphost.page.asking import PageReply
-from agtphost.page.browsers import BrowserCertificate
+from agtphost.page import elements
+from agtphost.page.browser_certificates import BrowserCertificate
 from agtphost.page.layout import PageView
-from agtphost.page.text import show_value
-from agtphost.page.visit import PageVisit
+from agtphost.page.page_visit import PageVisit
+from agtphost.page.person_client import PageReply
+from agtphost.page.value_text import show_value
 
 COMMAND = "agtp page"
 
@@ -48,7 +48,7 @@ def enter_page(why: str = "", status: int = 200, certified: BrowserCertificate |
                 "On the machine that has an operator's certificate, run ", tags.code(COMMAND), " and open its link."
             ),
             tags.form(
-                parts.field(
+                elements.field(
                     "token",
                     "Link, or what follows the # in it",
                     "token",
@@ -109,13 +109,13 @@ def refused_page(reply: PageReply) -> PageView:
         title="The host refused",
         status=reply.status,
         body=[
-            parts.facts(
+            elements.facts(
                 (
                     ("Status", reply.status),
                     ("Reason", reply.reason),
                     ("Explanation", reply.explanation),
                     ("What helps", reply.remedy or "-"),
-                    ("Record", parts.call_link(reply.audit_id) if reply.audit_id else "-"),
+                    ("Record", elements.call_link(reply.audit_id) if reply.audit_id else "-"),
                 )
             )
         ],

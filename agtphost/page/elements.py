@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from twisted.web.template import Tag, tags
 
-from agtphost.page.asking import PageReply
-from agtphost.page.text import as_json, in_path, show_value
+from agtphost.page.person_client import PageReply
+from agtphost.page.value_text import as_json, in_path, show_value
 from agtphost.vocabulary import jsontext
 
 ROWS = 200
