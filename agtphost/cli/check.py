@@ -55,7 +55,7 @@ def command(file: Path | None, ask: bool, as_json: bool) -> None:
         ) from None
     config, problems, remarks = found.config, list(found.problems), list(found.remarks)
     if not ask:
-        from agtphost.host.asking import unasked_warnings
+        from agtphost.host.server_check import unasked_warnings
 
         remarks += unasked_warnings(config)
     else:
@@ -78,7 +78,7 @@ def _ask_servers(config: Config, reactor: Any) -> tuple[list[Problem], list[str]
     """Ask the MCP servers for their tools; return the problems and remarks about the rules for them."""
     from twisted.internet.defer import Deferred
 
-    from agtphost.host.asking import ask_servers
+    from agtphost.host.server_check import ask_servers
 
     outcome: list[Any] = []
 

@@ -28,13 +28,13 @@ from agtphost.dispatch.rule_source import RuleSource
 from agtphost.dispatch.scope_dimensions import BudgetGate, ScopeDimensionGate
 from agtphost.dispatch.sealer import Sealer
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.foundation import HostServices
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.merchant import PurchaseFeature
 from agtphost.host.methods import Methods
 from agtphost.host.oauth import Credentials, IssuerKeys
 from agtphost.host.plugins import problems_of
-from agtphost.host.refusals import refusal_limits
+from agtphost.host.services import HostServices
+from agtphost.host.summary_writer import refusal_limits
 from agtphost.host.upstreams import Upstreams
 from agtphost.iagtp import IGate
 from agtphost.methods.discovery.visibility import disclosed_documents

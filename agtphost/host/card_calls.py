@@ -14,8 +14,8 @@ from agtphost.errors import Refusal
 from agtphost.handlers.external import ExternalService
 from agtphost.host.agis import root_of
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
+from agtphost.host.services import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.registry.catalogue import Cards
 from agtphost.registry.invocation import InvokeCards

@@ -15,9 +15,9 @@ from agtphost.host.a2a import card_keys
 from agtphost.host.agis import root_of
 from agtphost.host.card_calls import invocation_binding
 from agtphost.host.card_peers import CardPeers
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import problems_of
+from agtphost.host.services import HostServices
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.peer import Assurance
 from agtphost.methods.discovery.visibility import Visibility

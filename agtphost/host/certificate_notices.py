@@ -25,9 +25,9 @@ from agtphost.audit.drafts import HOST_CHAIN, Change, Draft, LedgerUnavailable, 
 from agtphost.audit.lifecycle import LifecycleState, LifecycleStatus
 from agtphost.audit.state import StateTable
 from agtphost.config import Config
-from agtphost.host.looking import PeriodicService
-from agtphost.host.propagation import REVOKED, NoticeQueue
-from agtphost.host.rotation import Stamp, stamps
+from agtphost.host.file_rotation import Stamp, stamps
+from agtphost.host.notice_queue import REVOKED, NoticeQueue
+from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import IAgentDirectory, ILedger
 from agtphost.identity import revocation
 from agtphost.identity.agents import Agent

@@ -23,7 +23,7 @@ from agtphost.dispatch.used_tokens import UsedTokens
 from agtphost.handlers.authorization import Authorization
 from agtphost.handlers.log_context import client_span
 from agtphost.handlers.tracing import end_span_after, fields_of
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.iagtp import IAgentDirectory, IGate, ILedger
 from agtphost.identity.keys import VerifyingKey
 from agtphost.identity.peer import Assurance

@@ -25,10 +25,10 @@ from agtphost.config import Config, problems_in
 from agtphost.config.faults import ConfigFault
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.clock_watch import ClockWatch
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.observers import Observers
 from agtphost.host.publication import HISTORY
-from agtphost.host.refusals import SummaryWriter
+from agtphost.host.summary_writer import SummaryWriter
 from agtphost.host.witnesses import Witnesses
 from agtphost.iagtp import IChainStore, IPluggableStore, IRecordStore
 from agtphost.identity.key_history import DIRECTORY, every_key, every_public

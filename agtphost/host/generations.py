@@ -24,10 +24,10 @@ from zope.interface import implementer
 from agtphost.dispatch.dispatcher import Dispatcher
 from agtphost.dispatch.encoding import in_turns
 from agtphost.host.core import Core, compose
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.oauth import IssuerKeys
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import UpstreamFactory
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.keys import fastest_signer

@@ -30,7 +30,7 @@ from agtphost.handlers.function_check import require_suitable
 from agtphost.handlers.interface import IHandler
 from agtphost.handlers.threads import Threads
 from agtphost.host import plugins
-from agtphost.host.computing import executor_of
+from agtphost.host.turn_executor import executor_of
 from agtphost.upstream.https import trust_of
 
 GRACE = 5.0

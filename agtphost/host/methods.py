@@ -19,18 +19,18 @@ from agtphost.host import a2a, bindings
 from agtphost.host.agis import root_of, service_of
 from agtphost.host.card_calls import server_bindings
 from agtphost.host.cards import cards_of
-from agtphost.host.configuring import configuration_bindings
+from agtphost.host.configuration_bindings import configuration_bindings
 from agtphost.host.delegation import DelegationParts, build_delegation
 from agtphost.host.domains import FollowUp
 from agtphost.host.floor import Floor, floor_methods
-from agtphost.host.foundation import HostServices
-from agtphost.host.granting import granting_bindings
+from agtphost.host.grant_bindings import granting_bindings
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.merchant import PurchaseFeature
+from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.orchestration import orchestration_bindings
 from agtphost.host.page import page_access, page_bindings, register_targets
-from agtphost.host.propagation import NoticeQueue
 from agtphost.host.publication import Publication
+from agtphost.host.services import HostServices
 from agtphost.host.standard import standard_methods
 from agtphost.host.upstreams import Upstreams
 from agtphost.host.verifications import verification_bindings

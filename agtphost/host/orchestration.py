@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from agtphost.contract.binding import Binding
 from agtphost.dispatch.decision import Objecting
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.peer import Assurance
 from agtphost.identity.required_assurance import default_assurance

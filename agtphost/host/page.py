@@ -11,7 +11,7 @@ from agtphost.config import Config
 from agtphost.config.surfaces import ADMIN
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import PAGE
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.surfaces import ServedSurface
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.key_history import every_key, statements_of

@@ -22,7 +22,7 @@ from agtphost.contract.reserved import DISCOVERY
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import Refusal
 from agtphost.handlers.built_in import Answer
-from agtphost.host.revision import PublicationHistory, Revision
+from agtphost.host.publication_history import PublicationHistory, Revision
 from agtphost.iagtp import IPayloadAdapter
 from agtphost.identity.agents import Agent
 from agtphost.identity.cached_encoding import (

@@ -23,8 +23,8 @@ from agtphost.config.surfaces import Surface, http_faults, surfaces
 from agtphost.dispatch.gates.limits import Allowances, address_origin
 from agtphost.errors import ConfigurationError
 from agtphost.host.access_log import access_line_writer
+from agtphost.host.host_loader import read_mandates
 from agtphost.host.listener import http_limits
-from agtphost.host.loaded import read_mandates
 from agtphost.http.cross_origin import PER_MINUTE, CrossOrigin, CrossOriginRules
 from agtphost.http.http_service import HttpService
 from agtphost.http.mounts import Mount

@@ -28,9 +28,9 @@ from agtphost.errors import ConfigurationError
 from agtphost.handlers.authorization import Authorization
 from agtphost.host.a2a import a2a_agents, apply_approval_rule
 from agtphost.host.evidence import Evidence
-from agtphost.host.foundation import HostServices
 from agtphost.host.plugins import problems_of
-from agtphost.host.supply import ServerOrder, ServerPool, ServiceSupply, make_new
+from agtphost.host.server_pool import ServerOrder, ServerPool, ServiceSupply, make_new
+from agtphost.host.services import HostServices
 from agtphost.iagtp import ILedger, IPayloadAdapter
 from agtphost.identity.peer import Assurance, state_owners
 from agtphost.upstream.cancellation import AlreadyOver, TaskCancellation

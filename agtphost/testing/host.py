@@ -18,9 +18,9 @@ from agtphost.client.requests import Identity, Scopes, prepare
 from agtphost.contract.binding import Binding
 from agtphost.host.core import Core, compose
 from agtphost.host.evidence import keep_evidence
-from agtphost.host.foundation import HostServices
 from agtphost.host.handler_factory import HandlerFactory
 from agtphost.host.plugins import Factory
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, build_upstreams
 from agtphost.iagtp import IDispatcher
 from agtphost.identity.directory import AgentDirectory

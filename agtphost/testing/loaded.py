@@ -13,7 +13,7 @@ from agtphost.config import Config
 from agtphost.config.loader import read_tree
 from agtphost.errors import ConfigurationError
 from agtphost.host.bindings import ExtraEndpoints
-from agtphost.host.loaded import LoadedHost, ProblemsByPart, catalogs_of, combine
+from agtphost.host.host_loader import LoadedHost, ProblemsByPart, catalogs_of, combine
 from agtphost.host.plugins import Factory
 from agtphost.identity.authorities import Mandates
 from agtphost.identity.directory import AgentDirectory

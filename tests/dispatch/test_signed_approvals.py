@@ -13,7 +13,7 @@ import pytest
 
 from agtphost.audit.state_item import item_of
 from agtphost.audit.state_keeper import StateContradiction
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.stores import open_store
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary import jsontext

@@ -30,7 +30,7 @@ DIRECT = {
     "host/certificate_notices.py:_tell": "times.stamp: the time that a notice shows",
     "host/http_clients.py:principal": "a token in the configuration, judged while it is read",
     "host/rehearsal.py:rehearse": "agtp check, in a process of its own",
-    "host/rotation.py": "keys of the host change at a time that its successor states",
+    "host/file_rotation.py": "keys of the host change at a time that its successor states",
     "protocols/steady_timers.py:use_steady_clock": "where the reactor's own clock begins",
 }
 """Functions, by module and name, that read the system's clock; a name alone stands for all of its module."""

@@ -34,7 +34,7 @@ def agents_of(config: Config) -> list[LocalAgent]:
 
 def agent_rows(config: Config) -> list[dict[str, Any]]:
     """Return the fields of each agent, for ``--json`` and the table."""
-    from agtphost.host.expiry import agent_certificates
+    from agtphost.host.expiry_watch import agent_certificates
 
     now = time.time()
     ends = {each.name: each for each in agent_certificates(config)}

@@ -61,7 +61,7 @@ def scopes_for(config: Config, server: str | None, *, dry: bool) -> tuple[str, .
     """
     from agtphost.config import load
     from agtphost.config.loader import STATE_VARIABLE
-    from agtphost.host.loaded import load_host
+    from agtphost.host.host_loader import load_host
 
     known = {each.name: each for each in config.mcp.server}
     if server is not None and server not in known:

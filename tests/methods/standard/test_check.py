@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agtphost.contract.binding import Binding
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams, WebUpstreams
 from agtphost.testing import Answer, MemoryHost, TestAgent
 from tests.methods.granting_hosts import Shelf

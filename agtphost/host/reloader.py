@@ -23,12 +23,12 @@ from agtphost.contract.endpoint_table import AmbiguousEndpoints
 from agtphost.dispatch.encoding import in_turns
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host.agent_admission import AgentAdmission
-from agtphost.host.candidate import Candidate, RunningConfiguration, read_candidate
 from agtphost.host.core import Core
 from agtphost.host.generations import Generations
-from agtphost.host.hang_up import ReloadOutcome, inventory
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
 from agtphost.host.modules import NewImports
+from agtphost.host.reload_candidate import Candidate, RunningConfiguration, read_candidate
+from agtphost.host.reload_plan import ReloadOutcome, inventory
 from agtphost.host.unmatched import find_unmatched
 from agtphost.iagtp import ILedger
 

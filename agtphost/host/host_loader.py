@@ -23,7 +23,7 @@ from agtphost.handlers.interface import IHandler
 from agtphost.host import agents, agis, bindings
 from agtphost.host.handler_factory import Bindable
 from agtphost.host.plugins import Plugins, make_plugins, problems_of
-from agtphost.host.searching import model_of
+from agtphost.host.search_engines import model_of
 from agtphost.host.standard import collection_faults, table_problems
 from agtphost.identity.agent_files import AS_ISSUED
 from agtphost.identity.agents import Agent, distinct

@@ -13,8 +13,8 @@ from agtphost.contract.grant_check import Grantable, NotGrantable
 from agtphost.contract.grants import Grant
 from agtphost.contract.reserved import GRANTS
 from agtphost.errors import ConfigurationError
-from agtphost.host.foundation import HostServices
 from agtphost.host.plugins import problems_of
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.identity.agents import Agent
 from agtphost.identity.peer import Assurance

@@ -12,7 +12,17 @@ from agtphost.config.reloadable_keys import merge_reloadable
 from agtphost.errors import ConfigurationError, Problem
 from agtphost.host import agents
 from agtphost.host.bindings import ExtraEndpoints
-from agtphost.host.hang_up import (
+from agtphost.host.host_loader import (
+    HostIdentity,
+    LoadedHost,
+    ProblemsByPart,
+    combine,
+    log_agent_notes,
+    provision,
+    tls_of,
+)
+from agtphost.host.modules import ModuleSet
+from agtphost.host.reload_plan import (
     HANDLERS,
     ChangedKeys,
     Inventory,
@@ -22,8 +32,6 @@ from agtphost.host.hang_up import (
     inventory,
     plan_reload,
 )
-from agtphost.host.loaded import HostIdentity, LoadedHost, ProblemsByPart, combine, log_agent_notes, provision, tls_of
-from agtphost.host.modules import ModuleSet
 from agtphost.host.surfaces import ListenerTls, reload_tls
 from agtphost.identity.agents import Agent, distinct
 from agtphost.identity.directory import AgentDirectory

@@ -14,7 +14,7 @@ import pytest
 from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 
 from agtphost.config import examine
-from agtphost.host.expiry import ExpiryWatch, expiring_files, expiry_warnings
+from agtphost.host.expiry_watch import ExpiryWatch, expiring_files, expiry_warnings
 from agtphost.identity import certificates, expiry, files, revocation
 from agtphost.testing.identities import key_of
 from agtphost.testing.reactor import MemoryReactor
@@ -88,7 +88,7 @@ def heard() -> Iterator[list[tuple[str, str]]]:
     lines: list[tuple[str, str]] = []
 
     def note(event: Any) -> None:
-        if event.get("log_namespace") == "agtphost.host.expiry":
+        if event.get("log_namespace") == "agtphost.host.expiry_watch":
             lines.append((event["log_level"].name, formatEvent(event)))
 
     globalLogPublisher.addObserver(note)

@@ -21,7 +21,7 @@ from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable, StreamEv
 from agtphost.audit.ledger import Ledger
 from agtphost.config import Config
 from agtphost.errors import ConfigurationError
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files, key_history
 from agtphost.identity.key_history import HostKey, Succession
 from agtphost.identity.keys import KeyFormatError, SigningKey, is_exposed

@@ -16,7 +16,7 @@ from agtphost.vocabulary.grants import ANY, upstream_of
 
 if TYPE_CHECKING:
     from agtphost.config import Config
-    from agtphost.host.loaded import LoadedHost
+    from agtphost.host.host_loader import LoadedHost
     from agtphost.identity.agents import Agent
 
 OTHER_PARTS = ("resource:", "prompt:")

@@ -11,7 +11,7 @@ import pytest
 import pytest_twisted
 
 from agtphost.config.anchors import Anchor
-from agtphost.host.anchors import AnchorKeys, published_keys
+from agtphost.host.trust_anchors import AnchorKeys, published_keys
 from agtphost.http.fetch import Fetcher
 from agtphost.identity.keys import SigningKey, VerifyingKey
 from tests.rows import each_row

@@ -12,8 +12,8 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.anchors import Anchor
 from agtphost.host import agents
-from agtphost.host.looking import PeriodicService
-from agtphost.host.standing import Known
+from agtphost.host.live_directory import Known
+from agtphost.host.periodic import PeriodicService
 from agtphost.http.fetch import Fetcher, FetchError
 from agtphost.identity.agents import reconsider
 from agtphost.identity.keys import KeyFormatError, VerifyingKey

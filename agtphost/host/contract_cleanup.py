@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from agtphost.audit.drafts import HOST_CHAIN, Draft, LedgerUnavailable
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
 from agtphost.iagtp import ILedger
 from agtphost.negotiation.negotiator import Negotiator
 

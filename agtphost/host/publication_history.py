@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agtphost.errors import ConfigurationError, Problem
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
 from agtphost.identity import files
 
 LOOK_EVERY = 1.0

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from agtphost.contract.reserved import LIFECYCLE as METHODS
 from agtphost.errors import ConfigurationError
-from agtphost.host.loaded import RESERVED, load_host
+from agtphost.host.host_loader import RESERVED, load_host
 from agtphost.identity.keys import SigningKey
 from agtphost.identity.provisioning import provision_development
 from tests.host.hosts import configured, reloaded

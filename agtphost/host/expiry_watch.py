@@ -17,8 +17,8 @@ from twisted.logger import Logger
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.dispatch.rights import Rights
-from agtphost.host.foundation import HostServices
-from agtphost.host.looking import PeriodicService
+from agtphost.host.periodic import PeriodicService
+from agtphost.host.services import HostServices
 from agtphost.identity import expiry
 from agtphost.identity.agents import Agent
 from agtphost.identity.expiry import Expiring

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.task import Clock
 
 from agtphost.errors import ConfigurationError
-from agtphost.host.revision import LOOK_EVERY, PublicationHistory, UpstreamComparison
+from agtphost.host.publication_history import LOOK_EVERY, PublicationHistory, UpstreamComparison
 
 
 def history(directory: Path) -> PublicationHistory:

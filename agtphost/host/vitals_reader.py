@@ -13,8 +13,8 @@ from agtphost import __version__
 from agtphost.audit.state import StateItem, StateTable
 from agtphost.dispatch.release import OPEN
 from agtphost.dispatch.sessions import ESCALATION
-from agtphost.host.expiry import ExpiryWatch
-from agtphost.host.foundation import HostServices
+from agtphost.host.expiry_watch import ExpiryWatch
+from agtphost.host.services import HostServices
 from agtphost.host.upstreams import Upstreams
 from agtphost.methods.inspection.operator_targets import Overseen
 from agtphost.metrics.vitals import ExpiryVital, UpstreamVital, Vitals, VitalsReader, obstacles

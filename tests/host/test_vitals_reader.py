@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from agtphost.audit.state import StateTable
-from agtphost.host.vitals import PendingApprovals
+from agtphost.host.vitals_reader import PendingApprovals
 from agtphost.stores.rows import ItemRow
 from agtphost.vocabulary.quotas import APPROVAL
 

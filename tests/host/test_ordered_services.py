@@ -17,7 +17,7 @@ from twisted.logger import globalLogPublisher
 from agtphost.audit.ledger import Ledger
 from agtphost.audit.lifecycle import LifecycleTable
 from agtphost.host.listener import START_TIMEOUT, Announcement
-from agtphost.host.services import LedgerService, OrderedServices
+from agtphost.host.ordered_services import LedgerService, OrderedServices
 from agtphost.host.signals import SignalHandlers
 from agtphost.stores import MemoryStore
 from agtphost.upstream.supervision import UpstreamState

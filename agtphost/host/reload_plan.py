@@ -17,8 +17,8 @@ from typing import Any
 from agtphost.config import Config
 from agtphost.config.surfaces import surfaces
 from agtphost.errors import Problem
+from agtphost.host.file_rotation import Stamp, stamps
 from agtphost.host.modules import OperatorFiles
-from agtphost.host.rotation import Stamp, stamps
 from agtphost.identity.directory import AgentDirectory
 from agtphost.identity.provisioning import HOSTED
 from agtphost.protocols import ServerTLS

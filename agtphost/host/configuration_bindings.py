@@ -5,7 +5,7 @@ from __future__ import annotations
 from agtphost.config.reloadable_keys import SECONDS
 from agtphost.contract.binding import Binding
 from agtphost.contract.reserved import CONFIGURATION
-from agtphost.host.foundation import HostServices
+from agtphost.host.services import HostServices
 from agtphost.identity.peer import Assurance
 from agtphost.methods.reload import ConfigurationAccess
 

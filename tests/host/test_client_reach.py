@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from agtphost.host.loaded import LoadedHost, load_host
-from agtphost.host.reach import hides_tools, opens_tool_to, unreached_servers
+from agtphost.host.client_reach import hides_tools, opens_tool_to, unreached_servers
+from agtphost.host.host_loader import LoadedHost, load_host
 from agtphost.identity.peer import Assurance
 from tests.host.hosts import reloaded
 from tests.rows import each_row

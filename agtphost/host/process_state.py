@@ -22,17 +22,17 @@ from agtphost.dispatch.gates.limits import AllowanceTable
 from agtphost.dispatch.running_calls import RunningCalls
 from agtphost.dispatch.sessions import SessionRegistry, Suspensions
 from agtphost.host.a2a_front import front_tasks
-from agtphost.host.computing import TurnExecutor, executor_of
+from agtphost.host.card_registry import CardRegistry
 from agtphost.host.delegation import DelegatedWork
 from agtphost.host.evidence import Evidence
-from agtphost.host.kept_cards import CardRegistry
-from agtphost.host.loaded import LoadedHost
+from agtphost.host.host_loader import LoadedHost
+from agtphost.host.live_directory import LiveDirectory
+from agtphost.host.notice_queue import NoticeQueue
 from agtphost.host.oauth import CredentialsInForce
-from agtphost.host.propagation import NoticeQueue
 from agtphost.host.publication import HISTORY
-from agtphost.host.revision import PublicationHistory
-from agtphost.host.searching import SearchEngines
-from agtphost.host.standing import LiveDirectory
+from agtphost.host.publication_history import PublicationHistory
+from agtphost.host.search_engines import SearchEngines
+from agtphost.host.turn_executor import TurnExecutor, executor_of
 from agtphost.identity.key_history import every_public
 from agtphost.methods.continuation import Continuations
 from agtphost.methods.inspection.traffic import Traffic
