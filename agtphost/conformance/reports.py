@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from agtphost.conformance.case import Case
-from agtphost.conformance.running import CaseResult, Outcome, causes, counts
+from agtphost.conformance.runner import CaseResult, Outcome, causes, counts
 
 MARKS = {Outcome.PASSED: "ok", Outcome.FAILED: "FAILED", Outcome.NOT_RUN: "not run"}
 MOST_NAMED = 4
