@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.options import Connection
 from agtphost.vocabulary.identifiers import is_audit_id
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.configured import NO_HOST, find_config
 from agtphost.cli.failures import WrongInput, configuration_error
+from agtphost.cli.host_config import NO_HOST, find_config
 from agtphost.cli.options import HOST_TOML, Connection, json_option
 from agtphost.cli.output import print_json, visible
 from agtphost.errors import ConfigurationError, Problem

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from agtphost.cli.colour import Verdict, echo
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import HostRefused, NoConnection, WrongInput, local_file
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.local_files import load_verifying_key
 from agtphost.cli.options import EXISTING, HERE, Connection, connection_options
 from agtphost.cli.output import print_json, visible

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import NoConnection, WrongInput
-from agtphost.cli.importing import deliver
+from agtphost.cli.host_config import find_config, load_config
+from agtphost.cli.import_output import deliver
 from agtphost.cli.local_files import read_octets, write_new
 from agtphost.cli.manifest import SCHEME, fetch_manifest
 from agtphost.cli.options import HERE, Connection, connection_options, json_option

@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
             raise
         command: click.Command = module.command
         if "_AGTP_COMPLETE" in os.environ:
-            from agtphost.cli.completing import attach
+            from agtphost.cli.completion_sources import attach
 
             attach(command)
         return command

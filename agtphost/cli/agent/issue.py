@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.admitting import admit
+from agtphost.cli.agent.admission import admit
 from agtphost.cli.audit.store import may_have_store, open_records
-from agtphost.cli.configured import require_config
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.genesis import tier_1_evidence
+from agtphost.cli.host_config import require_config
 from agtphost.cli.identities import agent_directories
 from agtphost.cli.local_files import load_signing_key
 from agtphost.cli.options import EXISTING, HOST_TOML, Connection, json_option

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agis_converting import DOCUMENT, SCHEME, refusal_of
+from agtphost.cli.agis_conversion import DOCUMENT, SCHEME, refusal_of
 from agtphost.cli.agis_similarity import measure_of
 from agtphost.cli.failures import WrongInput
 from agtphost.cli.options import HERE, Connection, connection_options

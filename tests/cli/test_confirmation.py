@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agtphost.cli import confirming
+from agtphost.cli import confirmation
 from tests.agis.documents import DOCUMENT, changed
 from tests.cli.conftest import Run
 from tests.cli.server import AgtpServer, Answer
@@ -46,7 +46,7 @@ def test_an_agent_that_says_how_sure_it_is(told: AgtpServer, run: Run) -> None:
 
 def test_a_person_is_asked(told: AgtpServer, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """AGIS-023: on a terminal, with what the service says of it; no is no, and yes is asked once a call."""
-    monkeypatch.setattr(confirming, "_terminal", lambda: True)
+    monkeypatch.setattr(confirmation, "_terminal", lambda: True)
 
     def answered(word: str) -> tuple[int, str]:
         from click.testing import CliRunner

@@ -6,8 +6,8 @@ import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.failures import CommandError
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.stores import Search, StoreError, open_reader
 from agtphost.stores.state_lock import StateLock
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agent.kept_grants import stored_grants
+from agtphost.cli.agent.stored_grants import stored_grants
 from agtphost.cli.audit.store import may_have_store, open_records
 from agtphost.cli.identities import LocalAgent, local_agents
 from agtphost.cli.output import print_entries, to_text, visible

@@ -12,7 +12,7 @@ import click
 
 from agtphost.audit.witness import WitnessFile
 from agtphost.cli.backup.archive import ArchiveError, BackupReader, open_backup
-from agtphost.cli.backup.checking import VerifiedStore, check
+from agtphost.cli.backup.store_check import VerifiedStore, check
 from agtphost.cli.failures import Unverified, WrongInput, local_file
 from agtphost.cli.local_files import given_keys
 from agtphost.cli.options import EXISTING, json_option, signing_keys_option

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agtphost.cli.approving import difference
+from agtphost.cli.approval_prompt import difference
 
 
 def test_a_difference_shows_what_a_terminal_would_obey() -> None:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from agtphost.cli.configured import find_config, load_config
 from agtphost.cli.exchange import ask, entries_of, result_of
 from agtphost.cli.failures import WrongInput
+from agtphost.cli.host_config import find_config, load_config
 from agtphost.cli.identities import agent_id_of, labels
 from agtphost.cli.options import Connection, host_options
 from agtphost.cli.output import print_json, print_table, visible
@@ -213,7 +213,7 @@ def grants_command(agent: str | None, where: Connection, as_json: bool) -> None:
         result = result_of(ask(resolve(where, identity=REGISTRAR), "QUERY", PATH, asked))
         found = entries_of(result.get("agents"), "agents")
     else:
-        from agtphost.cli.agent.kept_grants import stored_grants
+        from agtphost.cli.agent.stored_grants import stored_grants
 
         wanted = None if agent is None else agent_id_of(where, agent)
         found = [entry for entry in stored_grants(load_config(path)) if wanted in (None, entry["agent_id"])]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agtphost.cli.agis_converting import refusal_of
+from agtphost.cli.agis_conversion import refusal_of
 from agtphost.cli.colour import Verdict as Colour
 from agtphost.cli.colour import echo
 from agtphost.cli.failures import WrongInput
@@ -50,7 +50,7 @@ def import_(file: str, out: Path | None, catalog_file: Path | None, stubs: Path 
     """
     from agtphost.agis import validate
     from agtphost.agis.endpoints import import_endpoints
-    from agtphost.cli.importing import deliver
+    from agtphost.cli.import_output import deliver
     from agtphost.vocabulary.catalog import Catalog, CatalogError
 
     verdict = validate(read_octets(file))
@@ -86,7 +86,7 @@ def export(uri: str | None, form: str, built_ins: bool, output: Path | None, whe
       agtp agis export agtp://agents.example.com --to json | agtp agis validate -
     """
     from agtphost.agis import normal
-    from agtphost.cli.configured import find_config, load_config
+    from agtphost.cli.host_config import find_config, load_config
 
     config = find_config(where) if uri is None else None
     left_out: Mapping[str, str]
@@ -153,7 +153,7 @@ def publish(check: bool, where: Connection, as_json: bool) -> None:
       agtp agis publish --check
       agtp agis publish --config host.toml --as demo
     """
-    from agtphost.cli.configured import require_config
+    from agtphost.cli.host_config import require_config
     from agtphost.cli.own_endpoints import own_endpoints
     from agtphost.host.agis import problems_of
 
