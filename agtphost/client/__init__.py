@@ -101,10 +101,10 @@ __all__ = [
 
 
 _MODULES = {
-    "Buyer": "purchasing",
+    "Buyer": "purchase",
     "Client": "client",
-    "Counterparty": "purchasing",
-    "CounterpartyUnverified": "purchasing",
+    "Counterparty": "purchase",
+    "CounterpartyUnverified": "purchase",
     "Host": "host",
 }
 

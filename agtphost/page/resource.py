@@ -107,7 +107,9 @@ class PageResource(Resource):
 
     def admit(self, request: BoundedRequest) -> bytes | None:
         """
-        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`. A refused client sends no body.
+        Admit a request by its head; see :class:`agtphost.http.bounded_request.Gatekeeper`.
+
+        A refused client sends no body.
         """
         path = request.path.decode("ascii", "replace")
         sent = request.method == b"POST"

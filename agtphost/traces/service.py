@@ -121,7 +121,11 @@ class TraceService(Service):
         log.warn("traces: spans are dropped, more come than the collector takes")
 
     def note_failing(self, spans: int) -> None:
-        """Note in the reactor's thread that spans were lost; see :class:`agtphost.traces.span_export.DeliveryListener`."""
+        """
+        Note in the reactor's thread that spans were lost.
+
+        See :class:`agtphost.traces.span_export.DeliveryListener`.
+        """
         self._reactor.callFromThread(self._note_failure, spans)
 
     def note_delivered(self) -> None:

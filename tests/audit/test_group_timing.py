@@ -76,10 +76,10 @@ async def test_what_waits_is_written_when_the_ledger_stops(monkeypatch: pytest.M
 def asked(grouping: Grouping) -> Iterator[bool]:
     """Whether each of the next groups of one is held back."""
     while True:
-        held = group_timing.wait(1) == HOLD
+        held = grouping.wait(1) == HOLD
         if held:
-            assert group_timing.wait(1) is None, "once"
-        group_timing.note_handed_over(1, 1)
+            assert grouping.wait(1) is None, "once"
+        grouping.note_handed_over(1, 1)
         yield held
 
 
